@@ -364,6 +364,18 @@ loginctl enable-linger" ]
 	PY
 }
 
+@test "rad start --on-boot: of the machine's radd nothing is arranged by a user" {
+	need_root
+	run machine '
+		server
+		as_alice rad start --on-boot || echo "exit $?"
+		as_alice find . -name radd.service'
+	[[ "${lines[0]}" == "radd runs already (pid "* ]]
+	[[ "${lines[1]}" == "rad: that radd is the machine's,"* ]]
+	[ "${lines[2]}" = "exit 1" ]
+	[ "${#lines[@]}" -eq 3 ]
+}
+
 # ---- radds of two users, no administrator ----
 
 # Waits until that user's task is in that state.

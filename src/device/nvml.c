@@ -425,7 +425,7 @@ static void *kind_open(const struct device_opening *how, struct error *err)
 		goto fail;
 	if (!n->counted) {
 		error_set(err, ERR_UNAVAILABLE, "NVIDIA driver: it runs but sees no GPU: check nvidia-smi; "
-			  "radd --devices sim:4xa100-40g tries simulated ones");
+			  "RAD_DEVICES=sim:4xa100-40g tries simulated ones");
 		goto fail;
 	}
 	if (!choose(n, how, err))

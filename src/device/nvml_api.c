@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define LIBRARY "libnvidia-ml.so.1"
-#define TRY_SIM "; without a GPU, radd --devices sim:4xa100-40g tries simulated ones"
+#define TRY_SIM "; without a GPU, RAD_DEVICES=sim:4xa100-40g tries simulated ones"
 
 #define SLOT(member) offsetof(struct nvml_api, member)
 
@@ -118,9 +118,11 @@ int nvml_api_load(struct nvml_api *api, struct error *err)
 	const char *other = getenv("RAD_NVML_LIBRARY"), *path = other && *other ? other : LIBRARY;
 	memset(api, 0, sizeof *api);
 	api->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	const char *why = api->library ? NULL : dlerror();
+	if (why && strstr(why, "No such file"))
+		return error_set(err, ERR_NOT_FOUND, "NVIDIA driver: %s was not found: install the driver" TRY_SIM, path);
 	if (!api->library)
-		return error_set(err, ERR_NOT_FOUND, "NVIDIA driver: %s was not found (%s): install the driver" TRY_SIM,
-				 path, dlerror());
+		return error_set(err, ERR_NOT_FOUND, "NVIDIA driver: it cannot be loaded (%s): install it anew" TRY_SIM, why ? why : path);
 	if (!resolve(api, err) && !initialize(api, err)) {
 		avoid_long_entries(api);
 		return 0;

@@ -102,7 +102,9 @@ static void test_no_driver(void **state)
 {
 	(void)state;
 	setenv("RAD_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
-	assert_open_fails_as(ERR_NOT_FOUND, "/nonexistent/libnvidia-ml.so.1 was not found", "radd --devices sim:4xa100-40g");
+	assert_open_fails_as(ERR_NOT_FOUND, "/nonexistent/libnvidia-ml.so.1 was not found: install", "RAD_DEVICES=sim:4xa100-40g");
+	setenv("RAD_NVML_LIBRARY", "/proc/self/cmdline", 1);
+	assert_open_fails_as(ERR_NOT_FOUND, "it cannot be loaded (/proc/self/cmdline: ", "RAD_DEVICES=sim:4xa100-40g");
 	fake_library("RAD_NVML_LIBRARY", "libdcgm.so.4");
 	assert_open_fails("has no nvmlInit_v2", "driver 450 or newer");
 	fake_library("RAD_NVML_LIBRARY", "libnvidia-ml.so.1");

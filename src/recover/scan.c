@@ -157,6 +157,7 @@ static const struct wording wordings[] = {
 	 * clap. No fault of a device prints these. */
 	{ SCAN_OTHER_ERROR, "", "can't open file", "No such file or directory" },
 	{ SCAN_OTHER_ERROR, "", ": command not found" },
+	{ SCAN_OTHER_ERROR, "", "rad: conda: " },	/* launch/shim_program.c: the script ends there */
 	{ SCAN_OTHER_ERROR, "", ": Command not found." },
 	{ SCAN_OTHER_ERROR, "", ": line ", ": syntax error" },
 	{ SCAN_OTHER_ERROR, "", ": Syntax error: " },
@@ -183,7 +184,7 @@ static const struct wording wordings[] = {
 static const char *const hints[] = { "rror", "emory", "EMORY", "STATUS_", "ALLOC", "failure", "xception", "fault", "hausted",
 				     "EXHAUSTED", "OOM", "oom-", "No s", "MPS", "Mps", "encountered", "triggered",
 				     "terminated", "misaligned", "Xid", "fallen off", "bad_alloc", "killed", "exited",
-				     "NCCL", "peer", "engine", "cuDNN", "terminate called", "Aborted", "ommand not found",
+				     "NCCL", "peer", "engine", "cuDNN", "terminate called", "Aborted", "ommand not found", "conda: ",
 				     "collective", "CUDA", "unbound", "No module", " option", " override", "primary config" };
 
 /* Matches that are no row of the table: the last line of a traceback, MemoryError under any name, CUDA's numbers. */

@@ -196,6 +196,7 @@ static void test_commands_typed_wrong_are_errors_of_their_own(void **state)
 {
 	static const char *const texts[] = {
 		"/tmp/rad/script: line 3: trian: command not found\n", "zsh:1: command not found: trian\n",
+		"rad: conda: not found in CONDA_EXE, PATH, the home folder or /opt: set CONDA_EXE\n",
 		"trian: Command not found.\n", "/tmp/rad/script: line 9: syntax error: unexpected end of file\n",
 		"run.sh: line 2: syntax error near unexpected token `fi'\n`fi'\n",
 		"run.sh: 1: Syntax error: end of file unexpected (expecting \"then\")\n", "run.sh: line 4: LR: unbound variable\n",
