@@ -155,6 +155,18 @@ look()
 	rad limit max_running=default >/dev/null
 }
 
+@test "a task that was measured for hours shows the last of it among its events" {
+	local a measured='{time: "2026-11-26T09:00:00.000Z", event: "measured", text: "peak " + i + "G"}'
+	a=$(submit --hold --gpu-mem 4G --name measured -- true)
+	start_web
+	look 1280 "document.querySelectorAll('.card').length > 0" \
+		"window.fetch = (real => async (...of) => { const r = await real(...of); if (!String(of[0]).includes('/api/task?')) return r;
+			const said = await r.json(); said.events = [...said.events, ...[1, 2, 3].map(i => ($measured)), {...said.events[0], event: 'placed'},
+			...[4, 5].map(i => ($measured))]; return new Response(JSON.stringify(said)); })(window.fetch), true" \
+		"location.hash = '#task=$a'" "document.querySelector('#task').innerText.match(/peak .G/g).join() === 'peak 5G,peak 3G'"
+	rad cancel "$a"
+}
+
 # ---- slow, away ----
 
 @test "streams are counted, and one that is not read holds up nobody" {

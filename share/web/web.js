@@ -389,9 +389,11 @@ function attemptsSection(task) {
 
 function eventRow(e) { return [moment(e.time), e.event, make('td', { class: 'long' }, e.text || '')]; }
 
+/* What was measured counts from the attempt's start, and comes every minute: of those in a row the last says it all. */
 function eventsSection(events) {
 	if (!events.length) return null;
-	return make('section', {}, make('h2', {}, 'Events'), table(['When', 'What', ''], events.slice().reverse().map(eventRow)));
+	const told = events.filter((e, i) => e.event !== 'measured' || (events[i + 1] || {}).event !== 'measured');
+	return make('section', {}, make('h2', {}, 'Events'), table(['When', 'What', ''], told.reverse().map(eventRow)));
 }
 
 /* Who feeds whom. Figures are there where the page is run by the task's own user. */
