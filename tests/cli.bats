@@ -664,6 +664,10 @@ refused()	# TEXT COMMAND...
 @test "a script that is not there is told, and queued all the same" {
 	rad submit --hold python3 -u nowhere.py --config conf.py 2>noted
 	[ "$(cat noted)" = "rad: nowhere.py is not there (in $PWD): the task will fail unless it is by then" ]
+	rad submit --dry-run bash >/dev/null 2>noted
+	grep -q "^rad: bash with nothing to run ends at once.*'rad run --pty bash'" noted
+	rad submit --dry-run bash -c true >/dev/null 2>noted
+	[ ! -s noted ]
 	touch here.py
 	rad submit --hold python3 here.py --out new.py 2>noted
 	rad submit --hold ls new.py 2>>noted

@@ -285,6 +285,17 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 	return explain_no_program(program, err);
 }
 
+char *submit_caller_reads_nothing(const struct spec *s)
+{
+	static const char *const readers[] = { "bash", "sh", "zsh", "fish", "python", "python3", "ipython" };
+	const char *slash = strrchr(s->argv[0], '/'), *program = slash ? slash + 1 : s->argv[0];
+	for (size_t i = 0; i < COUNT_OF(readers); i++)
+		if (!s->argv[1] && !strcmp(program, readers[i]))
+			return alloc_printf("%s with nothing to run ends at once, since a task's standard input is empty: 'rad run --pty %s' has it "
+					    "on your terminal", program, program);
+	return NULL;
+}
+
 char *submit_caller_missing_script(const struct spec *s)
 {
 	static const char *const interpreters[] = { "python", "bash", "sh", "torchrun" };

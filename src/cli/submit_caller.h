@@ -34,6 +34,8 @@ int submit_caller_check_program(const struct spec *s, struct error *err);
 /* What the caller should be told of a script that the command names for an interpreter and that is not there: it may be made
  * before the task's turn, so that is no error. NULL: nothing. Free it. */
 char *submit_caller_missing_script(const struct spec *s);
+/* Of a shell or an interpreter with nothing to run, which was meant to be typed at. NULL: nothing. Free it. */
+char *submit_caller_reads_nothing(const struct spec *s);
 /* Whether the conda that a task with `env:` enters is there, looked for where the task will (src/launch/shim_program.c).
  * *note is what the caller should be told of an environment that is in none of the usual folders; NULL: nothing. Free it. */
 int submit_caller_check_conda(const struct spec *s, char **note, struct error *err);

@@ -398,6 +398,8 @@ static int settle(struct submit_job *j, struct error *err)
 		add_note(j->flags, note);
 	if (!s->script && (note = submit_caller_missing_script(s)))
 		add_note(j->flags, note);
+	if (!s->script && !j->flags->pty && (note = submit_caller_reads_nothing(s)))
+		add_note(j->flags, note);
 	if (s->gpu_mem_mib && s->gpu_mem_mib < CONTEXT_LEAST_MIB)
 		add_note(j->flags, alloc_printf("--gpu-mem: %llu MiB is less than any program on a GPU takes: for GiB write %lluG",
 						(unsigned long long)s->gpu_mem_mib, (unsigned long long)s->gpu_mem_mib));

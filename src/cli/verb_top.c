@@ -443,7 +443,7 @@ int verb_top(struct cli_call *c)
 	if (units_parse_double(delay, 0.2, 3600, &seconds, &err))
 		return cli_usage(c, "--delay: %s", err.text);
 	if (!term_ask().live || !isatty(STDIN_FILENO))
-		return cli_usage(c, "a terminal is needed ('rad gpus' and 'rad queue' print the same once)");
+		return cli_usage(c, "a terminal is needed: 'rad gpus' and 'rad queue' print the same once");
 	struct top t = { .every_ms = (int64_t)(seconds * 1000) };
 	snprintf(t.list.user, sizeof t.list.user, "%s", user && strcmp(user, "all") ? user : "");
 	if (ask_once(&err) || top_screen_open(&err))
