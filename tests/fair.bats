@@ -124,6 +124,17 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	because "$(gated "$BOB")" UserLimit
 }
 
+@test "limits of a group are told as soon as the file is read again, of who has nothing there too" {
+	need_root
+	start_radd
+	as "$ALICE" rad submit --wait true
+	[ "$(user "$ALICE" .limits.max_running)" = null ]
+	printf 'max_running: 3\ngroup:%s: max_running=1\n' "$(id -gn "$ALICE")" >>"$RAD_CONFIG"
+	reload
+	[ "$(user "$ALICE" .limits.max_running)" = 1 ]
+	[ "$(as "$BOB" rad limit --json | jq -r ".users[] | select(.user == \"$BOB\") | .limits.max_running")" = 3 ]
+}
+
 @test "what is too much is refused in one line that says whose limit it is" {
 	need_root
 	printf 'max_queued: 2\nuser:%s: max_gpus=1 max_mem=10G\n' "$ALICE" >>"$RAD_CONFIG"

@@ -47,25 +47,31 @@ static json_t *user_json(const struct requests *q, const struct core_user *u)
 		"limits", limits_json(q, s->uid), "limits_from", sources_json(q, s->uid));
 }
 
-/* Whether the user database has said who they are, or that it does not. */
-static bool are_named(const struct requests *q, const struct core_user *users, size_t n)
+/* Whether the user database has said who he is and in which groups, or that it does not. All are asked before any is waited for. */
+static bool is_named(const struct requests *q, uid_t uid)
 {
 	const char *name;
-	bool all = true;
+	bool known = allowing_is_known(q->allowing, uid);
+	return names_of(q->names, uid, &name) != NAME_ASKED && known;
+}
+
+static bool are_named(const struct requests *q, uid_t caller, const struct core_user *users, size_t n)
+{
+	bool all = is_named(q, caller);
 	for (size_t i = 0; i < n; i++)
-		all = names_of(q->names, users[i].standing.uid, &name) != NAME_ASKED && all;
+		all = is_named(q, users[i].standing.uid) && all;
 	return all;
 }
 
-/* With a line for whoever asks, though nothing is known of him: he wants to see what he may have. Names are waited for
- * here, since a list of numbers is of no use to anybody. */
+/* With a line for whoever asks, though nothing is known of him: he wants to see what he may have. Names and groups are waited
+ * for here: a list of numbers is of no use to anybody, nor is one of limits that a group's line would change. */
 int request_users(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	struct core_user *users;
 	size_t n = core_users(q->core, &users);
 	bool there = false;
 	(void)err;
-	if (!are_named(q, users, n)) {
+	if (!are_named(q, m->uid, users, n)) {
 		free(users);
 		*reply = (struct reply){ .kind = REPLY_AGAIN };
 		return 0;
