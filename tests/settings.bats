@@ -243,6 +243,16 @@ hangup()
 	run ! eval "tail -n +$((seen + 1)) '$WORLD/radd.log' | grep -- '->'"
 	[ "$(state "$second")" = PENDING ]
 
+	# Whoever looks is told of it before a restart fails.
+	if [ "$(id -u)" = 0 ]; then
+		run rad doctor
+		[[ "$output" == *"warn  settings   $WORLD/rad.conf:10: slack: 'lots' is not a size"*"radd would not start with it"* ]]
+		sed -i '/slack: lots/d' "$RAD_CONFIG"
+		run rad doctor
+		[[ "$output" != *"warn  settings"*"lots"* ]]
+		echo 'slack: lots' >>"$RAD_CONFIG"
+	fi
+
 	# Neither does what is no file: it would read as an empty one, which is all defaults.
 	mv "$RAD_CONFIG" kept.conf
 	mkfifo "$RAD_CONFIG"

@@ -121,9 +121,27 @@ static void log_mps(struct daemon *d)
 		log_warn("MPS: a server for each user, who take turns on a GPU, though mps_users is together: %s", why);
 }
 
+static void tell_settings(void *list, const char *text)
+{
+	scoped_free char *said = alloc_printf("%s (not in force, and radd would not start with it)", text);
+	json_array_append_new(list, json_pack("{ss, ss}", "check", "settings", "text", said));
+}
+
+/* A mistake in the file of settings, reloaded or not, is told before the next start finds it. Of root's, which is in /etc: that of
+ * a user may lie where reading hangs. */
+static void look_at_settings(const struct daemon *d, json_t *list)
+{
+	struct settings next;
+	if (geteuid())
+		return;
+	settings_load(&next, d->options.config_path, d->options.devices, tell_settings, list, NULL);
+	settings_clear(&next);
+}
+
 static void tell_troubles(void *ctx, json_t *list)
 {
 	struct daemon *d = ctx;
+	look_at_settings(d, list);
 	runner_tell_troubles(d->runner, list);
 	claims_tell(d->claims, list);
 	jobmap_tell(d->jobmap, list);
