@@ -283,7 +283,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		break;
 	case MAP_LOAD: say_load(&l, f); break;
 	case MAP_TASKS:
-		say(&l, "%.0f tasks run there and no load can be read; at most %.0f then (max_tasks)", f->have, f->want);
+		say(&l, "%.0f tasks run there and its load is not known (yet); at most %.0f then (max_tasks)", f->have, f->want);
 		break;
 	case MAP_SLOWDOWN: say_slowdown(&l, f); break;
 	case MAP_GAIN: say_gain(&l, f); break;

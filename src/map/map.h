@@ -204,7 +204,7 @@ struct map_request {
 	X(MAP_MEMORY, "Memory", "not enough memory available") \
 	X(MAP_UNSEEN, "Unseen", "it is time-sliced, and a task of unknown load has just started there") \
 	X(MAP_LOAD, "Load", "its SMs are too busy") \
-	X(MAP_TASKS, "MaxTasks", "no load can be read there, and it has as many tasks as are allowed without") \
+	X(MAP_TASKS, "MaxTasks", "its load is not known (yet), and it has as many tasks as are allowed without") \
 	X(MAP_SLOWDOWN, "Slowdown", "a task would become slower than its limit allows") \
 	X(MAP_GAIN, "Gain", "too little would be gained beside the tasks there") \
 	X(MAP_CORES, "Cores", "the machine's cores are used up, and it would share a GPU") \

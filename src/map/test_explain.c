@@ -129,7 +129,7 @@ static void explain(void **state)
 		{ "GRACT", "", "claim=1000", { "streams=1 gract=0.97" },
 		  "GPU 0: GRACT 0.97, at most 0.90 to join (max_gract): fits when the load falls or a task ends" },
 		{ "no load", "", "claim=1000", { "mps=2 smact=off" },
-		  "GPU 0: 2 tasks run there and no load can be read; at most 2 then (max_tasks)" },
+		  "GPU 0: 2 tasks run there and its load is not known (yet); at most 2 then (max_tasks)" },
 		{ "unseen", "", "claim=1000", { "streams=1 unseen" },
 		  "GPU 0: shared by time slicing, and a task of unknown load has just started there: asked again once that was seen" },
 		{ "slow-down", "slower=1.05", "claim=1000 self=0.1:0.1", { "streams=0 has=0.9:0.9" },
