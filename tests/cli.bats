@@ -661,6 +661,32 @@ refused()	# TEXT COMMAND...
 	refused "write" rad submit -- helpers.bash || refused "no program 'helpers.bash'" rad submit -- helpers.bash
 }
 
+@test "bad: a program whose first line nothing can run" {
+	printf '#!/usr/bin/env python3\r\nprint(1)\r\n' >windows.py
+	printf '#!/moved/venv/bin/python3\nprint(1)\n' >moved
+	printf '#! /bin/sh -e\n:\n' >good
+	printf ':\n' >plain
+	chmod +x windows.py moved good plain
+	refused "./windows.py: its first line ends as Windows has it, so nothing can run it: sed -i 's/\\r\$//' '$PWD/./windows.py'" rad submit ./windows.py
+	refused "./moved: its first line has it run by /moved/venv/bin/python3, which is not there" rad submit ./moved
+	PATH=$PWD:$PATH refused "moved: its first line" rad submit moved --lr 1
+	rad submit --dry-run ./good
+	rad submit --dry-run ./plain
+	rad submit --dry-run "$(command -v rad)"
+}
+
+@test "what failed before it printed anything has no output to look at" {
+	local id
+	id=$(submit false)
+	rad wait "$id" || :
+	run rad why "$id"
+	[[ "$output" == *"Once more: rad requeue $id" && "$output" != *"rad logs"* ]]
+	id=$(submit sh -c 'echo words; exit 1')
+	rad wait "$id" || :
+	run rad why "$id"
+	[[ "$output" == *"Its output: rad logs $id. Once more: rad requeue $id" ]]
+}
+
 @test "a script that is not there is told, and queued all the same" {
 	rad submit --hold python3 -u nowhere.py --config conf.py 2>noted
 	[ "$(cat noted)" = "rad: nowhere.py is not there (in $PWD): the task will fail unless it is by then" ]

@@ -256,6 +256,24 @@ static int explain_no_program(const char *program, struct error *err)
 	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
 }
 
+/* A script's first line, as the kernel takes it: of a venv that was moved, and of a file with Windows line ends, it names nothing. */
+static int check_first_line(const char *program, const char *path, struct error *err)
+{
+	char line[256] = "";
+	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || io_read_full(fd, line, sizeof line - 1) < 3 || strncmp(line, "#!", 2) || !strchr(line, '\n'))
+		return 0;
+	line[strcspn(line, "\n")] = 0;
+	if (line[strlen(line) - 1] == '\r')
+		return error_set(err, ERR_INVALID, "%.300s: its first line ends as Windows has it, so nothing can run it: "
+				 "sed -i 's/\\r$//' '%.300s'", program, path);
+	char *name = line + 2 + strspn(line + 2, " \t");
+	name[strcspn(name, " \t")] = 0;
+	if (*name == '/' && access(name, F_OK))
+		return error_set(err, ERR_NOT_FOUND, "%.300s: its first line has it run by %.200s, which is not there", program, name);
+	return 0;
+}
+
 int submit_caller_check_program(const struct spec *s, struct error *err)
 {
 	const char *program = s->argv[0];
@@ -266,7 +284,7 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 		return error_set(err, ERR_INVALID, "the command is an empty word: is a variable in it not set?");
 	if (strchr(program, '/')) {
 		if (is_program(path))
-			return 0;
+			return check_first_line(program, path, err);
 		if (S_ISDIR(st.st_mode))
 			return error_set(err, ERR_INVALID, "%.300s: is a folder: name a program or a task file in it", program);
 		if (!there)
@@ -278,7 +296,7 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 	}
 	scoped_free char *found = find_in_path(program);
 	if (s->conda_env || found)
-		return 0;
+		return s->conda_env ? 0 : check_first_line(program, found, err);
 	if (there)
 		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%s%.60s", program,
 				 access(path, X_OK) ? interpreter_of(program) : "./", access(path, X_OK) ? " " : "", program);

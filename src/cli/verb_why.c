@@ -176,6 +176,7 @@ static void print_next(const json_t *task, const struct term *term)
 {
 	enum task_state s = member_state(task);
 	const char *id = member_text(task, "id");
+	struct stat st;
 	if (s == TASK_OUT_OF_MEMORY)
 		puts("What helps: a smaller batch, or a GPU with more memory (--constraint='mem>=80G')");
 	if (s == TASK_TIMEOUT)
@@ -186,7 +187,9 @@ static void print_next(const json_t *task, const struct term *term)
 		return;
 	if (member_logs_nowhere(task))
 		return;		/* nothing to read, and rad run or rad adopt begins it */
-	printf("Its output: rad logs %s. Once more: rad requeue %s\n", id, id);
+	if (!stat(member_text(task, "log_path"), &st) && st.st_size)
+		printf("Its output: rad logs %s. ", id);
+	printf("Once more: rad requeue %s\n", id);
 }
 
 static void print_attempts(const json_t *task, const json_t *gpus, const struct term *term)
