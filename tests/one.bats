@@ -164,7 +164,7 @@ machine()
 		as_bob rad queue || echo "exit $?"
 		rad submit -- true || echo "exit $?"'
 	[[ "$output" == *"multi-user.target.wants/radd.service shows"* ]]
-	[[ "$output" == *"start it: systemctl start radd"* ]]
+	[[ "$output" == *"does not run: systemctl start radd"* ]]
 	[ "$(grep -c '^exit 3$' <<<"$output")" -eq 2 ]
 	run machine '
 		mkdir /var/lib/rad
