@@ -370,7 +370,8 @@ function whySection(why) {
 	if (t) section.append(make('p', {}, `The turn is ${t.user}'s (task ${t.task}): ${t.because}.`));
 	if ((why.gpus || []).length)
 		section.append(table(['GPU', 'Fits', 'What placement finds'], why.gpus.map(g => [g.index,
-			make('td', { class: g.fits ? 'fits' : 'not' }, g.fits ? 'yes' : g.reason), make('td', { class: 'long' }, sentence(g.text))])));
+			make('td', { class: g.fits ? 'fits' : 'not' }, g.fits ? 'yes' : g.reason),
+			make('td', { class: 'long' }, sentence(g.text))])));
 	return why.reason_text || t || (why.gpus || []).length ? section : null;
 }
 

@@ -309,8 +309,8 @@ char *submit_caller_reads_nothing(const struct spec *s)
 	const char *slash = strrchr(s->argv[0], '/'), *program = slash ? slash + 1 : s->argv[0];
 	for (size_t i = 0; i < COUNT_OF(readers); i++)
 		if (!s->argv[1] && !strcmp(program, readers[i]))
-			return alloc_printf("%s with nothing to run ends at once, since a task's standard input is empty: 'rad run --pty %s' has it "
-					    "on your terminal", program, program);
+			return alloc_printf("%s with nothing to run ends at once, since a task's standard input is empty: "
+					    "'rad run --pty %s' has it on your terminal", program, program);
 	return NULL;
 }
 

@@ -187,8 +187,8 @@ int verb_start(struct cli_call *c)
 	else
 		print_running(status, list, started);
 	if (on_boot && member_int(status, "uid") != (json_int_t)geteuid()) {
-		cli_note("that radd is the machine's, and its administrator sees to it at boot: nothing was arranged (RAD_SOCKET=own has one of "
-			 "your own beside it)");
+		cli_note("that radd is the machine's, and its administrator sees to it at boot: nothing was arranged "
+			 "(RAD_SOCKET=own has one of your own beside it)");
 		return CLI_FAILED;
 	}
 	return on_boot ? start_on_boot(c, json ? stderr : stdout) : CLI_DONE;
