@@ -542,30 +542,30 @@ static void seeds_vary_and_repeat(void **state)
 	end_scene(s);
 }
 
-/* Two tasks that do not fit beside each other, a GPU, and slots of 100 s: both are done at the end, having taken turns; without
+/* Two tasks that do not fit beside each other, a GPU, and slots of 600 s: both are done at the end, having taken turns; without
  * slots the second waits for all of the first. A start of 10 s comes again with each turn, and is what slots cost. */
 static void slots_share_a_gpu_in_turns(void **state)
 {
 	(void)state;
 	struct scene *s = new_scene(1);
-	uint32_t w = workload(s, 1000, 30000, 1, .9, .5);
+	uint32_t w = workload(s, 6000, 30000, 1, .9, .5);
 	s->workloads.list[w].start_ms = 10000;
 	arrive(s, 0, w);
 	arrive(s, 0, w);
 	simulate(s);
 	assert_int_equal(s->r.slots, 0);
-	assert_near((double)s->r.tasks[1].start_ms / 1000, 1000, 2);
-	set(s, "slot", "100");
+	assert_near((double)s->r.tasks[1].start_ms / 1000, 6000, 2);
+	set(s, "slot", "600");
 	simulate(s);
 	const struct sim_task *a = &s->r.tasks[0], *b = &s->r.tasks[1];
-	assert_near((double)b->start_ms / 1000, 100, 3);
+	assert_near((double)b->start_ms / 1000, 600, 3);
 	assert_int_equal(a->state, TASK_COMPLETED);
 	assert_int_equal(b->state, TASK_COMPLETED);
 	assert_int_equal(s->r.slots, a->n_attempts + b->n_attempts - 2);
 	assert_in_range(a->n_attempts, 10, 12);
 	/* Each did all of its work once, and its start once an attempt. */
 	for (int i = 0; i < 2; i++)
-		assert_near(s->r.tasks[i].times.run_s, 990 + 10 * s->r.tasks[i].n_attempts, 1);
+		assert_near(s->r.tasks[i].times.run_s, 5990 + 10 * s->r.tasks[i].n_attempts, 1);
 	end_scene(s);
 }
 
