@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See accounts.h. Answers are in the order of the tasks' ends, so what follows on one that was cut off begins after its last task.
+ * See accounts.h. Answers are in the order of the tasks' ends, so what follows on one that was cut off begins after its last
+ * task.
  */
 #include "cli/accounts.h"
 

@@ -19,8 +19,8 @@ const char *client_server(void);
 int client_connect(struct error *err);
 /* The same without a wait, for who has something to say of a radd that is away; the descriptor does not block. */
 int client_connect_now(struct error *err);
-/* As client_connect; with no daemon to reach, the caller's own is started in the background and a line on stderr says so, unless
- * RAD_NO_START=1. Never on a machine that has the server's, but where RAD_SOCKET asks for one's own. */
+/* As client_connect; with no daemon to reach, the caller's own is started in the background and a line on stderr says so,
+ * unless RAD_NO_START=1. Never on a machine that has the server's, but where RAD_SOCKET asks for one's own. */
 int client_connect_or_start(struct error *err);
 /* Starts the caller's own, whatever RAD_NO_START says. 0, *started false: there is one already. */
 int client_start(bool *started, struct error *err);

@@ -256,7 +256,8 @@ static int explain_no_program(const char *program, struct error *err)
 	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
 }
 
-/* A script's first line, as the kernel takes it: of a venv that was moved, and of a file with Windows line ends, it names nothing. */
+/* A script's first line, as the kernel takes it: of a venv that was moved, and of a file with Windows line ends, it names
+ * nothing. */
 static int check_first_line(const char *program, const char *path, struct error *err)
 {
 	char line[256] = "";

@@ -46,8 +46,8 @@ static json_t *adopt(const char *word, const struct adopt_wish *wish, struct err
 	return reply;
 }
 
-/* One document, whatever the number of words: of one process its task, of several a list of them; of tasks that are given back how
- * many they are, as of all that is changed. */
+/* One document, whatever the number of words: of one process its task, of several a list of them; of tasks that are given back
+ * how many they are, as of all that is changed. */
 static void print_answers(const json_t *answers, size_t n_words, bool gives_back)
 {
 	size_t i;

@@ -33,8 +33,8 @@ struct timeslots *timeslots_create(const struct core_config *config, const struc
 /* Takes NULL. */
 void timeslots_destroy(struct timeslots *s);
 
-/* The task's own slot, or the setting's; 0: it has none. One shorter than TIMESLOTS_START_MS is twice as long after each turn, up
- * to that, in which the task printed no progress: it may be still starting when it is asked to go, each time. */
+/* The task's own slot, or the setting's; 0: it has none. One shorter than TIMESLOTS_START_MS is twice as long after each turn,
+ * up to that, in which the task printed no progress: it may be still starting when it is asked to go, each time. */
 int64_t timeslots_length_ms(const struct core_config *config, const struct task *t);
 /* Whether it was asked and still has time to go. */
 bool timeslots_leaving(const struct core_config *config, const struct task *t, int64_t wall_ms);

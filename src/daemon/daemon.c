@@ -127,8 +127,8 @@ static void tell_settings(void *list, const char *text)
 	json_array_append_new(list, json_pack("{ss, ss}", "check", "settings", "text", said));
 }
 
-/* A mistake in the file of settings, reloaded or not, is told before the next start finds it. Of root's, which is in /etc: that of
- * a user may lie where reading hangs. */
+/* A mistake in the file of settings, reloaded or not, is told before the next start finds it. Of root's, which is in /etc: that
+ * of a user may lie where reading hangs. */
 static void look_at_settings(const struct daemon *d, json_t *list)
 {
 	struct settings next;

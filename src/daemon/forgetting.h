@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What attempts left, removed in a thread, since that waits for the disk. What cannot go yet, as processes that were killed are
- * still in its cgroup, is tried again until it is gone, so that nothing stays while radd runs. What a radd that is killed leaves
- * of it the next one sweeps.
+ * still in its cgroup, is tried again until it is gone, so that nothing stays while radd runs. What a radd that is killed
+ * leaves of it the next one sweeps.
  */
 #ifndef RAD_DAEMON_FORGETTING_H
 #define RAD_DAEMON_FORGETTING_H

@@ -47,7 +47,8 @@ static json_t *user_json(const struct requests *q, const struct core_user *u)
 		"limits", limits_json(q, s->uid), "limits_from", sources_json(q, s->uid));
 }
 
-/* Whether the user database has said who he is and in which groups, or that it does not. All are asked before any is waited for. */
+/* Whether the user database has said who he is and in which groups, or that it does not. All are asked before any is waited
+ * for. */
 static bool is_named(const struct requests *q, uid_t uid)
 {
 	const char *name;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What attempts left: see leftovers.h. The names are read once, before anything is started: a folder that is made later is not
- * among them, so that removing can take its time. A cgroup that has processes in it cannot be removed, which is as it should be.
+ * among them, so that removing can take its time. A cgroup that has processes in it cannot be removed, which is as it should
+ * be.
  */
 #include "launch/leftovers.h"
 
@@ -116,7 +117,8 @@ struct leftovers *leftovers_find(const struct launch_home *home, char *const *ke
 	return l;
 }
 
-void leftovers_each(const struct leftovers *l, void (*each)(void *ctx, bool (*way)(const char *path), const char *path), void *ctx)
+void leftovers_each(const struct leftovers *l, void (*each)(void *ctx, bool (*way)(const char *path), const char *path),
+		    void *ctx)
 {
 	for (size_t i = 0; i < l->folders.n; i++)
 		each(ctx, launch_forget, l->folders.list[i]);

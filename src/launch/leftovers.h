@@ -17,7 +17,8 @@ struct leftovers;
 /* Looks. `keep`: launch_name of every running task's attempt. What is made from now on is not looked at. */
 struct leftovers *leftovers_find(const struct launch_home *home, char *const *keep, size_t n_keep);
 /* All that is ours and ended, with the way to remove it (launch_forget is one): true: gone; false: not yet. */
-void leftovers_each(const struct leftovers *l, void (*each)(void *ctx, bool (*way)(const char *path), const char *path), void *ctx);
+void leftovers_each(const struct leftovers *l, void (*each)(void *ctx, bool (*way)(const char *path), const char *path),
+		    void *ctx);
 /* Takes NULL. */
 void leftovers_destroy(struct leftovers *l);
 
