@@ -24,23 +24,36 @@ static void limits_warn_then_stop(void **unused)
 	end_world(w);
 }
 
+/* A task with a limit of a minute, of which it has run ten seconds. */
+static task_id ten_seconds_of_a_minute(struct world *w)
+{
+	struct spec *s = spec_of(1000, 1);
+	s->time_limit_s = 60;
+	task_id a = submit(w, s);
+	core_started(w->c, a, (struct proc_id){ 100, 1 }, w->now);
+	pass(w, 10);
+	return a;
+}
+
+/* After 50 seconds more, and no sooner. Ends the world. */
+static void ends_at_its_minute(struct world *w, task_id a)
+{
+	pass(w, 45);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_NONE);
+	pass(w, 6);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_TIME_LIMIT);
+	end_world(w);
+}
+
 /* Somebody sets the wall clock: limits run on, neither shorter nor longer. */
 static void limits_do_not_follow_the_wall_clock(void **unused)
 {
 	(void)unused;
 	for (int64_t jump = -86400000; jump <= 86400000; jump += 172800000) {
 		struct world *w = new_world(1, NULL);
-		struct spec *s = spec_of(1000, 1);
-		s->time_limit_s = 60;
-		task_id a = submit(w, s);
-		core_started(w->c, a, (struct proc_id){ 100, 1 }, w->now);
-		pass(w, 10);
+		task_id a = ten_seconds_of_a_minute(w);
 		w->now.wall_ms += jump;
-		pass(w, 45);
-		assert_int_equal(core_task(w->c, a)->stopping, STOP_NONE);
-		pass(w, 6);
-		assert_int_equal(core_task(w->c, a)->stopping, STOP_TIME_LIMIT);
-		end_world(w);
+		ends_at_its_minute(w, a);
 	}
 }
 
@@ -49,18 +62,10 @@ static void a_limit_stands_still_while_the_machine_sleeps(void **unused)
 {
 	(void)unused;
 	struct world *w = new_world(1, NULL);
-	struct spec *s = spec_of(1000, 1);
-	s->time_limit_s = 60;
-	task_id a = submit(w, s);
-	core_started(w->c, a, (struct proc_id){ 100, 1 }, w->now);
-	pass(w, 10);
+	task_id a = ten_seconds_of_a_minute(w);
 	w->now.wall_ms += 8 * 3600000 + 2000;
 	core_clock_set(w->c, 2000, w->now);
-	pass(w, 45);
-	assert_int_equal(core_task(w->c, a)->stopping, STOP_NONE);
-	pass(w, 6);
-	assert_int_equal(core_task(w->c, a)->stopping, STOP_TIME_LIMIT);
-	end_world(w);
+	ends_at_its_minute(w, a);
 }
 
 /* Another limit counts from the same beginning. */
