@@ -30,6 +30,7 @@
 #include "daemon/starting.h"
 #include "daemon/stopping.h"
 #include "daemon/sweeping.h"
+#include "launch/cgroup.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -177,6 +178,16 @@ static void runner_end(struct watch *w, const struct exit_report *report)
 	core_exited(r->plan.core, task, report, now_read());
 }
 
+/* Its cgroup goes the way of all that attempts leave. */
+static bool runner_unclaim(struct watch *w)
+{
+	char *cgroup;
+	int rc = launch_unclaim(&w->r->plan.home, runner_task_of(w), &cgroup, NULL);
+	if (cgroup)
+		forgetting_add(w->r->forgetting, cgroup_remove_path, cgroup);
+	return !rc;
+}
+
 /* Nothing of it ran, though its shim did. Returns false when that is all that will be tried. */
 static bool runner_begin_again(struct watch *w, const struct exit_report *report, bool claimed)
 {
@@ -188,7 +199,7 @@ static bool runner_begin_again(struct watch *w, const struct exit_report *report
 		return false;
 	if (claimed && delaying_ms(&w->delay) > AGAIN_MAX_MS)
 		return false;
-	if (claimed && launch_unclaim(home, t, NULL))
+	if (claimed && !runner_unclaim(w))
 		return false;
 	runner_delay_start(w, claimed ? report->output.line : "its shim ended before it began");
 	return true;

@@ -519,6 +519,28 @@ static void one_that_could_not_be_begun_again_is_not_lost(void **state)
 	expect_end(s, id, TASK_FAILED, 8);
 }
 
+/* A shim that was short of something says so while its child is still dying in its cgroup, for which a folder that is not empty
+ * stands here. It goes when it can, though the attempt has another by then. */
+static void the_cgroup_of_one_that_is_begun_again_goes_when_it_can(void **state)
+{
+	struct running *s = *state;
+	scoped_free char *before = alloc_string_or_null(getenv("RAD_SHIM")), *shim = path_of(s, "short");
+	scoped_free char *held = path_of(s, "held"), *child = path_of(s, "held/child"), *real = spawn_shim_path(NULL);
+	scoped_free char *text = alloc_printf("#!/bin/sh\nmkdir '%s' 2>/dev/null || exec '%s' \"$@\"\n: >'%s'\nfolder=$2\n"
+					      "read -r line </proc/$$/stat\nset -- $line\necho \"$$ ${22}\" >$folder/claim\n"
+					      "printf %%s '%s' >$folder/cgroup\n"
+					      "echo '{\"v\":1,\"began\":false,\"again\":true}' >$folder/exit\n", held, real, child, held);
+	assert_int_equal(io_replace_file(shim, text, strlen(text), 0755, NULL), 0);
+	setenv("RAD_SHIM", shim, 1);
+	task_id id = begin(s, "exit 8\n");
+	expect_end(s, id, TASK_FAILED, 8);
+	shims_are(before);
+	assert_int_equal(access(child, F_OK), 0);
+	assert_int_equal(unlink(child), 0);
+	for (int64_t end = clock_mono_ms() + WORLD_PATIENCE_MS; !access(held, F_OK); uv_run(&s->w.loop, UV_RUN_ONCE))
+		assert_true(clock_mono_ms() < end);
+}
+
 /* A shim that comes to its claim when another radd has given the attempt up begins nothing. */
 static void one_that_was_stopped_before_a_late_shim_came_never_begins(void **state)
 {
@@ -617,6 +639,7 @@ int main(void)
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
 		T(the_program_of_a_shim_that_radd_never_knew_does_not_go_on),
 		T(one_whose_shim_never_claimed_it_is_begun_again), T(one_that_could_not_be_begun_again_is_not_lost),
+		T(the_cgroup_of_one_that_is_begun_again_goes_when_it_can),
 		T(one_that_was_stopped_before_a_late_shim_came_never_begins),
 		T(whose_process_it_is), T(many_that_are_signalled_and_ended_are_a_piece_a_turn),
 #undef T

@@ -103,8 +103,9 @@ bool launch_may_begin_again(const struct launch_home *home, const struct task *t
 /* The attempt is given up before it began: claims it for nobody, so that a shim that comes late, as one that an earlier radd
  * started, begins nothing. True: one had it already, see launch_adopt. */
 bool launch_withdraw(const struct launch_home *home, const struct task *t);
-/* Its shim ended, and its record says `again`: takes the claim back. Returns 0 or -1. */
-int launch_unclaim(const struct launch_home *home, const struct task *t, struct error *err);
+/* Its shim ended, and its record says `again`: takes the claim back. *cgroup: that of the shim, to be removed, in which a child
+ * may still be that died before it was the program; the caller's, NULL where there was none. Returns 0 or -1. */
+int launch_unclaim(const struct launch_home *home, const struct task *t, char **cgroup, struct error *err);
 
 /* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found
  * when the shim is dead. Never the shim itself. Returns how many got it. */
