@@ -74,7 +74,8 @@ int cgroup_path(pid_t of, const char *name, char path[PATH_MAX])
 bool cgroup_holds(const char *path, pid_t pid)
 {
 	char other[PATH_MAX];
-	return !path_of(pid, other) && !strcmp(other, path);
+	size_t n = strlen(path);
+	return !path_of(pid, other) && !strncmp(other, path, n) && (!other[n] || other[n] == '/');
 }
 
 static int open_in(const char *folder, const char *name, int flags)
@@ -117,11 +118,6 @@ int cgroup_put(const char *name, pid_t pid)
 	return write_in(path, "cgroup.procs", text);
 }
 
-bool cgroup_remove_path(const char *path)
-{
-	return !rmdir(path) || errno != EBUSY;
-}
-
 void cgroup_remove(const char *name)
 {
 	char path[PATH_MAX];
@@ -138,6 +134,15 @@ int cgroup_limit_memory(const struct cgroup *c, uint64_t bytes)
 	/* A data loader that is killed alone leaves a training that hangs. */
 	write_in(c->path, "memory.oom.group", "1");
 	return 0;
+}
+
+bool cgroup_is_used(const char *path)
+{
+	scoped_fd int fd = open_in(path, "cgroup.events", O_RDONLY);
+	char text[256];
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+	text[n > 0 ? n : 0] = 0;
+	return strstr(text, "populated 1");
 }
 
 /* Whether the kernel counts memory in the cgroups below that one. */
@@ -264,24 +269,4 @@ uint64_t cgroup_memory_limit(void)
 double cgroup_cpu_limit(void)
 {
 	return least_limit("cpu.max", cores_of);
-}
-
-size_t cgroup_members(const char *path, pid_t **pids)
-{
-	scoped_buf text = { 0 };
-	scoped_free char *file = alloc_printf("%s/cgroup.procs", path);
-	size_t n = 0, cap = 0;
-	*pids = NULL;
-	if (io_read_file(file, 16 << 20, &text, NULL))
-		return 0;
-	for (char *p = text.data, *end; p && *p; p = end + 1) {
-		long pid = strtol(p, &end, 10);
-		if (end == p)
-			break;
-		if (pid <= 1)
-			continue;
-		alloc_grow(*pids, n, cap);
-		(*pids)[n++] = (pid_t)pid;
-	}
-	return n;
 }

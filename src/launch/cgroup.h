@@ -48,15 +48,19 @@ int64_t cgroup_oom_kills(const struct cgroup *c);
 uint64_t cgroup_memory_limit(void);
 /* The same of CPU time, in cores. */
 double cgroup_cpu_limit(void);
-/* The processes in the cgroup of that path. Returns how many; *pids to be freed. */
+/* The processes in the cgroup of that path and in those that were made below it: in some hundred of these at most. Returns how
+ * many; *pids to be freed. */
 size_t cgroup_members(const char *path, pid_t **pids);
+/* Whether there is any, by the kernel's count. */
+bool cgroup_is_used(const char *path);
 /* Moves a process into the cgroup `name` below our own, which is made where it is not there. -1 where that cannot be. */
 int cgroup_put(const char *name, pid_t pid);
 /* Removes that cgroup, unless something is in it. */
 void cgroup_remove(const char *name);
-/* The one of that path. False: something is in it. */
+/* The one of that path, and those that were made below it. False: something is in one of them, or there are so many that some
+ * are left for the next time. */
 bool cgroup_remove_path(const char *path);
-/* Whether the process is in the cgroup of that path. */
+/* Whether the process is in the cgroup of that path, or below it. */
 bool cgroup_holds(const char *path, pid_t pid);
 /* cgroup_kill for one made by another process. */
 int cgroup_kill_path(const char *path);

@@ -239,10 +239,9 @@ static size_t signal_leftovers(const struct family *f, int signal)
  * know that by looking at every process of the machine cost more than all else that is done for a short task. */
 static bool all_gone(const struct attempt_run *run)
 {
-	scoped_free pid_t *pids = NULL;
 	siginfo_t info;
 	bool child = !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) || errno != ECHILD;
-	return !child && (!run->cgroup.path[0] || !cgroup_members(run->cgroup.path, &pids));
+	return !child && (!run->cgroup.path[0] || !cgroup_is_used(run->cgroup.path));
 }
 
 /* As Slurm does, nothing of a task outlives its program: a forgotten worker would hold the GPU's memory. */

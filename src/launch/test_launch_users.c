@@ -305,6 +305,37 @@ static void test_cgroup(void **state)
 	assert_int_equal(access(f.cgroup, F_OK), -1);
 }
 
+/* Cgroups of its own: who is in one is the task's, though the shim is dead and he began a session of his own, and they go with
+ * the attempt. */
+static void test_cgroups_of_a_task(void **state)
+{
+	struct bench *b = *state;
+	struct cgroup probe;
+	cgroup_create(&probe, "rad-probe");
+	if (!probe.path[0])
+		skip();
+	*strrchr(probe.path, '/') = 0;
+	scoped_free char *script = alloc_printf("own=%s/$(sed -n 's|^0::.*/||p' /proc/self/cgroup)\n"
+						"mkdir -p $own/a/b $own/c\n"
+						"setsid sh -c \"echo \\$\\$ >$own/a/b/cgroup.procs; echo \\$\\$ >pid; exec sleep 1000\" &\n"
+						"sleep 1000\n", probe.path);
+	scoped_free char *own_probe = alloc_printf("%s/rad-probe", probe.path);
+	rmdir(own_probe);
+	set_script(b, script);
+	start(b);
+	wait_line(b, "pid");
+	scoped_free char *text = content(b, "pid"), *folder = launch_folder(&b->request.home, b->task);
+	struct proc_id inner = identity(atoi(text));
+	struct family f;
+	family_of(b->shim, "12.1", &f);
+	assert_int_equal(kill(b->shim.pid, SIGKILL), 0);
+	wait_gone(b->shim);
+	assert_true(launch_signal(&b->request.home, b->task, SIGTERM) >= 2);
+	wait_gone(inner);
+	forget(folder);
+	assert_int_equal(access(f.cgroup, F_OK), -1);
+}
+
 /* With no inode left the name of a cgroup cannot be noted, and nobody would remove it: the shim gives up before. */
 static void test_cgroup_not_noted(void **state)
 {
@@ -331,7 +362,8 @@ int main(void)
 		T(test_conda_in_script), T(test_conda_env_for_command), T(test_conda_env_missing),
 		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked), T(test_adopted_deep),
 		T(test_adopted_by_others), T(test_drops_root), T(test_output_needs_the_users_rights),
-		T(test_other_users_need_root), T(test_cgroup), T(test_cgroup_not_noted),
+		T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task),
+		T(test_cgroup_not_noted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
