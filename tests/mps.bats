@@ -192,6 +192,52 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	: >"$WORLD/radd.log"
 }
 
+# Of the server whose pipe folder a task has: the one process that a control daemon of the fake's starts.
+server_of() { cat "$(sed -n s/CUDA_MPS_PIPE_DIRECTORY=//p "$1")/server"; }
+control_of() { cat "$(sed -n s/CUDA_MPS_PIPE_DIRECTORY=//p "$1")/nvidia-cuda-mps-control.pid"; }
+
+@test "a control daemon that is killed alone: its server goes on for its clients beside the next one, and ends with the last" {
+	local one next server go=$WORLD/go-left
+	one=$(submit --gpu-mem 4G -- sh -c "$look one-left.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE one-left.txt
+	server=$(server_of one-left.txt)
+	kill -9 "$(control_of one-left.txt)"
+	next=$(submit --gpu-mem 4G -- sh -c "$look next-left.txt; $(until_file "$go")")
+	wait_for 30 grep -q PIPE next-left.txt
+	[ "$(grep PIPE one-left.txt)" != "$(grep PIPE next-left.txt)" ]
+	[ "$(state "$one")" = RUNNING ]
+	kill -0 "$server"
+	grep -q 'MPS: the control daemon of .* was killed, and its server left' "$WORLD/radd.log"
+	# The next radd finds both, and sends nobody to the one that is left.
+	kill_radd
+	start_radd
+	[ "$(state "$one")" = RUNNING ]
+	kill -0 "$server"
+	submit --gpu-mem 4G -- sh -c "$look third-left.txt" | xargs rad wait
+	[ "$(grep PIPE third-left.txt)" = "$(grep PIPE next-left.txt)" ]
+	touch "$go"
+	rad wait "$one" "$next"
+	wait_for 20 no_controls
+	wait_for 20 sh -c "! kill -0 $server"
+}
+
+@test "a control daemon that is killed alone without clients: its server has ended when the next one begins" {
+	local server
+	sed -i 's/^mps_idle:.*/mps_idle: 1h/' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: mps_idle: 0 -> ' "$WORLD/radd.log"
+	submit --gpu-mem 4G -- sh -c "$look idle-left.txt" | xargs rad wait
+	server=$(server_of idle-left.txt)
+	kill -9 "$(control_of idle-left.txt)"
+	# Its entry alone may be there still, until somebody has waited for it.
+	submit --gpu-mem 4G -- sh -c "if grep -q . /proc/$server/cmdline; then echo alive; else $look after-left.txt; fi" | xargs rad wait
+	grep -q PIPE after-left.txt
+	sed -i 's/^mps_idle:.*/mps_idle: 0/' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 20 no_controls
+	: >"$WORLD/radd.log"
+}
+
 @test "a server without clients stays for mps_idle, serves the next task, and is in the way of none that wants a GPU alone" {
 	local first other alone
 	sed -i 's/^mps_idle:.*/mps_idle: 1h/' "$RAD_CONFIG"

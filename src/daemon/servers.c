@@ -18,11 +18,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#define ENDING_MS 20000		/* what is left of a server and does not end by then hangs in the driver */
+
 /* One that runs, or comes up. */
 struct entry {
 	struct mps_server *server;
 	int64_t idle_ms;	/* mono, when it was first seen without clients; 0: it has some */
 	bool sick;		/* a client of it ended by a fault, which may have left it in a state that takes no others */
+	bool left;		/* its control daemon was killed, and its clients go on: no other comes to it */
+	int64_t ending_ms;	/* mono, since when what is left of it is being ended; 0: it is not */
 };
 
 struct servers {
@@ -68,6 +72,8 @@ struct servers *servers_create(const char *run_dir, const struct device *device)
 	s->run_dir = alloc_string(run_dir);
 	s->device = device;
 	mps_adopt(run_dir, servers_add, s);
+	for (size_t i = 0; i < s->n; i++)
+		s->list[i].left = mps_is_left(s->list[i].server);
 	servers_find_out(s);
 	return s;
 }
@@ -114,7 +120,7 @@ static bool servers_serves(const struct servers *s, const struct mps_server *ser
 static struct entry *servers_entry(const struct servers *s, const struct task *t)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (servers_serves(s, s->list[i].server, t))
+		if (!s->list[i].left && !s->list[i].ending_ms && servers_serves(s, s->list[i].server, t))
 			return &s->list[i];
 	return NULL;
 }
@@ -125,14 +131,42 @@ static struct mps_server *servers_find(const struct servers *s, const struct tas
 	return e ? e->server : NULL;
 }
 
-/* Stopped first: to release it gives back the object alone, and leaves the server as it is. */
-static void servers_forget(struct servers *s, struct mps_server *server)
+static void servers_drop(struct servers *s, struct entry *e)
+{
+	mps_release(e->server);
+	*e = s->list[--s->n];
+}
+
+/* Stopped first: to release it gives back the object alone, and leaves the server as it is. What is left of one whose control
+ * daemon was killed is waited for. */
+static void servers_end(struct servers *s, struct entry *e)
+{
+	mps_stop(e->server);
+	if (mps_is_left(e->server))
+		e->ending_ms = clock_mono_ms();
+	else
+		servers_drop(s, e);
+}
+
+static void servers_look_at_end(struct servers *s, struct entry *e)
+{
+	bool left = mps_is_left(e->server);
+	if (left && clock_mono_ms() - e->ending_ms <= ENDING_MS)
+		return;
+	if (left)
+		log_error("MPS: a server of %s, whose control daemon %d was killed, does not end: it hangs in the driver, and holds memory "
+			  "of GPUs (ps -s %d)", mps_whose(e->server), (int)mps_control(e->server).pid,
+			  (int)mps_control(e->server).pid);
+	servers_drop(s, e);
+}
+
+/* Of that user: he may have put something there that does not end, which is nobody else's to wait for. */
+static bool servers_are_ending(const struct servers *s, uid_t uid)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (s->list[i].server == server)
-			s->list[i] = s->list[--s->n];
-	mps_stop(server);
-	mps_release(server);
+		if (s->list[i].ending_ms && mps_uid(s->list[i].server) == uid)
+			return true;
+	return false;
 }
 
 /* Attempts that are placed count from then on, a GPU each. */
@@ -153,17 +187,22 @@ static void servers_stop_idle(struct servers *s, const struct core *core, int64_
 {
 	for (size_t i = s->n; i-- > 0;) {
 		struct entry *e = &s->list[i];
+		if (e->ending_ms) {
+			servers_look_at_end(s, e);
+			continue;
+		}
 		bool used = servers_clients(e->server, core) > 0;
 		e->idle_ms = used ? 0 : e->idle_ms ? e->idle_ms : mono_ms;
 		if (used || (!e->sick && mono_ms - e->idle_ms < idle_ms && mps_poll(e->server) != MPS_FAILED))
 			continue;
 		log_info("MPS: stopping the %s server of %s", e->sick ? "sick" : "idle", mps_whose(e->server));
-		servers_forget(s, e->server);
+		servers_end(s, e);
 	}
 }
 
 /* Not before the task's own GPUs are known: right after radd's start none is. What idles goes first, or it would hold memory of
- * each GPU for nobody beside the new one. */
+ * each GPU for nobody beside the new one; and what was left of another, or it would have the GPU where that is given to one
+ * process alone. */
 static enum mps_state servers_start(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
 	scoped_buf gpus = { 0 };
@@ -171,6 +210,8 @@ static enum mps_state servers_start(struct servers *s, const struct core *core, 
 	if (!servers_has_gpus(buf_text(&gpus), t))
 		return MPS_STARTING;
 	servers_stop_idle(s, core, 0, clock_mono_ms());
+	if (servers_are_ending(s, servers_user(s, t)))
+		return MPS_STARTING;
 	s->last = ERROR_INIT;
 	struct mps_server *server = mps_start(s->run_dir, buf_text(&gpus), servers_user(s, t), t->spec->gid,
 						t->spec->user, &s->last);
@@ -190,35 +231,52 @@ void servers_note_fault(struct servers *s, const struct task *t)
 		e->sick = true;
 }
 
+static bool servers_has_others(const struct entry *e, const struct core *core, const struct task *t)
+{
+	return servers_clients(e->server, core) > task_attempt(t)->n_gpus;
+}
+
 /* One that is placed in the turn in which the last client ended would get the sick server, since it counts as a client of it
  * already. */
 static void servers_replace_sick(struct servers *s, const struct core *core, const struct task *t)
 {
-	const struct entry *e = servers_entry(s, t);
-	if (!e || !e->sick || servers_clients(e->server, core) > task_attempt(t)->n_gpus)
+	struct entry *e = servers_entry(s, t);
+	if (!e || !e->sick || servers_has_others(e, core, t))
 		return;
 	log_info("MPS: stopping the sick server of %s", mps_whose(e->server));
-	servers_forget(s, e->server);
+	servers_end(s, e);
 }
 
-/* Asked by each task that starts, and again while it waits. A server that failed is forgotten here, so that the next try
+/* What is left of it serves clients that are in the midst of their work, until there is none: nothing of ours ends that. */
+static void servers_give_up(struct servers *s, struct entry *e, const struct core *core, const struct task *t)
+{
+	if (!mps_is_left(e->server) || !servers_has_others(e, core, t)) {
+		servers_end(s, e);
+		return;
+	}
+	e->left = true;
+	log_warn("MPS: the control daemon of %s was killed, and its server left: it goes on for its clients, beside the next one",
+		 mps_whose(e->server));
+}
+
+/* Asked by each task that starts, and again while it waits. A server that failed is given up here, so that the next try
  * starts another. */
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
 	/* Before it is looked for: what this gives up must not be found. */
 	servers_replace_sick(s, core, t);
-	struct mps_server *server = servers_find(s, t);
+	struct entry *e = servers_entry(s, t);
 	if (servers_none_needed(s))
 		return MPS_READY;
-	if (!server)
+	if (!e)
 		return servers_start(s, core, t, why);
-	mps_name_user(server, t->spec->user);
-	enum mps_state state = mps_poll(server);
+	mps_name_user(e->server, t->spec->user);
+	enum mps_state state = mps_poll(e->server);
 	if (state == MPS_FAILED) {
 		error_set(&s->last, ERR_UNAVAILABLE, "the MPS server of %s did not start, or ended; see control.log in %s/../log",
-			  mps_whose(server), mps_pipe_dir(server));
+			  mps_whose(e->server), mps_pipe_dir(e->server));
 		*why = s->last.text;
-		servers_forget(s, server);
+		servers_give_up(s, e, core, t);
 	}
 	return state;
 }

@@ -11,6 +11,7 @@
 #include "base/scope.h"
 #include "device/device.h"
 #include "launch/attempt.h"
+#include "launch/processes.h"
 #include "launch/spawn.h"
 
 #include <dirent.h>
@@ -24,6 +25,7 @@
 
 #define READY_DEADLINE_MS 15000
 #define PROBE_EVERY_MS 100
+#define LOOK_EVERY_MS 100
 /* The longest name that MPS makes below the pipe folder, with some to spare. */
 #define LONGEST_SOCKET 32
 /* For the helper that tries the control program out to end it and to say so. */
@@ -40,6 +42,8 @@ struct mps_server {
 	enum mps_state state;
 	int64_t since_ms, next_probe_ms;
 	int probe_fd;		/* what the running probe will say; -1: none runs */
+	int64_t next_look_ms;	/* for what is left of it */
+	bool left;
 };
 
 /* RAD_MPS_CONTROL, or the first in PATH. NULL if there is none. Free it. */
@@ -108,6 +112,21 @@ static bool server_running(struct mps_server *s)
 	return claim_read(folder, "pid", &s->id, NULL) > 0 && proc_alive(s->id);
 }
 
+/* By its session, which keeps its number for as long as anything is in it. */
+bool mps_is_left(struct mps_server *s)
+{
+	int64_t now = clock_mono_ms();
+	if (!s->id.pid || proc_alive(s->id))
+		return false;
+	if (now < s->next_look_ms)
+		return s->left;
+	struct family f = { .shim = s->id };
+	scoped_free pid_t *pids = NULL;
+	s->next_look_ms = now + LOOK_EVERY_MS;
+	s->left = family_list(&f, &pids);
+	return s->left;
+}
+
 /* "GID LIST\n": what its folder's name does not say. */
 static int write_what(const struct mps_server *s, struct error *err)
 {
@@ -158,12 +177,12 @@ static int check_start(struct mps_server *s, struct error *err)
 	return 0;
 }
 
-/* In the first folder where none runs. NULL when there are too many. */
+/* In the first folder where nothing runs. NULL when there are too many. */
 static struct mps_server *mps_create_free(const char *run_dir, uid_t uid)
 {
 	for (unsigned n = 0; n < DAEMONS_MAX; n++) {
 		struct mps_server *s = mps_create(run_dir, uid, n);
-		if (!server_running(s))
+		if (!server_running(s) && !mps_is_left(s))
 			return s;
 		mps_release(s);
 	}
@@ -188,7 +207,7 @@ struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, g
 	return NULL;
 }
 
-/* NULL unless the name is that of a folder in which one runs. */
+/* NULL unless the name is that of a folder in which one runs, or something of one. */
 static struct mps_server *adopt_one(const char *run_dir, const char *name)
 {
 	unsigned uid = MPS_ALL_USERS, number;
@@ -197,7 +216,7 @@ static struct mps_server *adopt_one(const char *run_dir, const char *name)
 	if ((!all && sscanf(name, "%u.%u%n", &uid, &number, &end) != 2) || name[end] || (!all && uid == MPS_ALL_USERS))
 		return NULL;
 	struct mps_server *s = mps_create(run_dir, (uid_t)uid, number);
-	if (s->control && server_running(s) && !read_what(s))
+	if (s->control && (server_running(s) || mps_is_left(s)) && !read_what(s))
 		return s;
 	mps_release(s);
 	return NULL;

@@ -39,7 +39,8 @@ bool mps_serves_all(const char *run_dir, char **why);
  * running one has: one that is stopping does not hold up the next. Returns at once; the server becomes ready later. `user`: as
  * mps_name_user. */
 struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, const char *user, struct error *err);
-/* Calls `found` with each one that a former radd left running; it owns the object. */
+/* Calls `found` with each one that a former radd left running, or of which something is left (mps_is_left); it owns the
+ * object. */
 void mps_adopt(const char *run_dir, void (*found)(void *ctx, struct mps_server *s), void *ctx);
 /* Takes NULL. Frees the object only; the server goes on. */
 void mps_release(struct mps_server *s);
@@ -58,7 +59,12 @@ void mps_name_user(struct mps_server *s, const char *user);
 const char *mps_gpus(const struct mps_server *s);
 struct proc_id mps_control(const struct mps_server *s);
 
-/* Has it quit, with 5 s for its clients; a helper ends it with TERM, then KILL, if it does not. Returns at once. */
+/* Whether servers that it started run on although it has ended, as after a SIGKILL: they hold memory of GPUs and serve the
+ * clients that they had, and nobody can reach them any more. Looks at all processes, at most every 100 ms. */
+bool mps_is_left(struct mps_server *s);
+
+/* Has it quit, with 5 s for its clients; a helper ends it with TERM, then KILL, if it does not, and what is left of it. Returns
+ * at once. */
 void mps_stop(struct mps_server *s);
 /* Asks the server to end one client (`terminate_client`), the polite step before KILL. Returns at once. */
 void mps_terminate_client(struct mps_server *s, pid_t client);

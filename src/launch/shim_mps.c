@@ -4,7 +4,7 @@
  *	mps-try FOLDER UID GID CONTROL			runs one for a moment, without GPUs: "1" if it answers, "0" if it ends
  *	mps-ask FOLDER UID GID CONTROL			writes "1" to standard output if it answers
  *	mps-terminate FOLDER UID GID CONTROL CLIENT	has every server of it end that client
- *	mps-stop FOLDER UID GID CONTROL PID START	quit, then TERM, then KILL; removes FOLDER/pid
+ *	mps-stop FOLDER UID GID CONTROL PID START	quit, then TERM, then KILL, also of what is left of it; removes its FOLDER/pid
  * FOLDER belongs to the daemon's user; FOLDER/pipe and FOLDER/log to UID alone, since the sockets that the control daemon
  * makes are open to everybody. CONTROL is the path of nvidia-cuda-mps-control. It runs in the foreground (-f), where it keeps
  * the pid it was started with and writes its log to standard output.
@@ -19,6 +19,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "launch/attempt.h"
 #include "launch/identity.h"
 #include "launch/mps.h"
 #include "launch/mps_text.h"
@@ -27,9 +28,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -66,11 +69,20 @@ static int make_folder(const struct mps *m, const char *path, mode_t mode)
 	return fstat(fd, &st) || st.st_uid != m->uid ? -1 : 0;
 }
 
+/* While FOLDER/pid is written or removed: one that is stopped late finds that of the next there. Unlocked with the
+ * descriptor. */
+static int lock_pid(const struct mps *m)
+{
+	scoped_fd int folder = open(m->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return folder < 0 || flock(folder, LOCK_EX) ? -1 : steal_fd(folder);
+}
+
 static int write_pid(const struct mps *m)
 {
 	uint64_t start;
 	scoped_free char *path = alloc_printf("%s/pid", m->folder);
-	if (proc_stat(getpid(), &start, NULL))
+	scoped_fd int folder = lock_pid(m);
+	if (folder < 0 || proc_stat(getpid(), &start, NULL))
 		return -1;
 	scoped_free char *text = alloc_printf("%d %llu\n", (int)getpid(), (unsigned long long)start);
 	return io_replace_file(path, text, strlen(text), 0644, NULL);
@@ -272,11 +284,50 @@ static void end_control(const struct mps *m, struct proc_id control)
 		force_end(fd, control);
 }
 
+/* Session and pipe folder say together that it is a server of that control daemon: clients have a session of their own, and the
+ * number of a session comes again with a restart of the machine. */
+static bool kill_if_left(const struct mps *m, struct proc_id control, pid_t pid)
+{
+	char pipe[PATH_MAX];
+	struct proc_seen seen;
+	scoped_fd int fd = proc_pidfd(pid);
+	if (fd < 0 || proc_see(pid, &seen) || seen.session != control.pid || seen.id.start_ticks < control.start_ticks ||
+	    proc_environ(pid, "CUDA_MPS_PIPE_DIRECTORY", pipe, sizeof pipe) || strcmp(pipe, m->pipe))
+		return false;
+	proc_pidfd_signal(fd, SIGKILL);
+	return true;
+}
+
+/* What a control daemon that was killed left behind. True: nothing, in the end. */
+static bool end_left(const struct mps *m, struct proc_id control)
+{
+	const struct family f = { .shim = control };
+	for (int64_t end = clock_mono_ms() + TERM_MS; clock_mono_ms() < end; poll(NULL, 0, TRY_PAUSE_MS)) {
+		scoped_free pid_t *pids = NULL;
+		size_t n = family_list(&f, &pids), ours = 0;
+		for (size_t i = 0; i < n; i++)
+			ours += kill_if_left(m, control, pids[i]);
+		if (!ours)
+			return true;
+	}
+	return false;
+}
+
+static void remove_pid(const struct mps *m, struct proc_id control)
+{
+	struct proc_id id;
+	scoped_fd int folder = lock_pid(m);
+	if (folder >= 0 && claim_read(folder, "pid", &id, NULL) > 0 && id.pid == control.pid && id.start_ticks == control.start_ticks)
+		unlinkat(folder, "pid", 0);
+}
+
 static int stop(const struct mps *m, struct proc_id control)
 {
-	scoped_free char *path = alloc_printf("%s/pid", m->folder);
 	end_control(m, control);
-	return proc_alive(control) || unlink(path) ? SHIM_FAILED : SHIM_DONE;
+	if (proc_alive(control) || !end_left(m, control))
+		return SHIM_FAILED;
+	remove_pid(m, control);
+	return SHIM_DONE;
 }
 
 static int64_t number(const char *text)

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <cmocka.h>
@@ -136,14 +137,19 @@ static void wait_line(struct bench *b, const char *name, const char *line)
 	fail_msg("'%s' is not in %s", line, name);
 }
 
-static struct proc_id server_process(struct bench *b)
+static struct proc_id process_in(struct bench *b, const char *file)
 {
-	scoped_free char *path = alloc_printf("%s/server", mps_pipe_dir(b->server));
+	scoped_free char *path = alloc_printf("%s/%s", mps_pipe_dir(b->server), file);
 	scoped_buf text = { 0 };
 	assert_int_equal(io_read_file(path, 100, &text, NULL), 0);
 	struct proc_id id = { .pid = atoi(buf_text(&text)) };
 	assert_int_equal(proc_stat(id.pid, &id.start_ticks, NULL), 0);
 	return id;
+}
+
+static struct proc_id server_process(struct bench *b)
+{
+	return process_in(b, "server");
 }
 
 /* The control daemon and its server are gone. */
@@ -360,6 +366,76 @@ static void test_stop(void **state)
 	assert_null(b->server);
 }
 
+/* As a task has it. */
+static struct proc_id start_client(struct bench *b)
+{
+	struct proc_id id = { .pid = fork() };
+	if (!id.pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setsid();
+		setenv("CUDA_MPS_PIPE_DIRECTORY", mps_pipe_dir(b->server), 1);
+		execlp("sleep", "sleep", "1000", NULL);
+		_exit(1);
+	}
+	assert_int_equal(proc_stat(id.pid, &id.start_ticks, NULL), 0);
+	return id;
+}
+
+/* Killed alone: its server goes on, is nobody's in whose folder another may begin, is found by the next radd, and ends with it;
+ * who is no server of it is spared. */
+static void test_left_behind(void **state)
+{
+	struct bench *b = *state;
+	set_mode(b, "company");
+	start_ready(b);
+	struct proc_id server = server_process(b), company = process_in(b, "company"), client = start_client(b);
+	struct proc_id control = mps_control(b->server);
+	assert_false(mps_is_left(b->server));
+	assert_int_equal(kill(control.pid, SIGKILL), 0);
+	wait_gone(control);
+	assert_int_equal(mps_poll(b->server), MPS_FAILED);
+	assert_true(mps_is_left(b->server));
+	struct mps_server *next = mps_start(b->dir, GPUS, getuid(), getgid(), NULL, NULL);
+	assert_string_not_equal(mps_pipe_dir(next), mps_pipe_dir(b->server));
+	struct proc_id other = mps_control(next);
+	assert_int_equal(kill(-other.pid, SIGKILL), 0);
+	wait_gone(other);
+	mps_release(next);
+	mps_release(steal(b->server));
+	mps_adopt(b->dir, keep, b);
+	assert_int_equal(mps_control(b->server).pid, control.pid);
+	assert_int_equal(mps_poll(b->server), MPS_FAILED);
+	mps_stop(b->server);
+	wait_gone(server);
+	assert_true(proc_alive(client) && proc_alive(company));
+	kill(client.pid, SIGKILL);
+	assert_int_equal(waitpid(client.pid, NULL, 0), client.pid);
+	kill(company.pid, SIGKILL);
+	while (mps_is_left(b->server))
+		poll(NULL, 0, 20);
+}
+
+/* One that is stopped when the next has begun in its folder takes nothing away from that one. */
+static void test_late_stop(void **state)
+{
+	struct bench *b = *state;
+	start_ready(b);
+	struct proc_id first = mps_control(b->server);
+	scoped_free char *stop = alloc_printf("%s mps-stop %s/mps/%u.0 %u %u %s %d %llu", getenv("RAD_SHIM"), b->dir,
+					      (unsigned)getuid(), (unsigned)getuid(), (unsigned)getgid(), getenv("RAD_MPS_CONTROL"),
+					      (int)first.pid, (unsigned long long)first.start_ticks);
+	assert_int_equal(kill(-first.pid, SIGKILL), 0);
+	wait_gone(first);
+	mps_release(b->server);
+	start_ready(b);
+	struct proc_id second = mps_control(b->server);
+	assert_int_equal(system(stop), 0);
+	mps_release(steal(b->server));
+	mps_adopt(b->dir, keep, b);
+	assert_non_null(b->server);
+	assert_int_equal(mps_control(b->server).pid, second.pid);
+}
+
 static void test_stop_when_its_client_fails(void **state)
 {
 	struct bench *b = *state;
@@ -437,6 +513,7 @@ int main(void)
 		T(test_becomes_ready), T(test_runs_as_the_user), T(test_serves_all_users), T(test_what_a_driver_can),
 		T(test_dies_at_start), T(test_dies_later),
 		T(test_never_waits_for_it), T(test_two_at_once), T(test_adopted), T(test_stop),
+		T(test_left_behind), T(test_late_stop),
 		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_client), T(test_bad_places),
 		T(test_not_installed),
 	};

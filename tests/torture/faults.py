@@ -131,15 +131,25 @@ class KillMps(Fault):
         nvml.prepare(world, nvml.machine(4))
         nvml.fake_mps(world)
 
+    def look(self, world):
+        return nvml.mps_servers(world)
+
     def inflict(self, world, load):
         def act():
-            killed = world.kill_whole(lambda: nvml.mps_servers(world))
+            killed = world.kill_whole(lambda: self.look(world))
             self.notes["servers"] = self.notes.get("servers", 0) + killed
             if self.rng.random() < 0.3:
                 world.kill_radd()
         under_fire(world, load, self.rng, act)
         if not world.radd:
             restart(world, load)
+
+
+class KillControl(KillMps):
+    """kill -9 of the MPS control daemon alone, so that its server is left, sometimes with radd"""
+
+    def look(self, world):
+        return nvml.mps_controls(world)
 
 
 # Disks ------------------------------------------------------------------------------------------------------------------
@@ -531,6 +541,6 @@ class Upgrade(Fault):
 
 
 FAULTS = {re.sub("(?<!^)([A-Z])", r"-\1", c.__name__).lower(): c for c in (
-    KillRadd, KillStarting, KillShim, KillBoth, Machine, PowerCut, KillMps, DiskFails, SmallDisk, NoInodes, ReadOnly,
+    KillRadd, KillStarting, KillShim, KillBoth, Machine, PowerCut, KillMps, KillControl, DiskFails, SmallDisk, NoInodes, ReadOnly,
     NoDescriptors, NoProcesses, NoMemory, NvmlHangs, NvmlFails, NvmlLies, GpuLost, NewDriver, Clock, Hostile, TwoUsers,
     Upgrade)}

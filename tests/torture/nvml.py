@@ -58,10 +58,14 @@ def fake_mps(world):
     world.environ["RAD_MPS_CONTROL"] = f"{world.folder}/mps/nvidia-cuda-mps-control"
 
 
+def mps_controls(world):
+    own = f"{world.folder}/mps/".encode()
+    return [p for p in descendants(os.getpid()) if any(w.startswith(own) for w in words_of(p)[:3])]
+
+
 def mps_servers(world):
     """The control daemons, and what they started."""
-    own = f"{world.folder}/mps/".encode()
-    controls = [p for p in descendants(os.getpid()) if any(w.startswith(own) for w in words_of(p)[:3])]
+    controls = mps_controls(world)
     return [*controls, *(p for control in controls for p in descendants(control))]
 
 
