@@ -306,12 +306,12 @@ bool servers_end_clients(const struct servers *s)
 	return !servers_none_needed(s);
 }
 
-/* Its user may have several; only that whose client it is knows the process. */
-void servers_terminate_client(struct servers *s, const struct task *t, pid_t client)
+/* Its user may have several; only that whose client it is knows a process. */
+void servers_terminate_clients(struct servers *s, const struct task *t, const pid_t *pids, size_t n)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (servers_serves(s, s->list[i].server, t))
-			mps_terminate_client(s->list[i].server, client);
+			mps_terminate_clients(s->list[i].server, pids, n);
 }
 
 void servers_tidy(struct servers *s, const struct core *core, int64_t idle_ms)

@@ -31,9 +31,9 @@ void servers_note_fault(struct servers *s, const struct task *t);
 const char *servers_pipe_dir(const struct servers *s, const struct task *t);
 /* Whether that server counts GPUs as PCI order does, so that the task's GPUs can be named by index. */
 bool servers_count_alike(const struct servers *s, const struct task *t, const struct core_gpu_ref *gpus, size_t n);
-/* Whether a server is to be asked before one of its clients is killed, and asking it. */
+/* Whether a server is to be asked before one of its clients is killed, and asking it, of all that are among these processes. */
 bool servers_end_clients(const struct servers *s);
-void servers_terminate_client(struct servers *s, const struct task *t, pid_t client);
+void servers_terminate_clients(struct servers *s, const struct task *t, const pid_t *pids, size_t n);
 /* Stops those that have had no client for so long on the GPUs that they serve, and sick ones once they have none. To be called
  * every second or so. */
 void servers_tidy(struct servers *s, const struct core *core, int64_t idle_ms);

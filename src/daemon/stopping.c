@@ -34,8 +34,7 @@ static void terminate_clients(const struct stopping_plan *plan, const struct tas
 {
 	scoped_free pid_t *pids = NULL;
 	size_t n = launch_processes(&plan->home, t, &pids);
-	for (size_t i = 0; i < n; i++)
-		servers_terminate_client(plan->servers, t, pids[i]);
+	servers_terminate_clients(plan->servers, t, pids, n);
 }
 
 /* The shim has its user's rights, so its user can stop it, or have it hang in a file system of his; the GPU must come back

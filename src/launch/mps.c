@@ -5,6 +5,7 @@
 #include "launch/mps.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -33,6 +34,7 @@
 /* Daemons of one user at a time: a second one serves GPUs that came later, others are on their way out. */
 #define DAEMONS_MAX 16
 #define GPUS_TEXT_MAX 4096
+#define PIDS_TEXT_MAX 100000	/* the kernel takes no longer word than 128 KiB */
 
 struct mps_server {
 	char *folder, *pipe, *gpus, *control, *whose;
@@ -379,11 +381,14 @@ void mps_stop(struct mps_server *s)
 		log_warn("stopping MPS of %s: %s", s->whose, err.text);
 }
 
-void mps_terminate_client(struct mps_server *s, pid_t client)
+/* One helper for all: a task may have as many processes as it likes, and this is done in the loop. */
+void mps_terminate_clients(struct mps_server *s, const pid_t *pids, size_t n)
 {
 	struct proc_id helper;
 	struct error err = ERROR_INIT;
-	scoped_free char *pid = alloc_printf("%d", (int)client);
-	if (client > 1 && run_shim(s, "mps-terminate", pid, NULL, -1, &helper, &err))
-		log_warn("ending MPS client %d of %s: %s", (int)client, s->whose, err.text);
+	scoped_buf list = { 0 };
+	for (size_t i = 0; i < n && list.len < PIDS_TEXT_MAX; i++)
+		buf_printf(&list, "%d ", (int)pids[i]);
+	if (n && run_shim(s, "mps-terminate", buf_text(&list), NULL, -1, &helper, &err))
+		log_warn("ending MPS clients of %s: %s", s->whose, err.text);
 }

@@ -66,7 +66,8 @@ bool mps_is_left(struct mps_server *s);
 /* Has it quit, with 5 s for its clients; a helper ends it with TERM, then KILL, if it does not, and what is left of it. Returns
  * at once. */
 void mps_stop(struct mps_server *s);
-/* Asks the server to end one client (`terminate_client`), the polite step before KILL. Returns at once. */
-void mps_terminate_client(struct mps_server *s, pid_t client);
+/* Asks the server to end those of these processes that are its clients (`terminate_client`), the polite step before KILL. Of
+ * many thousands some are left out. Returns at once. */
+void mps_terminate_clients(struct mps_server *s, const pid_t *pids, size_t n);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t mps_text_servers(const char *answer, int *pids, size_t most)
+size_t mps_text_pids(const char *answer, int *pids, size_t most)
 {
 	size_t n = 0;
 	for (char *end; n < most; answer = end) {

@@ -3,7 +3,7 @@
  *	mps-control FOLDER UID GID CONTROL GPUS		becomes the control daemon: FOLDER/pid, then exec
  *	mps-try FOLDER UID GID CONTROL			runs one for a moment, without GPUs: "1" if it answers, "0" if it ends
  *	mps-ask FOLDER UID GID CONTROL			writes "1" to standard output if it answers
- *	mps-terminate FOLDER UID GID CONTROL CLIENT	has every server of it end that client
+ *	mps-terminate FOLDER UID GID CONTROL "PID PID..."	has every server of it end those of them that are its clients
  *	mps-stop FOLDER UID GID CONTROL PID START	quit, then TERM, then KILL, also of what is left of it; removes its FOLDER/pid
  * FOLDER belongs to the daemon's user; FOLDER/pipe and FOLDER/log to UID alone, since the sockets that the control daemon
  * makes are open to everybody. CONTROL is the path of nvidia-cuda-mps-control. It runs in the foreground (-f), where it keeps
@@ -42,6 +42,7 @@
 #define TERM_MS 3000
 #define ANSWER_MAX 65536
 #define SERVERS_MAX 16	/* of one control daemon, which has one or two; each is asked in up to ANSWER_MS */
+#define CLIENTS_MAX 256	/* of one server, which takes 48 or 60 */
 #define TRY_PAUSE_MS 30
 
 struct mps { const char *folder, *control; char *pipe, *log; uid_t uid; gid_t gid; bool all; };
@@ -255,19 +256,37 @@ static int try_out(const struct mps *m)
 	return write(1, all, strlen(all)) > 0 ? SHIM_DONE : SHIM_FAILED;
 }
 
-static int terminate_client(const struct mps *m, pid_t client)
+/* The pids that it answers with. */
+static size_t ask_pids(const struct mps *m, const char *command, int *pids, size_t most)
 {
-	int servers[SERVERS_MAX];
-	scoped_buf list = { 0 };
-	if (ask(m, "get_server_list\n", ANSWER_MS, &list))
-		return SHIM_FAILED;
-	size_t n = mps_text_servers(buf_text(&list), servers, SERVERS_MAX);
-	for (size_t i = 0; i < n; i++) {
-		scoped_buf answer = { 0 };
-		scoped_free char *command = alloc_printf("terminate_client %d %d\n", servers[i], (int)client);
-		ask(m, command, ANSWER_MS, &answer);
+	scoped_buf answer = { 0 };
+	return ask(m, command, ANSWER_MS, &answer) ? 0 : mps_text_pids(buf_text(&answer), pids, most);
+}
+
+static bool is_listed(const char *list, int pid)
+{
+	for (char *end; ; list = end) {
+		long one = strtol(list, &end, 10);
+		if (end == list || one == pid)
+			return end != list;
 	}
-	return SHIM_DONE;
+}
+
+static int terminate_clients(const struct mps *m, const char *list)
+{
+	int servers[SERVERS_MAX], clients[CLIENTS_MAX];
+	size_t n = ask_pids(m, "get_server_list\n", servers, SERVERS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		scoped_free char *which = alloc_printf("get_client_list %d\n", servers[i]);
+		size_t n_clients = ask_pids(m, which, clients, CLIENTS_MAX);
+		for (size_t k = 0; k < n_clients; k++) {
+			scoped_buf answer = { 0 };
+			scoped_free char *command = alloc_printf("terminate_client %d %d\n", servers[i], clients[k]);
+			if (is_listed(list, clients[k]))
+				ask(m, command, ANSWER_MS, &answer);
+		}
+	}
+	return n ? SHIM_DONE : SHIM_FAILED;
 }
 
 static void end_control(const struct mps *m, struct proc_id control)
@@ -352,8 +371,8 @@ int shim_mps(int argc, char **argv)
 		return try_out(&m);
 	if (!strcmp(word, "mps-ask") && argc == 6)
 		return answer_alive(&m);
-	if (!strcmp(word, "mps-terminate") && argc == 7 && number(argv[6]) > 1)
-		return terminate_client(&m, (pid_t)number(argv[6]));
+	if (!strcmp(word, "mps-terminate") && argc == 7)
+		return terminate_clients(&m, argv[6]);
 	if (!strcmp(word, "mps-stop") && argc == 8 && number(argv[6]) > 1)
 		return stop(&m, (struct proc_id){ .pid = (pid_t)number(argv[6]), .start_ticks = (uint64_t)number(argv[7]) });
 	return SHIM_USAGE;

@@ -458,12 +458,32 @@ static void test_stop_of_a_stubborn_one(void **state)
 	wait_stopped(b, server);
 }
 
-static void test_terminate_client(void **state)
+/* In one go, however many processes its task has: who is no client is not asked for. */
+static void test_terminate_clients(void **state)
 {
 	struct bench *b = *state;
+	static pid_t pids[20000];
+	for (size_t i = 0; i < COUNT_OF(pids); i++)
+		pids[i] = (pid_t)(i ? 4000000 + i : 777);
 	start_ready(b);
-	mps_terminate_client(b->server, 777);
+	int64_t began = clock_mono_ms();
+	mps_terminate_clients(b->server, pids, COUNT_OF(pids));
+	assert_true(clock_mono_ms() - began < 2000);
 	wait_line(b, "log/commands", "terminate_client 4242 777\n");
+	assert_false(file_has(b, "log/commands", "terminate_client 4242 4"));
+}
+
+static void test_terminate_a_stranger(void **state)
+{
+	struct bench *b = *state;
+	const pid_t pids[] = { 77, 7777 };
+	start_ready(b);
+	mps_terminate_clients(b->server, pids, 2);
+	wait_line(b, "log/commands", "get_client_list 4242\n");
+	mps_terminate_clients(b->server, (const pid_t[]){ 777 }, 1);
+	wait_line(b, "log/commands", "terminate_client 4242 777\n");
+	assert_false(file_has(b, "log/commands", "terminate_client 4242 77\n"));
+	assert_false(file_has(b, "log/commands", "terminate_client 4242 7777\n"));
 }
 
 static void test_bad_places(void **state)
@@ -514,7 +534,8 @@ int main(void)
 		T(test_dies_at_start), T(test_dies_later),
 		T(test_never_waits_for_it), T(test_two_at_once), T(test_adopted), T(test_stop),
 		T(test_left_behind), T(test_late_stop),
-		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_client), T(test_bad_places),
+		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_clients),
+		T(test_terminate_a_stranger), T(test_bad_places),
 		T(test_not_installed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

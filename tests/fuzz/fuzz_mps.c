@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int pids[MOST];
 	scoped_free char *text = alloc_printf("%.*s", (int)size, (const char *)data);
-	size_t n = mps_text_servers(text, pids, MOST);
+	size_t n = mps_text_pids(text, pids, MOST);
 	FUZZ_HOLDS(n <= MOST);
 	for (size_t i = 0; i < n; i++)
 		FUZZ_HOLDS(pids[i] > 1);
