@@ -332,7 +332,7 @@ int pilot_node_signal(const struct pilot *p, const char *local, int signal, bool
 		scoped_fd int folder = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (folder < 0 || claim_read(folder, ATTEMPT_CLAIM, &shim, NULL) != 1 || !proc_alive(shim))
 			continue;
-		family_of(shim, e->d_name, &f);
+		family_of(shim, folder, &f);
 		got = family_signal(&f, signal, handlers);
 	}
 	return got;

@@ -4,11 +4,13 @@
  */
 #include "launch/attempt.h"
 
+#include "base/alloc.h"
 #include "base/io.h"
 #include "base/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -42,6 +44,15 @@ static int write_draft(int folder, const char *draft, struct proc_id self, struc
 	if (fd < 0 || io_write_full(fd, text, (size_t)n) || fsync(fd))
 		return error_errno(err, "%s", draft);
 	return 0;
+}
+
+char *attempt_cgroup(int folder)
+{
+	char path[PATH_MAX];
+	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
+	path[n > 0 ? n : 0] = 0;
+	return n > 0 ? alloc_string(path) : NULL;
 }
 
 int claim_create(int folder, const char *name, struct proc_id self, struct error *err)

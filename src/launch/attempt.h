@@ -21,6 +21,9 @@
  * the code is ERR_NOT_FOUND when there is none. */
 int attempt_open(const char *path, struct error *err);
 
+/* The path of its cgroup, the caller's; NULL: none is noted. */
+char *attempt_cgroup(int folder);
+
 /* "PID START_TICKS\n": the file comes into being whole or not at all (written aside, then linked to its name, which fails
  * if the name is taken), and is durable on return, folder and parent folder included.
  * Returns 0; -1 with ERR_CONFLICT when the name was taken. */

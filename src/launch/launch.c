@@ -355,16 +355,6 @@ bool launch_withdraw(const struct launch_home *home, const struct task *t)
 	       claim_create(folder, ATTEMPT_CLAIM, (struct proc_id){ .pid = NOBODYS_PID }, &err) && err.code == ERR_CONFLICT;
 }
 
-/* The path of its cgroup; NULL: it has none. */
-static char *noted_cgroup(int folder)
-{
-	char path[PATH_MAX];
-	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
-	path[n > 0 ? n : 0] = 0;
-	return n > 0 ? alloc_string(path) : NULL;
-}
-
 /* What the shim left is made anew by the next. The record goes first: one that says "again" beside a claim of the next shim
  * would have a program run twice, and a claim without a record is lost at worst. */
 int launch_unclaim(const struct launch_home *home, const struct task *t, char **cgroup, struct error *err)
@@ -374,7 +364,7 @@ int launch_unclaim(const struct launch_home *home, const struct task *t, char **
 	*cgroup = NULL;
 	if (open_folder(path, &folder, err))
 		return -1;
-	*cgroup = noted_cgroup(folder);
+	*cgroup = attempt_cgroup(folder);
 	unlinkat(folder, ATTEMPT_CGROUP, 0);
 	unlinkat(folder, ATTEMPT_EXIT, 0);
 	return unlinkat(folder, ATTEMPT_CLAIM, 0) ? error_errno(err, "%s/" ATTEMPT_CLAIM, path) : 0;
@@ -385,13 +375,12 @@ int launch_unclaim(const struct launch_home *home, const struct task *t, char **
 static void task_family(const struct launch_home *home, const struct task *t, struct family *f)
 {
 	const struct attempt *attempt = task_attempt(t);
-	char name[LAUNCH_NAME_LEN];
 	scoped_free char *path = launch_folder(home, t);
 	scoped_fd int folder = -1;
 	struct proc_id shim;
 	if (open_folder(path, &folder, NULL) || claim_read(folder, ATTEMPT_CLAIM, &shim, NULL) <= 0)
 		shim = attempt ? attempt->shim : (struct proc_id){ 0 };
-	family_of(shim, launch_name(home, t, name), f);
+	family_of(shim, folder, f);
 }
 
 int launch_ask(const struct launch_home *home, const struct task *t, int signal)
@@ -433,7 +422,7 @@ bool launch_forget(const char *path)
 	int absent = open_folder(path, &folder, &err);
 	if (absent)
 		return absent > 0 || err.code == ERR_DENIED;
-	scoped_free char *cgroup = noted_cgroup(folder);
+	scoped_free char *cgroup = attempt_cgroup(folder);
 	if (cgroup && !cgroup_remove_path(cgroup))
 		return false;
 	remove_folder(folder, path);

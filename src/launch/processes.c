@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/proc_tree.h"
 #include "base/scope.h"
+#include "launch/attempt.h"
 #include "launch/cgroup.h"
 
 #include <stdio.h>
@@ -19,14 +20,11 @@ void family_cgroup_name(const char *label, struct proc_id shim, char *name, size
 	snprintf(name, size, "rad-%.80s-%d-%llu", label, (int)shim.pid, (unsigned long long)shim.start_ticks);
 }
 
-void family_of(struct proc_id shim, const char *label, struct family *f)
+void family_of(struct proc_id shim, int folder, struct family *f)
 {
-	char name[128];
-	family_cgroup_name(label, shim, name, sizeof name);
+	scoped_free char *cgroup = attempt_cgroup(folder);
 	f->shim = shim;
-	/* The shim stands where the daemon stood when it started it. */
-	if (cgroup_path(proc_alive(shim) ? shim.pid : getpid(), name, f->cgroup) || access(f->cgroup, F_OK))
-		f->cgroup[0] = 0;
+	snprintf(f->cgroup, sizeof f->cgroup, "%s", cgroup ? cgroup : "");
 }
 
 /* A pid is not given out again while a session bears it, so a dead leader still names its session: unless the session

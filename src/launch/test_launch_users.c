@@ -291,18 +291,17 @@ static void test_cgroup(void **state)
 		      "echo > ready\nsleep 1000\n");
 	start(b);
 	wait_line(b, "ready");
-	struct family f;
-	family_of(b->shim, "12.1", &f);
-	assert_string_not_equal(f.cgroup, "");
+	scoped_free char *cgroup = content(b, "attempts/12.1/" ATTEMPT_CGROUP);
+	assert_string_not_equal(cgroup, "");
 	scoped_free pid_t *pids = NULL;
-	assert_true(cgroup_members(f.cgroup, &pids) >= 1);
-	assert_true(cgroup_holds(f.cgroup, pids[0]));
-	assert_false(cgroup_holds(f.cgroup, getpid()));
+	assert_true(cgroup_members(cgroup, &pids) >= 1);
+	assert_true(cgroup_holds(cgroup, pids[0]));
+	assert_false(cgroup_holds(cgroup, getpid()));
 	launch_signal(&b->request.home, b->task, SIGKILL);
 	assert_int_equal(result(b).signal, SIGKILL);
 	scoped_free char *folder = launch_folder(&b->request.home, b->task);
 	forget(folder);
-	assert_int_equal(access(f.cgroup, F_OK), -1);
+	assert_int_equal(access(cgroup, F_OK), -1);
 }
 
 /* Cgroups of its own: who is in one is the task's, though the shim is dead and he began a session of his own, and they go with
@@ -326,14 +325,39 @@ static void test_cgroups_of_a_task(void **state)
 	wait_line(b, "pid");
 	scoped_free char *text = content(b, "pid"), *folder = launch_folder(&b->request.home, b->task);
 	struct proc_id inner = identity(atoi(text));
-	struct family f;
-	family_of(b->shim, "12.1", &f);
+	scoped_free char *cgroup = content(b, "attempts/12.1/" ATTEMPT_CGROUP);
 	assert_int_equal(kill(b->shim.pid, SIGKILL), 0);
 	wait_gone(b->shim);
 	assert_true(launch_signal(&b->request.home, b->task, SIGTERM) >= 2);
 	wait_gone(inner);
 	forget(folder);
-	assert_int_equal(access(f.cgroup, F_OK), -1);
+	assert_int_equal(access(cgroup, F_OK), -1);
+}
+
+/* Of a radd that was started anew somewhere else, with another cgroup: the attempt's is found all the same, when nothing else
+ * tells of its processes any more. */
+static void test_cgroup_seen_from_another(void **state)
+{
+	struct bench *b = *state;
+	char name[40], here[24], before[PATH_MAX];
+	snprintf(name, sizeof name, "rad-elsewhere-%d", (int)getpid());
+	snprintf(here, sizeof here, "%d", (int)getpid());
+	set_script(b, "setsid sh -c 'echo $$ >pid; exec sleep 1000' &\nsleep 1000\n");
+	start(b);
+	wait_line(b, "pid");
+	scoped_free char *text = content(b, "pid"), *cgroup = content(b, "attempts/12.1/" ATTEMPT_CGROUP);
+	struct proc_id inner = identity(atoi(text));
+	assert_int_equal(kill(b->shim.pid, SIGKILL), 0);
+	wait_gone(b->shim);
+	if (!*cgroup || cgroup_path(getpid(), "cgroup.procs", before) || cgroup_put(name, getpid())) {
+		proc_signal(inner, SIGKILL);
+		skip();
+	}
+	launch_signal(&b->request.home, b->task, SIGTERM);
+	scoped_fd int back = open(before, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(write(back, here, strlen(here)), (ssize_t)strlen(here));
+	cgroup_remove(name);
+	wait_gone(inner);
 }
 
 /* With no inode left the name of a cgroup cannot be noted, and nobody would remove it: the shim gives up before. */
@@ -362,7 +386,7 @@ int main(void)
 		T(test_conda_in_script), T(test_conda_env_for_command), T(test_conda_env_missing),
 		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked), T(test_adopted_deep),
 		T(test_adopted_by_others), T(test_drops_root), T(test_output_needs_the_users_rights),
-		T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task),
+		T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task), T(test_cgroup_seen_from_another),
 		T(test_cgroup_not_noted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
