@@ -104,6 +104,30 @@ begins_anew()
 	wait_for 10 sh -c "rad gpus --json | jq -e '[.gpus[].mem_foreign_mib] | add > 1000'"
 }
 
+our_cgroup()
+{
+	local i
+	for i in /sys/fs/cgroup /sys/fs/cgroup/unified; do
+		[ ! -e "$i/cgroup.procs" ] || echo "$i$(sed -n 's/^0:://p' /proc/self/cgroup)"
+	done | head -n 1
+}
+
+@test "of an attempt that runs, the cgroup of a shim that came before and began nothing goes, and its own stays" {
+	local own
+	begin_first
+	wait_for 10 test -s pid
+	own=$(cat "$WORLD"/state/attempts/"$ID".1-*/cgroup) || skip "no cgroup can be made here"
+	kill_radd
+	mkdir "${own%-*-*}-999999-1"
+	start_radd
+	wait_for 10 test ! -e "${own%-*-*}-999999-1"
+	[ -e "$own" ]
+	[ "$(state "$ID")" = RUNNING ]
+	touch go
+	wait_state "$ID" FAILED
+	wait_for 10 test ! -e "$own"
+}
+
 @test "attempts that ended while radd was being killed leave no folder and no cgroup" {
 	local i id stale cgroup sleeper
 	id=$(submit true)
@@ -125,8 +149,7 @@ begins_anew()
 		: >"$WORLD/state/attempts/$i/exit"
 	done
 	mkdir -m 700 "$WORLD/state/attempts/9.1-0123456789abcdef-12"	# another store's
-	cgroup=$(sed -n 's/^0:://p' /proc/self/cgroup)
-	cgroup=$(for i in /sys/fs/cgroup /sys/fs/cgroup/unified; do [ ! -e "$i/cgroup.procs" ] || echo "$i$cgroup"; done | head -n 1)
+	cgroup=$(our_cgroup)
 	if [ -n "$cgroup" ] && mkdir "$cgroup/rad-$stale-999999-1" 2>/dev/null; then
 		mkdir "$cgroup/rad-9.1-0123456789abcdef-12-999999-1"
 		sleep 1000 3>&- &		# what is in a cgroup keeps it, for as long as it is there

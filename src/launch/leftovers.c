@@ -71,6 +71,16 @@ static void leftovers_look_at(struct leftovers *l, const struct launch_home *hom
 	}
 }
 
+/* Of a running task's attempt there may be those of shims that came before and began nothing. The one that is in use was noted
+ * before it was made. */
+static bool leftovers_is_used(const struct launch_home *home, const char *attempt, const char *cgroup)
+{
+	scoped_free char *path = alloc_printf("%s/attempts/%s", home->state_dir, attempt);
+	scoped_fd int folder = attempt_open(path, NULL);
+	scoped_free char *noted = folder < 0 ? NULL : attempt_cgroup(folder);
+	return folder < 0 || (noted && !strcmp(noted, cgroup));
+}
+
 /* `name` is one of cgroups: "rad-NAME-PID-START". Those of other stores on this machine are theirs. */
 static void leftovers_look_at_cgroup(struct leftovers *l, const struct launch_home *home, const char *folder, const char *name,
 				     char *const *keep, size_t n_keep)
@@ -84,8 +94,11 @@ static void leftovers_look_at_cgroup(struct leftovers *l, const struct launch_ho
 			return;
 		*dash = 0;
 	}
-	if (name_is_ours(home, attempt) && !bsearch(&key, keep, n_keep, sizeof *keep, by_name))
-		paths_add(&l->cgroups, alloc_printf("%s/%s", folder, name));
+	if (!name_is_ours(home, attempt))
+		return;
+	scoped_free char *path = alloc_printf("%s%s", folder, name);
+	if (!bsearch(&key, keep, n_keep, sizeof *keep, by_name) || !leftovers_is_used(home, attempt, path))
+		paths_add(&l->cgroups, steal(path));
 }
 
 static void leftovers_find_cgroups(struct leftovers *l, const struct launch_home *home, char *const *keep, size_t n_keep)
