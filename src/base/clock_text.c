@@ -20,6 +20,13 @@ char *clock_iso(int64_t wall_ms, char buf[CLOCK_ISO_LEN])
 	return buf;
 }
 
+bool clock_is_day(const struct tm *tm)
+{
+	struct tm made = { .tm_year = tm->tm_year, .tm_mon = tm->tm_mon, .tm_mday = tm->tm_mday };
+	timegm(&made);
+	return made.tm_mday == tm->tm_mday;
+}
+
 int clock_parse_iso(const char *text, int64_t *wall_ms)
 {
 	struct tm tm = { 0 };
@@ -32,7 +39,7 @@ int clock_parse_iso(const char *text, int64_t *wall_ms)
 			ms += (*rest++ - '0') * unit;
 	if (*rest == 'Z')
 		rest++;
-	if (*rest)
+	if (*rest || !clock_is_day(&tm))
 		return -1;
 	*wall_ms = (int64_t)timegm(&tm) * 1000 + ms;
 	return 0;

@@ -116,6 +116,12 @@ static void times(void **state)
 	assert_true(ms == 1700000000500);
 	assert_int_equal(clock_parse_iso("2023-11-14T22:13:20.+5Z", &ms), -1);
 	assert_int_equal(clock_parse_iso("2023-11-14T22:13:20.Z", &ms), -1);
+	assert_int_equal(clock_parse_iso("2023-02-30T00:00:00Z", &ms), -1);
+	assert_int_equal(clock_parse_iso("2023-02-29", &ms), -1);
+	assert_int_equal(clock_parse_iso("2024-02-29T23:59:59.999Z", &ms), 0);
+	assert_true(ms == 1709251199999);
+	assert_int_equal(clock_parse_iso("2016-12-31T23:59:60Z", &ms), 0);	/* a second more, as there was */
+	assert_true(ms == 1483228800000);
 	assert_string_equal(clock_iso(-1, buf), "");
 	assert_int_equal(clock_parse_iso("yesterday", &ms), -1);
 	assert_int_equal(clock_parse_iso("2023-11-14T22:13:20+01:00", &ms), -1);

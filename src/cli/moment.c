@@ -52,25 +52,12 @@ static int64_t moment_s(struct tm tm)
 	return first_shown((int64_t)timegm(&tm));
 }
 
-static struct tm day_of(const struct tm *tm)
-{
-	return (struct tm){ .tm_year = tm->tm_year, .tm_mon = tm->tm_mon, .tm_mday = tm->tm_mday };
-}
-
-/* timegm makes the 30th of February the 2nd of March. */
-static bool is_day(const struct tm *tm)
-{
-	struct tm made = day_of(tm);
-	timegm(&made);
-	return made.tm_mday == tm->tm_mday;
-}
-
 static struct tm today(int64_t now_ms)
 {
 	struct tm tm;
 	time_t now = (time_t)(now_ms / 1000);
 	localtime_r(&now, &tm);
-	return day_of(&tm);
+	return (struct tm){ .tm_year = tm.tm_year, .tm_mon = tm.tm_mon, .tm_mday = tm.tm_mday };
 }
 
 /* ---- days and times ---- */
@@ -147,7 +134,7 @@ static int settle(const char *text, struct reading r, enum moment_sense sense, i
 {
 	bool over = sense == MOMENT_NEXT && moment_s(r.tm) * 1000 <= now_ms;
 	r.tm.tm_year += over && r.comes == YEARLY;
-	if (!is_day(&r.tm))
+	if (!clock_is_day(&r.tm))
 		return error_set(err, ERR_INVALID, "'%.40s': there is no such day", text);
 	r.tm.tm_mday += over && r.comes == DAILY;
 	*ms = moment_s(r.tm) * 1000;
@@ -167,7 +154,7 @@ static bool read_zoned(const char *text, int64_t *ms)
 		struct tm tm = { 0 };
 		const char *end = strptime(text, forms[i], &tm);
 		int64_t ahead_s = tm.tm_gmtoff;
-		if (end && !*end && is_day(&tm)) {
+		if (end && !*end && clock_is_day(&tm)) {
 			*ms = ((int64_t)timegm(&tm) - ahead_s) * 1000;
 			return true;
 		}
