@@ -332,11 +332,12 @@ while True:
 	[ "$status" -eq 0 ]
 	[[ "$output" == *$'"comma, ""quote"""'* ]]
 	[ "$(rad acct --csv | head -n 1 | tail -c 2 | od -An -c | tr -d ' ')" = '\r\n' ]
-	rad acct >acct.txt	# sums first, then every task
-	[[ "$(head -n 1 acct.txt)" == *"tasks in "*"attempts, "*"out of memory" ]]
+	rad acct >acct.txt	# every task, then the sums, which stay in sight
+	[[ "$(tail -n 6 acct.txt | head -n 1)" == *"tasks in "*"attempts, "*"out of memory" ]]
 	grep -Eq '^USER +TASKS +OOM +GPU HOURS +SHARES +PEAK +ENERGY (J|Wh)$' acct.txt
-	[[ "$(grep -n '^GPU  ' acct.txt)" < "$(grep -n '^ *ID  NAME' acct.txt)" ]]
-	grep -Eq '^ *ID +NAME +USER +ST +WAIT +RUN +TRY +GPU HOURS +SHARES +PEAK +CLAIM +SMACT +ENERGY (J|Wh)$' acct.txt
+	[[ "$(head -n 1 acct.txt)" =~ ^\ *ID\ +NAME\ +USER\ +ST\ +WAIT\ +RUN\ +TRY\ +GPU\ HOURS\ +SHARES\ +PEAK\ +CLAIM\ +SMACT\ +ENERGY\ (J|Wh)\ +END$ ]]
+	[[ "$(sed -n 2p acct.txt)" =~ [\ T][0-9]{2}:[0-9]{2}:[0-9]{2}$ ]]
+	rad acct --json | jq -e '.tasks[0].attempts[0] | has("evidence") and has("gpu_s")'	# of all members, though tables ask for a few
 	[ "$(rad acct --csv | tr -d -c '\r' | wc -c)" -eq "$(rad acct --csv | wc -l)" ]
 	rad acct --since 1h --json | jq -e '.totals.tasks >= 2 and (.users | length) == 1 and (.gpus | length) >= 1'
 	[ "$(rad acct --since 2030-01-01)" = "No task ended in that time" ]

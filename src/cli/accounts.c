@@ -10,6 +10,17 @@
 #include "cli/client.h"
 #include "cli/member.h"
 
+void accounts_want(json_t *request, const char *const *members, size_t n)
+{
+	static const char *const needed[] = { "id", "name", "user", "state", "end_time" };
+	json_t *list = json_array();
+	for (size_t i = 0; i < COUNT_OF(needed); i++)
+		json_array_append_new(list, json_string(needed[i]));
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(members[i]));
+	json_object_set_new(request, "members", list);
+}
+
 /* Whether there is more that radd does not tell: one of an earlier release begins at its beginning each time. -1. */
 static int fetch_rest(json_t *tasks, json_t *request, struct error *err)
 {

@@ -72,8 +72,11 @@ static int print_tasks(struct cli_call *c, const struct acct_list *l, const stru
 static int list(struct cli_call *c, const struct acct_list *l, json_t *request, bool json)
 {
 	struct error err = ERROR_INIT;
+	const char *members[COLUMNS_MEMBERS];
 	struct which w = { .name = NULL };
 	struct column_set *columns = columns_parse(l->format ? l->format : l->brief ? BRIEF : USUAL, COLUMN_SACCT, &err);
+	if (columns && !json)
+		accounts_want(request, members, columns_members(columns, members));
 	bool read = columns && !take_which(c, l, &w, &err);
 	scoped_json *tasks = read ? fetch(c, l, &w, request, &err) : NULL;
 	if (columns && (l->parsable || l->parsable2 || l->delimiter))

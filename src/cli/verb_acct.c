@@ -25,6 +25,13 @@
 /* Sums and maxima over attempts; NaN where nothing is known. */
 struct took { double gpu_s, share_s, energy_j, peak_mib, smact; unsigned attempts, ooms; };
 
+/* What tables and CSV are made of. */
+static const char *const wanted[] = {
+	"submit_time", "start_time", "wait_s", "held_s", "run_s", "lost_s", "jct_s", "exit_code", "signal", "gpus_requested", "gpu_s",
+	"gpu_share_s", "estimate.claim_mib", "attempts[].gpus", "attempts[].verdict", "attempts[].peak_mib", "attempts[].energy_j",
+	"attempts[].mean_smact", "attempts[].gpu_s", "attempts[].gpu_share_s",
+};
+
 static double plus(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
 static double larger(double a, double b) { return isnan(a) || b > a ? b : a; }
 
@@ -133,15 +140,29 @@ static json_t *groups_json(const struct acct_groups *g, const char *name, bool t
 
 /* ---- tables ---- */
 
+/* Today's ends without the day, which most lists are made of. */
+static char *end_of(const json_t *task, char buf[FORMAT_LEN])
+{
+	char now[CLOCK_ISO_LEN], today[FORMAT_LEN];
+	format_time(clock_iso(clock_wall_ms(), now), today);
+	format_time(member_text(task, "end_time"), buf);
+	const char *blank = strchr(buf, ' ');
+	if (blank && !strncmp(buf, today, (size_t)(blank - buf)))
+		memmove(buf, blank + 1, strlen(blank));
+	else if (blank)
+		buf[blank - buf] = 'T';		/* one word, as sacct writes it */
+	return buf;
+}
+
 static void print_tasks(const json_t *tasks, struct format_energy_unit unit, const struct term *term)
 {
 	size_t i;
 	json_t *t;
 	const struct table_column columns[] = {
 		{ "ID", .right = true }, { "NAME", .min = 6 }, { "USER", .min = 5 }, { "ST" }, { "WAIT", .right = true, .drop = 1 },
-		{ "RUN", .right = true }, { "TRY", .right = true, .drop = 5 }, { "GPU HOURS", .right = true, .drop = 6 },
-		{ "SHARES", .right = true, .drop = 7 }, { "PEAK", .right = true }, { "CLAIM", .right = true, .drop = 4 },
-		{ "SMACT", .right = true, .drop = 3 }, { unit.title, .right = true, .drop = 2 },
+		{ "RUN", .right = true }, { "TRY", .right = true, .drop = 6 }, { "GPU HOURS", .right = true, .drop = 7 },
+		{ "SHARES", .right = true, .drop = 8 }, { "PEAK", .right = true }, { "CLAIM", .right = true, .drop = 4 },
+		{ "SMACT", .right = true, .drop = 3 }, { unit.title, .right = true, .drop = 2 }, { "END", .right = true, .drop = 5 },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	char text[FORMAT_LEN];
@@ -158,11 +179,11 @@ static void print_tasks(const json_t *tasks, struct format_energy_unit unit, con
 		table_cell(table, STYLE_PLAIN, format_hours(took.gpu_s, text));
 		table_cell(table, STYLE_PLAIN, format_hours(took.share_s, text));
 		table_cell(table, STYLE_PLAIN, format_mib(took.peak_mib, text));
-		table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
+		table_cell(table, STYLE_PLAIN, format_mib(member_deep_number(t, "estimate.claim_mib"), text));
 		table_cell(table, STYLE_PLAIN, format_percent(took.smact, text));
 		table_cell(table, STYLE_PLAIN, format_energy_in(&unit, took.energy_j, text));
+		table_cell(table, STYLE_PLAIN, end_of(t, text));
 	}
-	putchar('\n');
 	table_print(table, term, stdout);
 	table_destroy(table);
 }
@@ -253,7 +274,7 @@ static void print_csv(const json_t *tasks)
 		for (size_t k = 0; k < COUNT_OF(numbers); k++)
 			format_csv_number(stdout, member_number(t, numbers[k]));
 		format_csv_number(stdout, took.attempts);
-		format_csv_number(stdout, member_number(json_object_get(t, "estimate"), "claim_mib"));
+		format_csv_number(stdout, member_deep_number(t, "estimate.claim_mib"));
 		format_csv_number(stdout, took.peak_mib);
 		format_csv_number(stdout, took.gpu_s);
 		format_csv_number(stdout, took.energy_j);
@@ -292,11 +313,12 @@ static void print_all(json_t *reply, bool json)
 	} else {
 		/* One unit in all of its tables, so that they can be compared. */
 		const struct format_energy_unit unit = format_energy_unit(most_j);
-		print_totals(json_object_get(reply, "totals"), unit);
 		name_gpus(&gpus);
-		print_groups(&users, "USER", true, unit, &term);
+		print_tasks(tasks, unit, &term);	/* the long one first: what it comes to stays in sight */
 		print_groups(&gpus, "GPU", false, unit, &term);
-		print_tasks(tasks, unit, &term);
+		print_groups(&users, "USER", true, unit, &term);
+		putchar('\n');
+		print_totals(json_object_get(reply, "totals"), unit);
 	}
 	groups_clear(&users);
 	groups_clear(&gpus);
@@ -340,6 +362,8 @@ static json_t *take_span(const struct acct_asked *a, struct error *err)
 static int print_asked(struct cli_call *c, const struct acct_asked *a, json_t *request)
 {
 	struct error err = ERROR_INIT;
+	if (!a->json)
+		accounts_want(request, wanted, COUNT_OF(wanted));
 	scoped_json *reply = accounts_fetch(request, &err);
 	if (!reply)
 		return cli_fail(c, &err);

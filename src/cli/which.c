@@ -176,10 +176,12 @@ static json_t *named_tasks(const struct which *w, struct error *err)
 	return NULL;
 }
 
-static json_t *recent_tasks(struct error *err)
+static json_t *recent_tasks(const char *const *members, size_t n, struct error *err)
 {
 	json_t *request = wire_request("acct");
 	json_object_set_new(request, "from_ms", json_integer(clock_wall_ms() - RECENT_MS));
+	if (members)
+		accounts_want(request, members, n);
 	return accounts_fetch(request, err);
 }
 
@@ -247,7 +249,7 @@ static json_t *ask_live(const struct which *w, const char *const *members, size_
 json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err)
 {
 	scoped_json *live = client_call(ask_live(w, members, n_members), err);
-	scoped_json *ended = !live || !w->ended ? NULL : w->ids.n ? named_tasks(w, err) : recent_tasks(err);
+	scoped_json *ended = !live || !w->ended ? NULL : w->ids.n ? named_tasks(w, err) : recent_tasks(members, n_members, err);
 	if (!live || (w->ended && !ended))
 		return NULL;
 	json_t *tasks = json_array();

@@ -18,6 +18,11 @@ struct listing {
 	bool truncated;		/* one did not fit; neither does any after it */
 };
 
+/* Of a task only these members (a list of texts; NULL: the task as it is). "estimate.claim_mib" is a member of a member, of a
+ * list that of its last; "attempts[].gpus" is that member alone of each in a list; both are left out where they are null. Takes
+ * over the reference of `task`, and gives one. */
+json_t *listing_pick(const json_t *members, json_t *task);
+
 /* Takes over the reference of `task`. */
 void listing_add(struct listing *l, json_t *task);
 /* The reply {"v", "schema", "tasks", "truncated"} as text, with the members of `more` (NULL: none; its reference is taken

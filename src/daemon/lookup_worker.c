@@ -41,6 +41,7 @@ struct accounting {
 	struct sums_table *by;	/* instead of tasks; NULL: those */
 	struct sharing sharing;	/* first of the tasks that count, then of those beside them */
 	json_t *told;		/* tasks, until it is known what they shared */
+	const json_t *members;	/* of each of them; NULL: all */
 	bool truncated;
 	int64_t now_ms;
 };
@@ -99,7 +100,7 @@ static void lookup_tell_accounts(struct accounting *a, struct buf *reply)
 	json_t *t;
 	json_array_foreach(a->told, i, t) {
 		sharing_tell(&a->sharing, &at, t);
-		listing_add(&list, json_incref(t));
+		listing_add(&list, listing_pick(a->members, json_incref(t)));
 	}
 	list.truncated = list.truncated || a->truncated;
 	*reply = listing_finish(&list, json_pack("{so, so*}", "totals", a->rest ? json_null() : account_to_json(&a->sums),
@@ -122,7 +123,7 @@ static int lookup_read_span(struct accounting *a, const json_t *request, struct 
 
 static int lookup_read_accounts(struct store *s, const json_t *request, struct buf *reply, struct error *err)
 {
-	struct accounting a = { .now_ms = clock_wall_ms() };
+	struct accounting a = { .now_ms = clock_wall_ms(), .members = json_object_get(request, "members") };
 	const char *text = json_string_value(json_object_get(request, "by"));
 	unsigned by;
 	if (text && sums_parse(text, &by, err))

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_MEMBERS 64		/* that a list may be asked for, more than a task has */
+#define MAX_MEMBERS 64		/* that a list may be asked for, more than a task has, */
+#define MAX_MEMBER 64		/* and bytes of each */
 #define MAX_EVENTS_HERE 200	/* of a task, that are read in the loop: some milliseconds */
 #define MAX_WAIT_TASKS 100000	/* that the ids of one wait may stand for */
 
@@ -26,8 +27,9 @@ static int look_members(const struct message *m, json_t **members, struct error 
 		return *members = NULL, 0;
 	bool good = json_is_array(*members) && json_array_size(*members) <= MAX_MEMBERS;
 	json_array_foreach(*members, i, name)
-		good = good && json_is_string(name);
-	return good ? 0 : error_set(err, ERR_INVALID, "'members' must be a list of at most %d names", MAX_MEMBERS);
+		good = good && json_is_string(name) && json_string_length(name) <= MAX_MEMBER;
+	return good ? 0 : error_set(err, ERR_INVALID, "'members' must be a list of at most %d names of at most %d bytes each",
+				    MAX_MEMBERS, MAX_MEMBER);
 }
 
 /* Everybody sees the whole queue: who waits wants to know behind whom. */
@@ -165,12 +167,15 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 {
 	const char *by = json_string_value(json_object_get(m->json, "by"));
 	const char *after = json_string_value(json_object_get(m->json, "after"));
+	json_t *members;
 	unsigned parsed;
 	task_id id;
 	if (by && sums_parse(by, &parsed, err))
 		return error_wrap(err, "--by");
 	if (after && task_id_parse(after, &id, err))
 		return error_wrap(err, "'after'");
+	if (look_members(m, &members, err))
+		return -1;
 	scoped_json *o = look_up(q, m, "acct", err);
 	if (!o)
 		return -1;
@@ -178,6 +183,7 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 		json_object_set_new(o, "by", json_string(by));
 	if (after)
 		json_object_set_new(o, "after", json_string(after));
+	json_object_set(o, "members", members);
 	*reply = (struct reply){ .kind = REPLY_LOOKUP, .lookup = json_to_text(o) };
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every operation by itself: what it answers, what it changes, and whom it refuses.
  */
+#include "daemon/listing.h"
 #include "daemon/test_asking.h"
 
 #include <sqlite3.h>
@@ -277,6 +278,26 @@ static void lists_have_the_living_and_shows_the_ended_too(void **state)
 	refused(s, getuid(), "show", "", ERR_INVALID, "'id'");
 }
 
+static void picked(const char *members, const char *expected)
+{
+	scoped_json *names = json_loads(members, 0, NULL), *wanted = json_loads(expected, 0, NULL);
+	scoped_json *some = listing_pick(names, json_loads("{\"id\":\"7\",\"none\":null,\"estimate\":{\"claim_mib\":5},\"attempts\":["
+		"{\"verdict\":\"oom\",\"peak_mib\":null,\"gpus\":[\"a\"]},{\"verdict\":\"ok\",\"peak_mib\":3,\"gpus\":[\"b\"]}]}", 0, NULL));
+	assert_non_null(wanted);
+	assert_true(json_equal(some, wanted));
+}
+
+static void of_a_task_members_are_told(void **state)
+{
+	(void)state;
+	picked("[\"id\",\"none\",\"absent\"]", "{\"id\":\"7\",\"none\":null}");
+	picked("[\"estimate.claim_mib\",\"estimate.none\",\"id.x\",\"absent.x\",\"absent[].x\",\"id[].x\",\"[].x\",\".\"]",
+	       "{\"estimate.claim_mib\":5}");
+	picked("[\"attempts.verdict\"]", "{\"attempts.verdict\":\"ok\"}");
+	picked("[\"attempts[].peak_mib\",\"attempts[].gpus\"]",
+	       "{\"attempts\":[{\"gpus\":[\"a\"]},{\"peak_mib\":3,\"gpus\":[\"b\"]}]}");
+}
+
 /* Between the question and its piece. */
 static void a_task_that_cannot_be_read_is_no_gap_in_a_list(void **state)
 {
@@ -345,6 +366,9 @@ static void the_history_is_looked_up_elsewhere(void **state)
 		refused(s, getuid(), ops[i], "\"from_ms\":\"yesterday\"", ERR_INVALID, "from_ms");
 	}
 	refused(s, getuid(), "acct", "\"after\":\"the last\"", ERR_INVALID, "after");
+	refused(s, getuid(), "acct", "\"members\":[1]", ERR_INVALID, "'members' must be a list");
+	refused(s, getuid(), "acct", "\"members\":[\"" "01234567890123456789012345678901234567890123456789012345678901234" "\"]",
+		ERR_INVALID, "64 bytes");
 }
 
 /* GPUs and the daemon -------------------------------------------------------------------------------------------------- */
@@ -453,7 +477,7 @@ int main(int argc, char **argv)
 		T(what_is_waited_for_is_not_read), T(a_dry_run_changes_nothing), T(changes_are_for_the_owner_and_the_administrator),
 		T(hold_release_update_cancel_requeue), T(a_requeue_is_bounded), T(a_requeue_of_many_jobs_looks_at_each_once),
 		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed),
-		T(ended_tasks_are_removed_by_their_owner), T(lists_have_the_living_and_shows_the_ended_too),
+		T(ended_tasks_are_removed_by_their_owner), T(lists_have_the_living_and_shows_the_ended_too), T(of_a_task_members_are_told),
 		T(a_task_that_cannot_be_read_is_no_gap_in_a_list), T(events_and_why), T(a_wait_is_over_when_the_last_one_is),
 		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator),
 		T(gpus_are_reserved_by_the_administrator), T(status_says_what_radd_is), T(what_is_no_operation),

@@ -217,34 +217,6 @@ void walk_only(struct walk *w, json_t *members)
 					!strcmp(json_string_value(name), "reason_text"));
 }
 
-/* "estimate.claim_mib": a member of a member; of a list, of its last. NULL where there is none, or it is null: of ten thousand
- * tasks that is nothing to tell. Borrowed. */
-static json_t *walk_deep(const json_t *task, const char *path, const char *dot)
-{
-	scoped_free char *outer = alloc_printf("%.*s", (int)(dot - path), path);
-	json_t *in = json_object_get(task, outer);
-	size_t n = json_array_size(in);
-	json_t *value = json_object_get(n ? json_array_get(in, n - 1) : in, dot + 1);
-	return json_is_null(value) ? NULL : value;
-}
-
-/* Takes over one reference, and gives one. */
-static json_t *walk_pick(const struct walk *w, json_t *task)
-{
-	size_t i;
-	json_t *name, *value, *some;
-	if (!w->members)
-		return task;
-	some = json_object();
-	json_array_foreach(w->members, i, name) {
-		const char *path = json_string_value(name), *dot = strchr(path, '.');
-		if ((value = dot ? walk_deep(task, path, dot) : json_object_get(task, path)))
-			json_object_set(some, path, value);
-	}
-	json_decref(task);
-	return some;
-}
-
 /* One of the living that has ended meanwhile is no task of the queue any more; one that was asked for by its id has to
  * come. Members that are cheap to make are made by a cheaper function: a list of ten thousand shows six columns. */
 static int walk_tell(struct walk *w, task_id id, struct error *err)
@@ -257,9 +229,9 @@ static int walk_tell(struct walk *w, task_id id, struct error *err)
 	if (w->fold && t && walk_folds(w, t, reason))
 		walk_add_index(&w->open, t->id);
 	else if (w->fold && t)
-		walk_open_fold(w, t, reason, walk_pick(w, tell(w->core, t, now)));
+		walk_open_fold(w, t, reason, listing_pick(w->members, tell(w->core, t, now)));
 	else if (t || old)
-		listing_add(&w->list, walk_pick(w, tell(w->core, t ? t : old, now)));
+		listing_add(&w->list, listing_pick(w->members, tell(w->core, t ? t : old, now)));
 	task_destroy(old);
 	return t || old || !w->store ? 0 : -1;
 }
