@@ -252,6 +252,22 @@ all_there()
 	one_line_error "is no cursor of rad track"
 }
 
+@test "of more tasks than one answer of radd's holds, none is left out" {
+	local id
+	start_fake "$M"
+	submit --hold --array 0-9999 true >/dev/null
+	submit --hold --array 0-99 true >/dev/null
+	rad cancel --all
+	id=$(submit --gpu-mem 1G true)
+	rad wait "$id"
+	run -0 once --since 1h
+	all_there
+	nothing_twice
+	[ "$(run_of "$id" .info.status)" = FINISHED ]
+	run -0 once
+	[ "$output" = "0 new runs, 0 points" ]
+}
+
 @test "MLflow itself says the same" {
 	command -v mlflow >/dev/null || skip "no mlflow in PATH (pip install mlflow)"
 	local port

@@ -13,6 +13,7 @@
 #include "cli/track_run.h"
 #include "submit/wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SETTLED_MS ((int64_t)3000)	/* after its end, a slot has the reading that ends it */
@@ -60,16 +61,23 @@ static void take_task(struct track *t, json_t *task)
 	e->task = json_incref(task);
 }
 
-static int take_living(struct track *t, struct error *err)
+/* What a run is made of. */
+static void want(json_t *request)
 {
 	static const char *const members[] = { "id", "name", "user", "state", "submit_time", "start_time", "end_time", "wait_s",
 		"held_s", "run_s", "lost_s", "jct_s", "slowdown", "gpus_requested", "share", "command", "cwd", "log_path", "attempts",
 		"estimate", "exit_code" };
-	json_t *request = wire_request("list"), *names = json_array(), *task;
-	size_t i;
-	for (i = 0; i < COUNT_OF(members); i++)
+	json_t *names = json_array();
+	for (size_t i = 0; i < COUNT_OF(members); i++)
 		json_array_append_new(names, json_string(members[i]));
 	json_object_set_new(request, "members", names);
+}
+
+static int take_living(struct track *t, struct error *err)
+{
+	json_t *request = wire_request("list"), *task;
+	size_t i;
+	want(request);
 	scoped_json *reply = ask(t, request, err);
 	const json_t *tasks = json_object_get(reply, "tasks");
 	json_array_foreach(tasks, i, task)
@@ -78,29 +86,40 @@ static int take_living(struct track *t, struct error *err)
 	return reply ? 0 : -1;
 }
 
-/* Those that ended in the span, whose end is brought down until one answer holds them all. */
-static int take_ended(struct track *t, struct track_span *span, struct error *err)
+/* What is looked at at once: as many of the tasks that ended in a span as one answer holds. */
+struct slice {
+	struct track_span span;
+	char after[TASK_ID_TEXT];	/* of those that ended when it begins, the ones behind this; "": all */
+};
+
+/* Ends the slice where the answer ends, and has the next go on behind its last task. */
+static void cut_slice(struct slice *s, const json_t *tasks)
+{
+	const json_t *last = json_array_get(tasks, json_array_size(tasks) - 1);
+	s->span.to_ms = member_ms(last, "end_time", s->span.to_ms);
+	snprintf(s->after, sizeof s->after, "%s", member_text(last, "id"));
+}
+
+static int take_ended(struct track *t, struct slice *s, struct error *err)
 {
 	size_t i;
-	json_t *task;
-	for (;;) {
-		json_t *request = wire_request("acct");
-		json_object_set_new(request, "from_ms", json_integer(span->from_ms));
-		json_object_set_new(request, "to_ms", json_integer(span->to_ms));
-		json_object_set_new(request, "uid", json_integer(t->uid));
-		scoped_json *reply = ask(t, request, err);
-		if (!reply)
-			return -1;
-		if (json_is_true(json_object_get(reply, "truncated")) && span->to_ms > span->from_ms + 1) {
-			span->to_ms = span->from_ms + (span->to_ms - span->from_ms) / 2;
-			continue;
-		}
-		const json_t *tasks = json_object_get(reply, "tasks");
-		json_array_foreach(tasks, i, task)
-			if (is_wanted(t, task) && !track_cursor_is_done(&t->cursor, member_text(task, "id"), member_ms(task, "end_time", 0)))
-				take_task(t, task);
-		return 0;
-	}
+	json_t *task, *request = wire_request("acct");
+	want(request);
+	json_object_set_new(request, "from_ms", json_integer(s->span.from_ms));
+	json_object_set_new(request, "to_ms", json_integer(s->span.to_ms));
+	json_object_set_new(request, "uid", json_integer(t->uid));
+	if (*s->after)
+		json_object_set_new(request, "after", json_string(s->after));
+	scoped_json *reply = ask(t, request, err);
+	const json_t *tasks = json_object_get(reply, "tasks");
+	if (!reply)
+		return -1;
+	if (json_is_true(json_object_get(reply, "truncated")) && json_array_size(tasks))
+		cut_slice(s, tasks);
+	json_array_foreach(tasks, i, task)
+		if (is_wanted(t, task) && !track_cursor_is_done(&t->cursor, member_text(task, "id"), member_ms(task, "end_time", 0)))
+			take_task(t, task);
+	return 0;
 }
 
 /* One that neither list has: it ended before the cursor's time. */
@@ -122,13 +141,13 @@ static int take_missing(struct track *t, struct track_entry *e, struct error *er
 	return 0;
 }
 
-static int take_all(struct track *t, struct track_span *span, struct error *err)
+static int take_all(struct track *t, struct slice *slice, struct error *err)
 {
 	for (size_t i = 0; i < t->cursor.n; i++) {
 		json_decref(t->cursor.entries[i].task);
 		t->cursor.entries[i].task = NULL;
 	}
-	if (take_living(t, err) || take_ended(t, span, err))
+	if (take_living(t, err) || take_ended(t, slice, err))
 		return -1;
 	for (size_t i = t->cursor.n; i-- > 0;) {
 		struct track_entry *e = &t->cursor.entries[i];
@@ -254,9 +273,9 @@ static int64_t settle(struct track *t, int64_t now_ms)
 	return left;
 }
 
-static int send_slice(struct track *t, struct track_span *span, int64_t now_ms, int64_t *left_ms, struct error *err)
+static int send_slice(struct track *t, struct slice *slice, int64_t now_ms, int64_t *left_ms, struct error *err)
 {
-	if (take_all(t, span, err))
+	if (take_all(t, slice, err))
 		return -1;
 	if (send_runs(t, err) || send_series(t, now_ms, err)) {
 		track_cursor_save(&t->cursor, NULL);
@@ -269,13 +288,13 @@ static int send_slice(struct track *t, struct track_span *span, int64_t now_ms, 
 int track_sync_round(struct track *t, int64_t *left_ms, struct error *err)
 {
 	int64_t now_ms = clock_wall_ms();
-	struct track_span span = { 0, t->cursor.from_ms };
+	struct slice slice = { .span = { 0, t->cursor.from_ms } };
 	t->radd_failed = false;
 	if (look_at_radd(t, now_ms, err))
 		return -1;
-	while (span.to_ms <= now_ms && !*t->stop) {
-		span = (struct track_span){ span.to_ms, now_ms + 1 };
-		if (send_slice(t, &span, now_ms, left_ms, err))
+	while (slice.span.to_ms <= now_ms && !*t->stop) {
+		slice.span = (struct track_span){ slice.span.to_ms, now_ms + 1 };
+		if (send_slice(t, &slice, now_ms, left_ms, err))
 			return -1;
 	}
 	if (now_ms - t->cursor.radd_since_ms >= LATE_MS)
