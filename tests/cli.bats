@@ -914,7 +914,9 @@ GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still runnin
 @test "drain takes a list as others do" {
 	[ "$(rad drain 0,2 3)" = "Drained GPU 0,2,3" ]
 	[ "$(rad gpus --json | jq -c '[.gpus[] | select(.drained).index]')" = "[0,2,3]" ]
-	[ "$(rad undrain 2,3,0)" = "Undrained GPU 2,3,0" ]
+	[ "$(rad undrain 2,3)" = "Undrained GPU 2,3" ]
+	[ "$(rad undrain 3,0,1)" = $'Undrained GPU 0\nNot drained before: GPU 3,1' ]
+	[ "$(rad undrain all)" = "Not drained before: GPU 0,1,2,3" ]
 	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | any')" = false ]
 }
 

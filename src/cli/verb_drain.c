@@ -84,8 +84,8 @@ static int drain_each(struct cli_call *c, json_t *request, const json_t *names, 
 		if (!reply && (rc = cli_fail(c, &err)) == CLI_NO_DAEMON)
 			return rc;
 		if (reply)
-			json_array_append_new(gpus, json_pack("{sO, sO}", "uuid", json_object_get(reply, "uuid"),
-							      "drained", json_object_get(reply, "drained")));
+			json_array_append_new(gpus, json_pack("{sO, sO, sO*}", "uuid", json_object_get(reply, "uuid"), "drained",
+							      json_object_get(reply, "drained"), "changed", json_object_get(reply, "changed")));
 	}
 	return rc;
 }
@@ -101,15 +101,17 @@ static bool is_among(const json_t *gpus, const char *uuid)
 }
 
 /* Which they were: "2" is the GPU of that number, and no number of GPUs. */
-static void tell_which(const struct cli_call *c, const json_t *gpus, const json_t *all)
+static void tell_which(const char *what, const json_t *gpus, bool changed, const json_t *all)
 {
 	scoped_json *uuids = json_array();
 	size_t i;
 	json_t *g;
 	json_array_foreach(gpus, i, g)
-		json_array_append(uuids, json_object_get(g, "uuid"));
+		if (changed == !json_is_false(json_object_get(g, "changed")))
+			json_array_append(uuids, json_object_get(g, "uuid"));
 	scoped_free char *which = format_gpus(uuids, all);
-	printf("%s GPU %s\n", !strcmp(c->verb->name, "drain") ? "Drained" : "Undrained", which);
+	if (json_array_size(uuids))
+		printf("%s GPU %s\n", what, which);
 }
 
 /* Whoever drains to work on a GPU wants to know what is still there: asked when nothing more can begin. */
@@ -121,8 +123,10 @@ static int tell(struct cli_call *c, const json_t *drained)
 	json_t *g, *id;
 	if (!all)
 		return cli_fail(c, &err);
-	tell_which(c, drained, json_object_get(all, "gpus"));
-	if (strcmp(c->verb->name, "drain"))
+	bool drains = !strcmp(c->verb->name, "drain");
+	tell_which(drains ? "Drained" : "Undrained", drained, true, json_object_get(all, "gpus"));
+	tell_which("Not drained before:", drained, false, json_object_get(all, "gpus"));
+	if (!drains)
 		return CLI_DONE;
 	json_array_foreach(json_object_get(all, "gpus"), i, g) {
 		const json_t *tasks = json_object_get(g, "tasks");

@@ -131,7 +131,7 @@ int drains_add(struct drains *d, const char *uuid, uid_t by, const char *reason,
 int drains_remove(struct drains *d, const char *uuid, struct error *err)
 {
 	struct drain *one = drains_find(d, uuid);
-	return !one ? 0 : drains_forget(d, one, err);
+	return !one ? 1 : drains_forget(d, one, err);
 }
 
 /* What cannot be read of it leaves the GPU drained: that much is sure. An earlier release wrote no more than "1". */

@@ -26,6 +26,7 @@ int drains_restore(struct drains *d, struct error *err);
 /* Takes the GPU out of use, or changes why and until when (wall; 0: until somebody puts it back). `reason` may be NULL. Part of
  * the turn's transaction; -1: it could not be kept, and the turn is doomed. */
 int drains_add(struct drains *d, const char *uuid, uid_t by, const char *reason, int64_t until_ms, struct error *err);
+/* The same; 1: it was not drained. */
 int drains_remove(struct drains *d, const char *uuid, struct error *err);
 
 /* {"user","since_time","until_time","reason"}, each null where it is not known; NULL: it is not drained. */

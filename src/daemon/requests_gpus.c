@@ -61,9 +61,9 @@ static const char *gpus_named(const struct requests *q, const struct message *m,
 	return request_need_admin(m, "draining a GPU", err) ? NULL : core_find_gpu(q->core, word, err);
 }
 
-static int gpus_answer_drained(const char *uuid, bool drained, struct reply *reply)
+static int gpus_answer_drained(const char *uuid, bool drained, bool changed, struct reply *reply)
 {
-	return request_answer(reply, json_pack("{si, ss, sb}", "schema", 1, "uuid", uuid, "drained", drained));
+	return request_answer(reply, json_pack("{si, ss, sb, sb}", "schema", 1, "uuid", uuid, "drained", drained, "changed", changed));
 }
 
 /* All words are read before the first effect: a drain that is refused for its last word must leave the GPU as it was. The
@@ -82,16 +82,18 @@ int request_drain(const struct requests *q, const struct message *m, struct repl
 	if (drains_add(q->drains, uuid, m->uid, reason, until_ms, err))
 		return -1;
 	chronicle_act(q->names, m->uid, "GPU %s drained%s%s", uuid, reason ? ": " : "", reason ? reason : "");
-	return gpus_answer_drained(uuid, true, reply);
+	return gpus_answer_drained(uuid, true, true, reply);
 }
 
 int request_undrain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	const char *uuid = gpus_named(q, m, err);
-	if (!uuid || drains_remove(q->drains, uuid, err))
+	int rc = uuid ? drains_remove(q->drains, uuid, err) : -1;
+	if (rc < 0)
 		return -1;
-	chronicle_act(q->names, m->uid, "GPU %s put back into use", uuid);
-	return gpus_answer_drained(uuid, false, reply);
+	if (!rc)
+		chronicle_act(q->names, m->uid, "GPU %s put back into use", uuid);
+	return gpus_answer_drained(uuid, false, !rc, reply);
 }
 
 /* " (by root, since 2026-11-20T16:00:00.000Z, until ...: fan)" */

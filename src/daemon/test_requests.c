@@ -382,8 +382,10 @@ static void gpus_are_drained_by_the_administrator(void **state)
 	assert_true(json_is_true(json_object_get(json_array_get(json_object_get(gpus, "gpus"), 1), "drained")));
 	scoped_free char *kept = store_get_meta(s->w.store, "drained:GPU-1");
 	assert_non_null(kept);
-	json_decref(good(s, getuid(), "undrain", "\"gpu\":\"GPU-1\""));
+	scoped_json *back = good(s, getuid(), "undrain", "\"gpu\":\"GPU-1\"");
+	scoped_json *twice = good(s, getuid(), "undrain", "\"gpu\":\"GPU-1\"");
 	assert_null(store_get_meta(s->w.store, "drained:GPU-1"));
+	assert_true(json_is_true(json_object_get(back, "changed")) && json_is_false(json_object_get(twice, "changed")));
 	/* Why, and until when. */
 	json_decref(good(s, getuid(), "drain", "\"gpu\":\"1\",\"reason\":\"fan\\nnoise\",\"until_ms\":4000000000000"));
 	scoped_json *again = good(s, STRANGER, "gpus", "");
