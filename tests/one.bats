@@ -162,10 +162,12 @@ machine()
 		mkdir -p /etc/systemd/system/multi-user.target.wants
 		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
 		as_bob rad queue || echo "exit $?"
-		rad submit -- true || echo "exit $?"'
+		rad submit -- true || echo "exit $?"
+		as_bob timeout 5 rad stop || echo "exit $?"'	# not waited for
 	[[ "$output" == *"multi-user.target.wants/radd.service shows"* ]]
 	[[ "$output" == *"does not run: systemctl start radd"* ]]
-	[ "$(grep -c '^exit 3$' <<<"$output")" -eq 2 ]
+	[[ "${lines[-2]}" == *"multi-user.target.wants/radd.service shows"* ]]
+	[ "$(grep -c '^exit 3$' <<<"$output")" -eq 3 ]
 	run machine '
 		mkdir /var/lib/rad
 		: >/var/lib/rad/rad.db

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define ANSWER_S 20
 #define STOP_MS 30000	/* it writes what it has to write, and goes */
 
 /* A descriptor of who listens there, by the kernel's word: the number that radd has for itself may be another process's here,
@@ -72,12 +73,12 @@ int verb_stop(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
-	scoped_fd int connection = client_connect(&err);
+	scoped_fd int connection = client_connect_now(&err);	/* one that is away is not waited for to be ended */
 	scoped_fd int process = connection < 0 ? -1 : open_own(connection, &err);
 	if (process < 0)
 		return cli_fail(c, &err);
 	/* Who answers after the descriptor was opened had that number then: it is nobody's who came after him. */
-	scoped_json *status = client_call_on(connection, wire_request("status"), &err);
+	scoped_json *status = client_call_within(connection, ANSWER_S, wire_request("status"), &err);
 	if (!status || end_and_wait(process, &err))
 		return cli_fail(c, &err);
 	leave_words();
