@@ -130,7 +130,7 @@ spec_of()
 	for option in --account=x -A=x --acctg-freq=1 --batch=x --bb=x --bbf=x --cluster-constraint=x -M=x --comment=x --contiguous -S=1 \
 		--cores-per-socket=1 --cpu-freq=low --deadline=now --delay-boot=1 -m=block -x=n1 -B=1 --get-user-env --gpu-bind=none \
 		--gpu-freq=low --gres-flags=x --hint=x --ignore-pbs --kill-on-invalid-dep=yes -L=x --mcs-label=x --mem-bind=none --network=x -k \
-		-F=x -w=n1 --ntasks-per-core=1 --ntasks-per-gpu=1 --ntasks-per-socket=1 --open-mode=append -O -s --parsable -p=x --power=x \
+		-F=x -w=n1 --ntasks-per-core=1 --ntasks-per-gpu=1 --ntasks-per-socket=1 --open-mode=truncate -O -s --parsable -p=x --power=x \
 		--prefer=x --profile=all --propagate -q=x -Q --reboot --reservation=x --sockets-per-node=1 --spread-job --switches=1 \
 		--thread-spec=1 --threads-per-core=1 --time-min=1 --tmp=1G --use-min-nodes -v -W --wait-all-nodes=1 --wckey=x --exclusive=user; do
 		printf '#!/bin/bash\n#SBATCH %s\ntrue\n' "$option" >one.sh
@@ -165,6 +165,11 @@ spec_of()
 	one_line_error "say how much in all"
 	run rad submit --container=x true
 	one_line_error "start the container in the script"
+	echo before >log
+	rad run --open-mode=append -o log echo after
+	[ "$(cat log)" = $'before\nafter' ]
+	run rad submit --open-mode=truncate true
+	one_line_error "a log is always appended to"
 }
 
 @test "--wrap: a line of shell; --export: all, none, some" {

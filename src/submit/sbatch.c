@@ -54,7 +54,7 @@ static const struct sbatch_option options[] = {
 	OURS("no-requeue", 0, 0, "no-requeue"), IDLE("nodefile", 'F', '=', CLUSTER), IDLE("nodelist", 'w', '=', CLUSTER),
 	IDLE("nodes", 'N', '=', NULL), COUNT("ntasks", 'n'), IDLE("ntasks-per-core", 0, '=', LAYOUT),
 	IDLE("ntasks-per-gpu", 0, '=', STEPS), COUNT("ntasks-per-node", 0), IDLE("ntasks-per-socket", 0, '=', LAYOUT),
-	IDLE("oom-kill-step", 0, '?', STEPS), IDLE("open-mode", 0, '=', "output is always appended"),
+	IDLE("oom-kill-step", 0, '?', STEPS), OURS("open-mode", 0, '=', "open-mode"),
 	OURS("output", 'o', '=', "output"), IDLE("overcommit", 'O', 0, STEPS),
 	IDLE("oversubscribe", 's', 0, "GPUs are shared unless --exclusive is said"), IDLE("parsable", 0, 0, OUTPUT),
 	IDLE("partition", 'p', '=', ACCOUNTS), IDLE("power", 0, '=', CLUSTER),
@@ -118,7 +118,8 @@ bool sbatch_is_idle(const struct sbatch_option *o, const char *value)
 {
 	if (o->kind == SBATCH_IDLE)
 		return o->said;	/* one node is what there is */
-	return (!strcmp(o->name, "exclusive") && value && *value) || (!strcmp(o->name, "gres") && value && !strstr(value, "gpu"));
+	return (!strcmp(o->name, "exclusive") && value && *value) || (!strcmp(o->name, "gres") && value && !strstr(value, "gpu")) ||
+	       (!strcmp(o->name, "open-mode") && value && (*value | 32) != 'a');	/* logs are appended to */
 }
 
 /* ---- numbers that multiply each other ---- */
