@@ -236,6 +236,27 @@ told_task()
 	! grep -q secret "$WORLD/cmdline" || false
 }
 
+@test "a notice that is not sent is told to whose it is, and in the log, without its address" {
+	need_root
+	local id
+	id=$(as "$ALICE" rad submit --parsable --notify=end --notify-to="http://127.0.0.1:1/secret" -- true)
+	rad wait "$id"
+	wait_for 20 eval "rad show --json $id | jq -e '.tasks[0].notice_failed'"
+	[[ "$(as "$ALICE" rad show "$id")" == *"not told"*"curl ended with exit code 7 ("*"/notify.log)"* ]]
+	[[ "$(as "$ALICE" rad why "$id")" == *"A notice about it was not sent ("*"curl ended with"* ]]
+	[ "$(as "$BOB" rad show --json "$id" | jq '.tasks[0] | has("notice_failed")')" = false ]
+	grep -q "a notice of $ALICE's (task $id) was not sent: curl ended" "$WORLD/radd.log"
+	! grep -q secret <(rad show "$id"; rad show --json "$id"; rad why "$id"; cat "$WORLD/radd.log") || false
+}
+
+@test "of several notices for a program, those that failed are named" {
+	printf '#!/bin/sh\n[ $2 = 7 ]\n' >only7
+	chmod 755 only7
+	run radd --notify <<<"{\"to\":\"exec:$PWD/only7\",\"notices\":[{\"event\":\"end\",\"task\":{\"id\":\"7\"}},{\"event\":\"end\",\"task\":{\"id\":\"8\"}}]}"
+	[[ "${lines[0]}" == "$PWD/only7 ended with exit code 1 ("* ]]
+	[ "${lines[1]}" = " 8 " ]
+}
+
 @test "a mail is one message for sendmail, whatever the task is called; what it says goes into a log" {
 	need_root
 	unshare -m --propagation private bash -s "$WORLD" 3>&- 4>&- <<-'SH'

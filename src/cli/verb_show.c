@@ -245,6 +245,8 @@ static void show_task(const struct term *term, const json_t *t, const json_t *gp
 {
 	size_t i;
 	json_t *v;
+	const json_t *failed = json_object_get(t, "notice_failed");
+	char when[FORMAT_LEN];
 	show_state(term, t);
 	show_request(term, t);
 	show_times(term, t);
@@ -257,6 +259,8 @@ static void show_task(const struct term *term, const json_t *t, const json_t *gp
 	const json_t *attempts = json_object_get(t, "attempts");
 	json_array_foreach(attempts, i, v)
 		show_attempt(term, v, i + 1, gpus);
+	if (failed)
+		line(term, "not told", "%s: %s", format_time(member_text(failed, "time"), when), member_text(failed, "text"));
 }
 
 /* The name of who did it, and whether as the administrator, in the place of a number. */

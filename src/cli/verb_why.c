@@ -230,6 +230,18 @@ static json_t *why_json(const json_t *task, struct error *err)
 	return why;
 }
 
+/* Who was to be told of it may wait for word. */
+static void print_untold(const json_t *failed, const struct term *term)
+{
+	char when[FORMAT_LEN];
+	if (!failed)
+		return;
+	format_time(member_text(failed, "time"), when);
+	scoped_free char *text = alloc_printf("A notice about it was not sent (%s): %s", when, member_text(failed, "text"));
+	scoped_free char *wrapped = term_wrap(text, 2, term);
+	puts(wrapped);
+}
+
 /* A word that names several tasks is answered as an array is: by the one of them that says most. */
 static int why_word(struct cli_call *c, char *const *word, const json_t *gpus, bool json)
 {
@@ -247,6 +259,7 @@ static int why_word(struct cli_call *c, char *const *word, const json_t *gpus, b
 		print_waiting(why, &term);
 	else
 		print_attempts(task, json_object_get(gpus, "gpus"), &term);
+	print_untold(json_object_get(task, "notice_failed"), &term);
 	return CLI_DONE;
 }
 

@@ -531,7 +531,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->stored = usages_create_even(STORED_BURST_US);
 	d->requests = (struct requests){
 		.core = d->core, .store = d->store, .names = d->names, .allowing = d->allowing, .capturing = d->capturing,
-		.drains = d->drains, .reserving = d->reserving,
+		.drains = d->drains, .reserving = d->reserving, .untold = notifying_untold(d->notifying),
 		.stored = d->stored, .counting = &d->counting, .recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
 		.troubles = tell_troubles, .owner = owner_of, .environment = environment_of,

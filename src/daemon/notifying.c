@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/names.h"
+#include "daemon/untold.h"
 #include "daemon/worker.h"
 #include "launch/cgroup.h"
 #include "store/store.h"
@@ -40,6 +41,7 @@ struct place {
 	gid_t gid;
 	char *to;
 	json_t *notices, *leaving;	/* not sent yet; leaving: NULL, or no more in the store once this turn is committed */
+	json_t *sent;			/* the tasks of which the worker tells; NULL: there is no worker */
 	size_t more;			/* that had no room */
 	int64_t due_ms, gap_ms;		/* mono; not before */
 	struct worker *worker;
@@ -50,6 +52,7 @@ struct notifying {
 	char *program;
 	struct names *names;
 	struct store *store;
+	struct untold *untold;
 	int64_t last;			/* number given out */
 	struct place *places;
 	unsigned running;
@@ -219,6 +222,7 @@ static void place_free(struct place *p)
 {
 	json_decref(p->notices);
 	json_decref(p->leaving);
+	json_decref(p->sent);
 	free(p->to);
 	free(p);
 }
@@ -234,6 +238,34 @@ static char *cgroup_of(const struct place *p, char name[40])
 	return name;
 }
 
+static json_t *tasks_of(const json_t *notices)
+{
+	json_t *ids = json_array(), *notice;
+	size_t i;
+	json_array_foreach(notices, i, notice)
+		json_array_append(ids, json_object_get(json_object_get(notice, "task"), "id"));
+	return ids;
+}
+
+/* What the worker said is a line, and behind it, where the others were told, the ids of those that were not. Addresses, which
+ * are often all the secret there is, are no part of it. */
+static void note_untold(struct place *p, const char *why)
+{
+	size_t n = strcspn(why, "\n"), i;
+	const char *which = why[n] ? why + n + 1 : "", *name;
+	scoped_free char *line = alloc_printf("%.*s", (int)n, why);
+	json_t *text;
+	task_id id;
+	names_of(p->n->names, p->uid, &name);
+	json_array_foreach(p->sent, i, text) {
+		scoped_free char *word = alloc_printf(" %s ", json_string_value(text));
+		if (!task_id_parse(json_string_value(text), &id, NULL) && (!*which || strstr(which, word)))
+			untold_add(p->n->untold, p->uid, id, clock_wall_ms(), line);
+	}
+	log_warn_limited("a notice of %s's (task %s%s) was not sent: %.300s", name, json_array_size(p->sent) ?
+			 json_string_value(json_array_get(p->sent, 0)) : "?", json_array_size(p->sent) > 1 ? ", and more" : "", line);
+}
+
 /* What was not sent is not tried again: the place may be wrong for ever, and what it was about is in the store and in the
  * log. */
 static void on_sent(void *ctx, const struct buf *answer, const char *why)
@@ -245,11 +277,10 @@ static void on_sent(void *ctx, const struct buf *answer, const char *why)
 	cgroup_remove(cgroup_of(p, cgroup));
 	if (!why && answer && answer->len)
 		why = buf_text((struct buf *)answer);
-	if (why) {
-		const char *name;
-		names_of(p->n->names, p->uid, &name);
-		log_warn_limited("a notice of %s's was not sent: %.300s", name, why);
-	}
+	if (why)
+		note_untold(p, why);
+	json_decref(p->sent);
+	p->sent = NULL;
 }
 
 static bool user_is_busy(const struct notifying *n, uid_t uid)
@@ -288,6 +319,7 @@ static void place_send(struct place *p, int64_t now_ms)
 					  .max_answer = 4096 };
 	json_t *o = json_pack("{ss, so, sI}", "to", p->to, "notices", p->leaving, "more", (json_int_t)p->more);
 	char *text = json_to_text(o);
+	p->sent = tasks_of(p->leaving);
 	json_decref(o);
 	p->leaving = NULL;
 	p->more = 0;
@@ -350,6 +382,7 @@ struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct 
 	n->program = alloc_string(program);
 	n->names = names;
 	n->store = store;
+	n->untold = untold_create();
 	n->timer.data = n;
 	uv_timer_init(loop, &n->timer);
 	restore_all(n);
@@ -363,8 +396,14 @@ static void on_closed(uv_handle_t *h)
 		next = p->next;
 		place_free(p);
 	}
+	untold_destroy(n->untold);
 	free(n->program);
 	free(n);
+}
+
+const struct untold *notifying_untold(const struct notifying *n)
+{
+	return n->untold;
 }
 
 void notifying_destroy(struct notifying *n)

@@ -20,6 +20,7 @@
 struct names;
 struct notifying;
 struct store;
+struct untold;
 
 /* What a former radd had not sent yet is sent after the next commit. */
 struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct names *names, struct store *store);
@@ -33,8 +34,12 @@ void notifying_note_memory(struct notifying *n, const struct task *t);
 /* After the commit: sends what the store has no more. What is next is taken out there, for the commit that follows. */
 void notifying_work(struct notifying *n);
 
+/* Those that were not sent. */
+const struct untold *notifying_untold(const struct notifying *n);
+
 /* The worker's main: reads {"to", "notices"} and sends them as the user that it runs as, or first becomes by the words UID GID.
- * Writes nothing when that went well, else why not. Returns its exit code. */
+ * Writes nothing when that went well, else why not, and, where only some were not sent, a line with the ids of their tasks, a
+ * blank before and behind each. Returns its exit code. */
 int notifying_worker(int argc, char **argv);
 
 #endif

@@ -43,6 +43,7 @@ struct sending {
 	char user[256], home[1024], host[256];
 	int log_fd;
 	int64_t until_ms;	/* mono */
+	struct buf failed;	/* where each is told by itself: ids of those that were not, with blanks around them */
 };
 
 /* Texts ---------------------------------------------------------------------------------------------------------------- */
@@ -239,19 +240,20 @@ static int send_web(const struct sending *s, struct error *err)
 
 /* Once for each task: a script that gets a list would have to be longer. The others are told, too, where one call fails, and
  * what is said in the end is the last failure. */
-static int run_program(const struct sending *s, struct error *err)
+static int run_program(struct sending *s, struct error *err)
 {
-	size_t i, failed = 0;
+	size_t i;
 	json_t *notice;
 	json_array_foreach(s->notices, i, notice) {
 		const json_t *t = json_object_get(notice, "task");
 		const char *const argv[] = { s->to + strlen("exec:"), member(notice, "event"), member(t, "id"), member(t, "state"), NULL };
 		scoped_free char *json = json_to_text(notice);
-		failed += run(s, argv, json, notice, err) != 0;
+		if (run(s, argv, json, notice, err))
+			buf_printf(&s->failed, " %s ", argv[2]);
 	}
 	if (s->more)
 		return error_set(err, ERR_UNAVAILABLE, "%zu notices had no room", s->more);
-	return failed ? -1 : 0;
+	return s->failed.len ? -1 : 0;
 }
 
 /* The worker ----------------------------------------------------------------------------------------------------------- */
@@ -320,6 +322,7 @@ int notifying_worker(int argc, char **argv)
 			     .more = (size_t)json_integer_value(json_object_get(request, "more")),
 			     .until_ms = clock_mono_ms() + ALL_MS };
 	if (send_all(&s, &err))
-		puts(err.text);
+		printf("%s%s%s", err.text, s.failed.len ? "\n" : "", s.failed.len ? buf_text(&s.failed) : "");
+	buf_free(&s.failed);
 	return fflush(stdout) ? 1 : 0;
 }

@@ -18,6 +18,7 @@
 #include "daemon/recording.h"
 #include "daemon/reserving.h"
 #include "daemon/sampling.h"
+#include "daemon/untold.h"
 #include "daemon/usage.h"
 #include "daemon/awaiting.h"
 #include "daemon/walk.h"
@@ -40,6 +41,7 @@ struct requests {
 	const struct counting *counting;
 	const struct recording *recording;
 	const struct sampling *sampling;
+	const struct untold *untold;	/* notices; NULL: it is not known which */
 	const struct settings *config;
 	const char *state_dir, *socket_path;
 	int64_t started_ms;		/* wall */

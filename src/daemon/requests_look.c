@@ -54,6 +54,9 @@ int request_show(const struct requests *q, const struct message *m, struct reply
 		return -1;
 	*reply = (struct reply){ .kind = REPLY_WALK, .walk = walk_create(q->core, q->store) };
 	walk_add(reply->walk, id);
+	if (q->untold)
+		walk_add_member(reply->walk, "notice_failed",
+				untold_json(q->untold, id, request_is_admin(m->uid) ? -1 : (int64_t)m->uid));
 	return 0;
 }
 

@@ -22,6 +22,8 @@ struct walk {
 	struct walk *inside;	/* of the job at ids[at - 1]; NULL: none */
 	json_t *members;	/* that are told of each task; NULL: all */
 	bool brief;		/* they are among those that are cheap to make */
+	const char *extra;	/* a member that some have more, as `extras` has it by their ids */
+	json_t *extras;		/* NULL: none has */
 	struct listing list;
 	bool fold;
 	struct walk_fold {		/* of the array that is being folded */
@@ -146,6 +148,7 @@ void walk_destroy(struct walk *w)
 	walk_destroy(w->inside);
 	listing_clear(&w->list);
 	json_decref(w->members);
+	json_decref(w->extras);
 	json_decref(w->open.told);
 	free(w->open.name);
 	free(w->open.indices);
@@ -217,6 +220,21 @@ void walk_only(struct walk *w, json_t *members)
 					!strcmp(json_string_value(name), "reason_text"));
 }
 
+void walk_add_member(struct walk *w, const char *name, json_t *by_id)
+{
+	w->extra = name;
+	w->extras = by_id;
+}
+
+/* `told` is taken over, and given. */
+static json_t *walk_extend(const struct walk *w, json_t *told)
+{
+	json_t *value = json_object_get(w->extras, json_string_value(json_object_get(told, "id")));
+	if (value)
+		json_object_set(told, w->extra, value);
+	return told;
+}
+
 /* One of the living that has ended meanwhile is no task of the queue any more; one that was asked for by its id has to
  * come. Members that are cheap to make are made by a cheaper function: a list of ten thousand shows six columns. */
 static int walk_tell(struct walk *w, task_id id, struct error *err)
@@ -231,7 +249,7 @@ static int walk_tell(struct walk *w, task_id id, struct error *err)
 	else if (w->fold && t)
 		walk_open_fold(w, t, reason, listing_pick(w->members, tell(w->core, t, now)));
 	else if (t || old)
-		listing_add(&w->list, listing_pick(w->members, tell(w->core, t ? t : old, now)));
+		listing_add(&w->list, listing_pick(w->members, walk_extend(w, tell(w->core, t ? t : old, now))));
 	task_destroy(old);
 	return t || old || !w->store ? 0 : -1;
 }

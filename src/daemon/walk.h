@@ -29,6 +29,8 @@ int walk_count(struct store *store, task_id id, size_t *n, struct error *err);
 /* Of each task only these members (a list of texts; one reference is taken over): to write, send and read all of them takes
  * longer than to find them out. */
 void walk_only(struct walk *w, json_t *members);
+/* Of the tasks that it names by id ({"12": value}; one reference is taken over, NULL: of none) that value as a member more. */
+void walk_add_member(struct walk *w, const char *name, json_t *by_id);
 /* Elements of one array that follow each other and wait for the same are told as one task, the first, with the members
  * "elements" (all their indices, as "0-3,7") and "count". */
 void walk_fold(struct walk *w);
