@@ -860,6 +860,11 @@ refused()	# TEXT COMMAND...
 	run rad update 1 color=red
 	[ "$status" -eq 2 ]
 	one_line_error "color=red"
+	id=$(submit --hold true)
+	run rad update --gpu-mem 12 "$id"
+	[ "$status" -eq 0 ]
+	one_line_error "for GiB write 12G"
+	rad cancel "$id"
 	run rad update --gpu-mem lots 1
 	[ "$status" -eq 2 ]
 }

@@ -32,7 +32,6 @@
 #include <sys/stat.h>
 
 #define STDIN_NAME "standard input"
-#define CONTEXT_LEAST_MIB 100	/* CUDA's context alone is larger on any GPU */
 #define MOST_AHEAD_MS (10LL * 366 * 86400 * 1000)
 
 /* A submission being read. */
@@ -400,9 +399,10 @@ static int settle(struct submit_job *j, struct error *err)
 		add_note(j->flags, note);
 	if (!s->script && !j->flags->pty && (note = submit_caller_reads_nothing(s)))
 		add_note(j->flags, note);
-	if (s->gpu_mem_mib && s->gpu_mem_mib < CONTEXT_LEAST_MIB)
-		add_note(j->flags, alloc_printf("--gpu-mem: %llu MiB is less than any program on a GPU takes: for GiB write %lluG",
-						(unsigned long long)s->gpu_mem_mib, (unsigned long long)s->gpu_mem_mib));
+	if (j->pending.gpu_mem_doubt)
+		add_note(j->flags, alloc_string(j->pending.gpu_mem_doubt));
+	if (j->pending.mem_doubt)
+		add_note(j->flags, alloc_string(j->pending.mem_doubt));
 	if (read_estimator_files(j, err) || submit_notify_settle(s, &note, err))
 		return -1;
 	if (note)

@@ -426,6 +426,18 @@ static void test_notes_and_exceptions(void **state)
 	assert_non_null(strstr(flags.notes[0], "for GiB write 12G"));
 	submit_flags_clear(&flags);
 	spec_unref(s);
+	assert_int_equal(submit("--gpu-mem 141 true", &s, &flags, &err), 0);	/* of an H200 */
+	assert_int_equal(flags.n_notes, 1);
+	submit_flags_clear(&flags);
+	spec_unref(s);
+	assert_int_equal(submit("--mem=64 true", &s, &flags, &err), 0);
+	assert_int_equal(flags.n_notes, 1);
+	assert_non_null(strstr(flags.notes[0], "--mem: a number alone is MiB"));
+	submit_flags_clear(&flags);
+	spec_unref(s);
+	assert_int_equal(submit("--gpu-mem 12 --gpu-mem 141M --mem=0 true", &s, &flags, &err), 0);	/* with a unit it is meant */
+	assert_int_equal(flags.n_notes, 0);
+	spec_unref(s);
 	/* A program of a conda environment cannot be looked for from outside. */
 	s = take("--env tf only-in-conda");
 	assert_string_equal(s->conda_env, "tf");

@@ -81,6 +81,9 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 		json_object_set_new(request, "time_limit_s", json_integer(seconds));
 	if (u->gpu_mem)
 		json_object_set_new(request, "gpu_mem_mib", json_integer((json_int_t)mib));
+	scoped_free char *doubt = u->gpu_mem ? options_doubt_memory("gpu-mem", u->gpu_mem, mib) : NULL;
+	if (doubt)
+		cli_note("%s", doubt);
 	if (u->max_slowdown && units_parse_double(u->max_slowdown, 1, SPEC_MAX_SLOWDOWN, &slowdown, err))
 		return error_wrap(err, "max-slowdown");
 	if (u->max_slowdown)

@@ -19,6 +19,7 @@
 
 #define MAX_WORD 100			/* names, optimizers: as the spec's codec has them */
 #define MAX_TIME_S (10LL * 366 * 86400)
+#define CONTEXT_MIB 300		/* CUDA's context and a program's first kernels take more */
 
 static void replace(char **text, const char *value)
 {
@@ -93,15 +94,24 @@ static int set_gres(struct spec *s, struct submit_pending *p, const char *value,
 	return set_gpus(s, p, one ? one : what ? what : "1", err);
 }
 
+char *options_doubt_memory(const char *name, const char *value, uint64_t mib)
+{
+	bool bare = !value[strspn(value, "0123456789. ")];
+	return !bare || !mib || mib >= CONTEXT_MIB ? NULL :
+		alloc_printf("--%s: a number alone is MiB, and %llu MiB is less than CUDA itself takes: for GiB write %lluG", name,
+			     (unsigned long long)mib, (unsigned long long)mib);
+}
+
 static int set_gpu_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
-	(void)p;
 	uint64_t mib;
 	if (units_parse_mib(value, &mib, err))
 		return -1;
 	if (!mib)
 		return error_set(err, ERR_INVALID, "'%.60s': a task that declares no memory leaves this out", value);
 	s->gpu_mem_mib = mib;
+	free(p->gpu_mem_doubt);
+	p->gpu_mem_doubt = options_doubt_memory("gpu-mem", value, mib);
 	return 0;
 }
 
@@ -113,8 +123,11 @@ static int set_constraint(struct spec *s, struct submit_pending *p, const char *
 
 static int set_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
-	(void)p;
-	return units_parse_mib(value, &s->host_mem_mib, err);	/* 0, as Slurm's "all of it": nothing is said */
+	if (units_parse_mib(value, &s->host_mem_mib, err))	/* 0, as Slurm's "all of it": nothing is said */
+		return -1;
+	free(p->mem_doubt);
+	p->mem_doubt = options_doubt_memory("mem", value, s->host_mem_mib);
+	return 0;
 }
 
 static int set_feed(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -580,6 +593,8 @@ void options_pending_clear(struct submit_pending *p)
 	free(p->chdir);
 	free(p->begin);
 	free(p->export);
+	free(p->gpu_mem_doubt);
+	free(p->mem_doubt);
 	*p = (struct submit_pending){ 0 };
 }
 
