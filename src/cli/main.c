@@ -86,6 +86,8 @@ static const char *of_others(const char *word)
 		{ "log", "logs" }, { "tail", "logs -f" }, { "cat", "logs" }, { "output", "logs" },
 		{ "info", "show" }, { "describe", "show" }, { "history", "acct" }, { "exec", "run" }, { "add", "submit" },
 		{ "retry", "requeue" }, { "rerun", "requeue" }, { "restart", "requeue" }, { "pause", "suspend, or rad hold" },
+		{ "follow", "logs -f" }, { "attach", "logs -f, or rad run --pty" }, { "remove", "cancel, or rad purge" },
+		{ "clean", "purge" }, { "enqueue", "submit" }, { "config", "doctor, or radd --check-config" }, { "man", "help" },
 		{ "shell", "run --pty bash" }, { "bash", "run --pty bash" },
 	};
 	for (size_t i = 0; i < COUNT_OF(words); i++)
