@@ -278,6 +278,19 @@ setup() { cd "$WORLD/work"; }
 	rad cancel "$id"
 }
 
+@test "queue and gpus again and again, on a terminal, until Ctrl-C" {
+	run rad gpus --watch 1
+	[ "$status" -eq 2 ]
+	one_line_error "needs a terminal"
+	PYTHONPATH=$BATS_TEST_DIRNAME PYTHONDONTWRITEBYTECODE=1 python3 -c 'from terminal import *
+for verb, title in (("gpus", "TASKS"), ("queue", "REASON")):
+    t = Terminal("rad", verb, "-i", "0.2")
+    for _ in range(3):
+        t.expect("\\033\\[H\\033\\[J(.|\\n)*?" + title)
+    t.type("\x03")
+    assert t.end() == -2, verb'
+}
+
 @test "ids: not one, unknown ones, and several of which one is wrong" {
 	run rad show abc
 	[ "$status" -eq 1 ]

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
+#include "cli/repeat.h"
 #include "cli/table.h"
 #include "submit/wire.h"
 
@@ -363,31 +364,51 @@ static void print_troubles(const struct term *term)
 	}
 }
 
+static void print_reply(const json_t *reply, bool verbose, const struct term *term)
+{
+	const json_t *gpus = json_object_get(reply, "gpus");
+	verb_gpus_print(gpus, term, stdout);
+	print_host(json_object_get(reply, "host"), verbose);
+	print_troubles(term);
+	if (verbose) {
+		print_uuids(gpus, term);
+		print_processes(gpus, term);
+	}
+}
+
+static int show_again(void *ctx, const struct term *term, struct error *err)
+{
+	const bool *verbose = ctx;
+	scoped_json *reply = client_call(wire_request("gpus"), err);
+	if (reply)
+		print_reply(reply, *verbose, term);
+	return reply ? 0 : -1;
+}
+
 int verb_gpus(struct cli_call *c)
 {
 	bool json = false, verbose = false;
+	const char *every = NULL;
 	const struct args_option options[] = {
 		{ "verbose", 'v', NULL, "UUIDs, and the processes on each GPU, foreign ones too", .flag = &verbose },
+		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal; rad top has more", .value = &every },
+		{ "interval", 'i', "SECONDS", "the same, in gpustat's spelling", .value = &every },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
-	json_t *reply = client_call(wire_request("gpus"), &err);
+	if (every && json)
+		return cli_usage(c, "--watch is for people: --json is printed once");
+	if (every)
+		return repeat_show_every(c, every, show_again, &verbose);
+	scoped_json *reply = client_call(wire_request("gpus"), &err);
 	if (!reply)
 		return cli_fail(c, &err);
 	if (json)
-		return cli_print_json(reply);
+		return cli_print_json(json_incref(reply));
 	struct term term = term_ask();
-	const json_t *gpus = json_object_get(reply, "gpus");
-	verb_gpus_print(gpus, &term, stdout);
-	print_host(json_object_get(reply, "host"), verbose);
-	print_troubles(&term);
-	if (verbose) {
-		print_uuids(gpus, &term);
-		print_processes(gpus, &term);
-	}
-	json_decref(reply);
+	print_reply(reply, verbose, &term);
 	return CLI_DONE;
 }

@@ -10,6 +10,7 @@
 #include "cli/columns.h"
 #include "cli/format.h"
 #include "cli/queue_table.h"
+#include "cli/repeat.h"
 #include "cli/table.h"
 #include "cli/which.h"
 #include "submit/wire.h"
@@ -70,23 +71,13 @@ static int show_once(const struct which *f, const struct look *look, const struc
 
 /* ---- the verb ---- */
 
-static int watch(struct cli_call *c, const struct which *f, const struct look *look, const char *every)
+/* What --watch repeats. */
+struct watched_queue { const struct which *which; const struct look *look; };
+
+static int show_again(void *ctx, const struct term *term, struct error *err)
 {
-	struct error err = ERROR_INIT;
-	double seconds;
-	if (units_parse_double(every, 0.2, 3600, &seconds, &err))
-		return cli_usage(c, "--watch: %s", err.text);
-	for (;;) {
-		struct term term = term_ask();
-		if (!term.live)
-			return cli_usage(c, "--watch needs a terminal");
-		fputs("\033[H\033[J", stdout);
-		if (show_once(f, look, &term, &err))
-			return cli_fail(c, &err);
-		if (fflush(stdout))
-			return CLI_FAILED;
-		usleep((useconds_t)(seconds * 1e6));
-	}
+	const struct watched_queue *w = ctx;
+	return show_once(w->which, w->look, term, err);
 }
 
 static int list(struct cli_call *c, const struct which *f, const struct look *look, bool json)
@@ -237,6 +228,7 @@ int verb_queue(struct cli_call *c)
 	struct queue_asked a = { .json = false };
 	struct look look = { .columns = NULL };
 	struct which f = { .name = NULL };
+	struct watched_queue again = { &f, &look };
 	const struct args_option options[] = {
 		{ "me", 0, NULL, "only your own tasks", .flag = &a.me },
 		{ "user", 'u', "USER", "only tasks of this user, or these (names or uids; all: everybody's)", .value = &a.user },
@@ -270,7 +262,8 @@ int verb_queue(struct cli_call *c)
 	else if (take_look(&a, &look, &err) || take_which(c, &a, &f, &err))
 		rc = cli_usage(c, "%s", err.text);
 	else
-		rc = a.start ? show_starts(c, &f, a.json) : a.every ? watch(c, &f, &look, a.every) : list(c, &f, &look, a.json);
+		rc = a.start ? show_starts(c, &f, a.json) : a.every ? repeat_show_every(c, a.every, show_again, &again) :
+		     list(c, &f, &look, a.json);
 	columns_destroy(look.columns);
 	which_clear(&f);
 	return rc;
