@@ -376,6 +376,26 @@ static int read_begin(struct spec *s, const char *text, struct error *err)
 	return 0;
 }
 
+/* Of a text that knows where it is, both are read. */
+static bool reads_slurms_index(const char *text, size_t len)
+{
+	static const char theirs[] = "SLURM_ARRAY_", ours[] = "RAD_ARRAY_TASK_ID";
+	return memmem(text, len, theirs, strlen(theirs)) && !memmem(text, len, ours, strlen(ours));
+}
+
+/* Elements of an array that all read nothing where Slurm has their index do the same work each. Of a script with #SBATCH lines
+ * it is told already, and with the line. */
+static void note_array_variables(struct submit_job *j)
+{
+	const struct spec *s = j->spec;
+	bool reads = s->script ? reads_slurms_index(s->script, strlen(s->script)) && !strstr(s->script, "#SBATCH") :
+				 j->program && reads_slurms_index(j->program, j->program_len);
+	for (char *const *word = s->argv; word && *word; word++)
+		reads = reads || reads_slurms_index(*word, strlen(*word));
+	if (reads && s->n_array)
+		add_note(j->flags, alloc_string("Slurm's variables are not set here: an element's index is RAD_ARRAY_TASK_ID (rad(5))"));
+}
+
 static int settle(struct submit_job *j, struct error *err)
 {
 	struct spec *s = j->spec;
@@ -420,6 +440,7 @@ static int settle(struct submit_job *j, struct error *err)
 	if (!s->script)
 		j->program = submit_caller_program_text(s, &j->program_len);
 	s->signature = signature_make(s, j->program, j->program_len);
+	note_array_variables(j);
 	return submit_validate(s, err);
 }
 

@@ -438,6 +438,18 @@ static void test_notes_and_exceptions(void **state)
 	assert_int_equal(submit("--gpu-mem 12 --gpu-mem 141M --mem=0 true", &s, &flags, &err), 0);	/* with a unit it is meant */
 	assert_int_equal(flags.n_notes, 0);
 	spec_unref(s);
+	/* Elements that all read an index that nobody sets would do the same work. */
+	assert_int_equal(submit("--array=0-1 echo $SLURM_ARRAY_TASK_ID", &s, &flags, &err), 0);
+	assert_int_equal(flags.n_notes, 1);
+	assert_non_null(strstr(flags.notes[0], "RAD_ARRAY_TASK_ID"));
+	submit_flags_clear(&flags);
+	spec_unref(s);
+	assert_int_equal(submit("--array=0-1 echo ${RAD_ARRAY_TASK_ID:-$SLURM_ARRAY_TASK_ID}", &s, &flags, &err), 0);
+	assert_int_equal(flags.n_notes, 0);
+	spec_unref(s);
+	assert_int_equal(submit("echo $SLURM_ARRAY_TASK_ID", &s, &flags, &err), 0);
+	assert_int_equal(flags.n_notes, 0);
+	spec_unref(s);
 	/* A program of a conda environment cannot be looked for from outside. */
 	s = take("--env tf only-in-conda");
 	assert_string_equal(s->conda_env, "tf");
