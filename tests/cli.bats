@@ -319,6 +319,11 @@ for verb, title in (("gpus", "TASKS"), ("queue", "REASON")):
 	rad logs "$id" 2>"$WORLD/said" | head -1 >"$WORLD/first" || true
 	[ "$(cat "$WORLD/first")" = 1 ]
 	[ ! -s "$WORLD/said" ]
+	rad run --gpu-mem 1G -- sh -c 'echo one; until [ -e more ]; do sleep 0.05; done; seq 9; echo end' 2>"$WORLD/said" |
+		{ head -n 1; : >more; } >"$WORLD/first" || true
+	[ "$(cat "$WORLD/first") $(cat "$WORLD/said")" = "one " ]
+	rad report --since 1h -o - 2>"$WORLD/said" >/dev/full && return 1
+	[ "$(cat "$WORLD/said")" = "rad: output: No space left on device" ]
 	rad logs "$id" 2>"$WORLD/said" >/dev/full && return 1
 	[ "$(cat "$WORLD/said")" = "rad: output: No space left on device" ]
 }

@@ -75,6 +75,8 @@ void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_print_json(json_t *reply);
 /* Flushes stdout; returns rc, or CLI_FAILED with a message when what was printed could not be written. */
 int cli_finish(int rc);
+/* Whether standard output was a pipe to who has read enough (head): that is told nobody. */
+bool cli_reader_left(void);
 
 /* The verbs: several rows may share a function, which tells them by their names. */
 #define X(name, run, help, usage, code) int run(struct cli_call *c);

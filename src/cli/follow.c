@@ -136,7 +136,8 @@ int follow_read(struct follow *f, struct error *err)
 		if (ferror(f->out))
 			return error_errno(err, "output");
 	}
-	fflush(f->out);
+	if (fflush(f->out))
+		return error_errno(err, "output");
 	return got < 0 ? error_errno(err, "log %.900s", f->path) : any;
 }
 

@@ -11,10 +11,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* One line, whatever the text quotes: a terminal is told nothing by bytes that came from a file. */
 static void print_line(const char *text)
@@ -69,11 +71,17 @@ int cli_print_json(json_t *reply)
 	return CLI_DONE;
 }
 
+bool cli_reader_left(void)
+{
+	struct pollfd p = { .fd = STDOUT_FILENO };
+	return poll(&p, 1, 0) > 0 && p.revents & POLLERR;
+}
+
 int cli_finish(int rc)
 {
 	if (!fflush(stdout) && !ferror(stdout))
 		return rc;
-	if (errno != EPIPE)
+	if (errno != EPIPE && !cli_reader_left())
 		fprintf(stderr, "rad: output: %s\n", strerror(errno));
 	return rc ? rc : CLI_FAILED;
 }

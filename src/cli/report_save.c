@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,5 +38,9 @@ int report_save(const struct report *r, const char *path, enum report_form form,
 	fill(r, path, form, &out);
 	if (strcmp(path, "-"))
 		return io_replace_file(path, out.data, out.len, 0644, err);
-	return fwrite(out.data, 1, out.len, stdout) == out.len ? 0 : error_errno(err, "stdout");
+	if (fwrite(out.data, 1, out.len, stdout) == out.len || errno == EPIPE)
+		return 0;
+	error_errno(err, "output");
+	clearerr(stdout);	/* told: cli_finish has nothing to add */
+	return -1;
 }

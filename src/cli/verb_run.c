@@ -135,6 +135,9 @@ static void show_output(struct running *r)
 	if (!r->log || r->unreadable || follow_read(r->log, &err) >= 0)
 		return;
 	r->unreadable = true;
+	if (cli_reader_left())
+		return;
+	clearerr(stdout);	/* told here: the exit code is the task's */
 	clear_status(r);
 	cli_note("%s: the output of task %s is not shown", err.text, r->id);
 }
