@@ -168,6 +168,12 @@ spec_of()
 	echo before >log
 	rad run --open-mode=append -o log echo after
 	[ "$(cat log)" = $'before\nafter' ]
+	for option in -p --account -q; do
+		run -2 rad queue $option gpu
+		one_line_error "there are no partitions, accounts or QOS here"
+	done
+	run -2 rad cancel -s USR1 1
+	one_line_error "kill -s USR1 PID"
 	run rad submit --open-mode=truncate true
 	one_line_error "a log is always appended to"
 }

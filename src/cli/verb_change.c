@@ -41,15 +41,21 @@ int verb_change(struct cli_call *c)
 int verb_cancel(struct cli_call *c)
 {
 	bool pending = false;
+	const char *signal = NULL;
 	struct change_selection s = { .default_states = "PD,H,R" };
 	const struct args_option options[] = {
 		{ "all", 0, NULL, "all your own tasks, running ones too (root: root's own)", .flag = &s.all },
 		{ "pending", 0, NULL, "all your own tasks that do not run", .flag = &pending },
 		CLIENT_QUEUE_OPTION,
+		{ "signal", 's', "SIGNAL", NULL, .value = &signal },	/* scancel's */
 		CHANGE_OPTIONS(s), { 0 },
 	};
 	if (!cli_options(c, options))
 		return c->rc;
+	if (signal)
+		return cli_usage(c, "--signal is scancel's: here a task is ended, by SIGTERM and later SIGKILL. Its processes, which 'rad "
+				 "gpus -v' lists, are yours to signal: kill -s %.20s PID; --signal of 'rad submit' is sent before a time "
+				 "limit", signal);
 	if ((s.all || pending) && (c->n_words || s.states))
 		return cli_usage(c, "either %s or --%s", c->n_words ? "ids" : "--state", s.all ? "all" : "pending");
 	if (pending && !s.all)

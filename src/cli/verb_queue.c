@@ -197,6 +197,7 @@ static int show_starts(struct cli_call *c, const struct which *f, bool json)
 struct queue_asked {
 	bool json, me, bare, start, wide, parsable, each;
 	const char *user, *states, *every, *format, *ids;
+	const char *slurms;	/* what means nothing here */
 };
 
 static int take_look(const struct queue_asked *a, struct look *look, struct error *err)
@@ -249,6 +250,9 @@ int verb_queue(struct cli_call *c)
 		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal", .value = &a.every },
 		{ "iterate", 'i', "SECONDS", "the same, in Slurm's spelling", .value = &a.every },
 		CLIENT_QUEUE_OPTION,
+		{ "partition", 'p', "NAME", NULL, .value = &a.slurms },
+		{ "account", 'A', "NAME", NULL, .value = &a.slurms },
+		{ "qos", 'q', "NAME", NULL, .value = &a.slurms },
 		{ "json", 0, NULL, "print JSON", .flag = &a.json },
 		{ 0 },
 	};
@@ -256,6 +260,9 @@ int verb_queue(struct cli_call *c)
 	int rc;
 	if (!cli_options(c, options))
 		return c->rc;
+	if (a.slurms)
+		return cli_usage(c, "'%.60s': there are no partitions, accounts or QOS here: leave it out, or ask for --user or --name",
+				 a.slurms);
 	f.fold = !a.format && !a.wide && !a.start && !a.json && !a.each && !look.sort;
 	if ((a.user || a.me) && which_users(&f, a.me ? NULL : a.user, &err))
 		rc = cli_fail(c, &err);
