@@ -131,6 +131,11 @@ small_disk()
 	rad wait "$id" || :
 	run rad why "$id"
 	[[ "$output" == *"FAILED"*"The disk that its log is on is full"* ]]
+	run rad logs "$id"
+	one_line_error "the disk that its log is on is full"
+	run rad run --output "$WORLD/small/log" false
+	[ "$status" -eq 1 ]
+	[[ "${lines[-1]}" == "rad: the disk that its log is on is full"* ]]
 	rm "$WORLD/small/fill"
 	run rad why "$id"
 	[[ "$output" != *"is full"* ]]

@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+
+#define FULL_BYTES 65536	/* less room than this counts as none */
 
 static bool is_of(uid_t uid, const char *user)
 {
@@ -36,4 +39,11 @@ int log_file_open(const char *path, const char *user, struct error *err)
 	snprintf(held_path, sizeof held_path, "/proc/self/fd/%d", held);
 	int fd = open(held_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	return fd >= 0 ? fd : error_errno(err, "log %.900s", path);
+}
+
+const char *log_file_full(int fd)
+{
+	struct statvfs fs;
+	bool full = !fstatvfs(fd, &fs) && (uint64_t)fs.f_bavail * fs.f_frsize < FULL_BYTES;
+	return full ? "the disk that its log is on is full: what it printed last may not be there" : NULL;
 }

@@ -8,6 +8,7 @@
 #include "cli/client.h"
 #include "cli/client_queue.h"
 #include "cli/follow.h"
+#include "cli/log_file.h"
 #include "cli/member.h"
 #include "cli/term.h"
 #include "cli/which.h"
@@ -54,6 +55,14 @@ static int follow_until_end(struct follow *f, const json_t *task, struct error *
 	return rc < 0 ? -1 : 0;
 }
 
+/* A program may go on, and end well, while nothing of what it prints is kept. */
+static void note_full_disk(const json_t *task)
+{
+	scoped_fd int fd = log_file_open(member_text(task, "log_path"), member_text(task, "user"), NULL);
+	if (fd >= 0 && log_file_full(fd))
+		cli_note("%s", log_file_full(fd));
+}
+
 static int show_log(const struct want *want, const json_t *task, struct error *err)
 {
 	struct term term = term_ask();
@@ -70,6 +79,8 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 		rc = no_log(task, err);
 	follow_finish(f);
 	follow_destroy(f);
+	if (!rc)
+		note_full_disk(task);
 	return ferror(stdout) ? 0 : rc;	/* cli_finish tells what is amiss with it, but not who has read enough (head) */
 }
 

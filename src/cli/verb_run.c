@@ -13,6 +13,7 @@
 #include "cli/client.h"
 #include "cli/follow.h"
 #include "cli/format.h"
+#include "cli/log_file.h"
 #include "cli/log_sizes.h"
 #include "cli/pty.h"
 #include "cli/submission.h"
@@ -224,8 +225,12 @@ static void catch_terminal(void)
 static void explain_end(const json_t *task)
 {
 	const char *evidence = member_text(member_last_attempt(task), "evidence");
-	if (task_state_terminal(member_state(task)) && member_state(task) != TASK_COMPLETED)
-		cli_note("task %s: %s%s%s", member_text(task, "id"), member_text(task, "state"), *evidence ? ": " : "", evidence);
+	if (!task_state_terminal(member_state(task)) || member_state(task) == TASK_COMPLETED)
+		return;
+	cli_note("task %s: %s%s%s", member_text(task, "id"), member_text(task, "state"), *evidence ? ": " : "", evidence);
+	scoped_fd int log = member_logs_nowhere(task) ? -1 : log_file_open(member_text(task, "log_path"), NULL, NULL);
+	if (log >= 0 && log_file_full(log))
+		cli_note("%s", log_file_full(log));
 }
 
 /* Of an array, the first few that went wrong. */

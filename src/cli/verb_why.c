@@ -16,10 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
-#define FULL_BYTES 65536		/* less room than this counts as none */
 #define LOG_END_BYTES 4096
 #define LOG_END_LINES 3
 #define LOG_END_QUOTED 60	/* evidence has no more of a line for sure */
@@ -148,11 +146,10 @@ static void print_log_end(const json_t *task, const struct term *term)
 	struct stat st;
 	size_t n = 0;
 	scoped_fd int fd = log_file_open(member_text(task, "log_path"), member_text(task, "user"), NULL);
-	struct statvfs fs;
 	if (fd < 0 || fstat(fd, &st))
 		return;
-	if (!fstatvfs(fd, &fs) && (uint64_t)fs.f_bavail * fs.f_frsize < FULL_BYTES)
-		puts("The disk that its log is on is full: what it printed last may not be there");
+	if (log_file_full(fd))
+		printf("T%s\n", log_file_full(fd) + 1);	/* a sentence */
 	ssize_t got = pread(fd, bytes, LOG_END_BYTES, st.st_size > LOG_END_BYTES ? st.st_size - LOG_END_BYTES : 0);
 	for (char *end = bytes + (got > 0 ? got : 0); n < LOG_END_LINES && end > bytes; end--) {
 		*end = '\0';
