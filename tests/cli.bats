@@ -419,6 +419,10 @@ while True:
 	rad completion bash >completion
 	run bash -c '. ./completion; COMP_WORDS=(rad why "'"$first"'") COMP_CWORD=2; _rad; echo "${COMPREPLY[@]}"'
 	[ "$output" = "${first}_0 ${first}_1" ]
+	run bash -c '. ./completion; COMP_WORDS=(rad submit --dependency = afterok : 1 : "'"$second"'") COMP_CWORD=8; _rad; echo "${COMPREPLY[@]}"'
+	[ "$output" = "$second" ]
+	run bash -c '. ./completion; COMP_WORDS=(rad submit -d afterany :) COMP_CWORD=4; _rad; echo "${COMPREPLY[@]}"'
+	[ "$output" = "${first}_0 ${first}_1 $second" ]
 	run bash -c '. ./completion; COMP_WORDS=(rad update pri) COMP_CWORD=2; _rad; echo "${COMPREPLY[@]}"'
 	[ "$output" = "priority=" ]
 	run env RAD_SOCKET="$WORLD/none.sock" RAD_NO_START=0 bash -c '. ./completion; COMP_WORDS=(rad why "") COMP_CWORD=2; _rad; echo "${COMPREPLY[@]}"'

@@ -89,6 +89,10 @@ static void begin_bash(FILE *out, const struct cli_verb *verbs)
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options= files= words= ids= gpus=\n"
 	      "\tif [[ $cur == = ]]; then cur=; fi\n"
 	      "\tif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+	      /* afterok:12:13, whose colons are words to bash */
+	      "\tlocal before=\" ${COMP_WORDS[*]:2:COMP_CWORD-1}\" after=' (-d|--dependency)( =)? [a-z]+ :[0-9_ :]*$'\n"
+	      "\tif [[ $before =~ $after ]]; then\n"
+	      "\t\tCOMPREPLY=($(compgen -W \"$(_rad_ids)\" -- \"${cur#:}\"))\n\t\treturn\n\tfi\n"
 	      "\tif (( COMP_CWORD == 1 )); then\n\t\tCOMPREPLY=($(compgen -W '", out);
 	for (const struct cli_verb *v = verbs; v->name; v++)
 		fprintf(out, "%s%s", v == verbs ? "" : " ", v->name);
