@@ -66,6 +66,9 @@ class File:
         starts = [at for at, phase in self.marks if phase == 1] + [len(self.events)]
         return sizes(self.events)[starts[number]:starts[number + 1]]
 
+    def live_at_end(self):
+        return sum(sizes(self.events))
+
     def phase(self, iteration, phase):
         """Sizes, as in iteration(), of the first stretch of a phase in an iteration."""
         bounds = [at for at, p in self.marks if p == 1] + [len(self.events)]

@@ -190,3 +190,50 @@ STEP = """
 def test_what_scripts_take_for_granted(capture, body):
     code, said, f = capture(STEP.replace("BODY", body))
     assert code == 0 and f.header["flags"] & (CUT_SHORT | DATA_DEPENDENT) == 0, said
+
+
+def test_a_profiler_has_no_gpu_to_ask(capture):
+    code, said, f = capture("""
+        import torch
+        from torch.profiler import ProfilerActivity, profile, schedule
+        model = torch.nn.Linear(8, 8).to("cuda")
+        optimizer = torch.optim.Adam(model.parameters())
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=0, warmup=1, active=1)) as p:
+            for _ in range(9):
+                torch.compiler.cudagraph_mark_step_begin()
+                model(torch.randn(4, 8, device="cuda")).sum().backward()
+                optimizer.step()
+                p.step()
+    """, options=["-v"])
+    assert code == 0 and "Failed to record" not in said and f.header["flags"] & CUT_SHORT == 0, said
+
+
+SEVERAL = """
+    import torch
+    D, G = (torch.nn.Linear(256, 256, bias=False).to("cuda") for _ in range(2))
+    def adam(model): return torch.optim.Adam(model.parameters())
+    d, g = adam(D), adam(G)
+    for i in range(1, 201):
+        x = torch.randn(4, 256, device="cuda")
+        BODY
+"""
+
+
+def learn(model, optimizer):
+    return f"{model}(x).sum().backward(); {optimizer}.step(); {optimizer}.zero_grad()"
+
+
+@pytest.mark.parametrize("body, iterations, steps, states", [
+    (f"{learn('D', 'd')}; {learn('G', 'g')}", 4, 200, 4),
+    (f"{learn('D', 'd')}\n        if i % 6 == 0: {learn('G', 'g')}", 6 + 3, 0, 4),  # as a critic is trained ahead
+    (learn("D", "d"), 13, 200, 2),  # the other one never steps
+    (f"d = adam(D); {learn('D', 'd')}", 13, 200, 2),  # one for each step
+])
+def test_several_optimizers(capture, body, iterations, steps, states):
+    code, said, f = capture(SEVERAL.replace("BODY", body))
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and f.header["optimizer"] == "adam", said
+    assert [p for _, p in f.marks].count(1) == iterations
+    assert f.steps == steps or not steps
+    # at most alive: weights, states, gradients of those that step, and little else
+    assert states * 256 * 256 * 4 <= f.live_at_end() - 2 * 256 * 256 * 4 <= (states + 2) * 256 * 256 * 4
+    assert f.host["parameters"] == states // 2

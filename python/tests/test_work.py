@@ -126,8 +126,8 @@ def test_steps_of_a_recurrent_network():
 
 def test_entries_stay_within_bounds(monkeypatch):
     from radrm.capture import limits
-    from radrm.capture.work import Work
-    work = Work()
+    from radrm.capture.work import Tally
+    work = Tally()
     for n in range(1, 3000):
         work.add(n % 3, n, n * n * 7, n // 5)
     sums = [sum(e[k] for e in work.entries()) for k in range(3, 8)]
@@ -147,3 +147,61 @@ def test_products_of_attention(dtype, causal):
     whole = 2 * 2 * 4 * 256 * 256 * 64
     assert total(of(f, ff.ATTENTIVE), 3) == 2
     assert total(of(f, ff.ATTENTIVE), 4) == 7 * whole // (2 if causal else 1)
+
+
+TRAINING = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+    model, teacher = nn.Linear(64, 64).cuda(), nn.Linear(64, 256).cuda().eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader, other = DataLoader(torch.randn(8 * ACCUMULATE, 64), batch_size=4), DataLoader(torch.randn(70000, 64), batch_size=10000)
+    def evaluate(over=other):
+        model.eval()
+        for x in over:
+            model(x.cuda()).sum().item()
+        model.train()
+    for epoch in range(50):
+        for i, x in enumerate(loader):
+            INSIDE
+            x = x.cuda()
+            model(x).sum().backward()
+            if (i + 1) % ACCUMULATE == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+        BETWEEN
+"""
+
+
+@pytest.fixture
+def trained(capture):
+    def run(inside="pass", between="pass", accumulate=1):
+        code, said, f = capture(TRAINING.replace("INSIDE", inside).replace("BETWEEN", between).replace("ACCUMULATE", str(accumulate)))
+        assert code == 0, said
+        return f
+    return run
+
+
+@pytest.mark.parametrize("where", [
+    {"between": "with torch.no_grad(): evaluate()"},
+    {"between": "it = iter(other)\n        with torch.inference_mode(): evaluate(it)"},
+    {"inside": "if i: torch.no_grad()(evaluate)()"},
+    {"accumulate": 3, "between": "torch.no_grad()(evaluate)()"},
+])
+def test_an_evaluation_is_no_part_of_a_step(trained, where):
+    plain, f = trained(accumulate=where.get("accumulate", 1)), trained(**where)
+    assert (f.kernels, f.host, f.steps) == (plain.kernels, plain.host, plain.steps) and plain.steps == 100
+    assert f.requests > plain.requests and 10000 * 64 * 4 in f.events  # but what it asks for counts
+
+
+def test_an_evaluation_with_gradients_that_nobody_takes(trained):
+    plain, f = trained(), trained(between="evaluate()")
+    assert of(f, ff.PRODUCT) == of(plain, ff.PRODUCT) and f.steps == plain.steps
+
+
+@pytest.mark.parametrize("accumulate", [1, 8])
+def test_what_every_step_does_without_gradients_is_part_of_it(trained, accumulate):
+    def products(f):
+        return total(of(f, ff.PRODUCT), 4)
+    f = trained(inside="with torch.no_grad(): teacher(x.cuda())", accumulate=accumulate)
+    assert products(f) - products(trained(accumulate=accumulate)) == accumulate * 2 * 4 * 64 * 256

@@ -81,6 +81,7 @@ def install(session):
         backend_asked = str(backend or "nccl")
         world = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1))
         real_init(backend="fake", store=FakeStore(), rank=0, world_size=world)
+        session.world = world
         header.communicators = 1 if "nccl" in backend_asked else 0
         recorder.note(ff.PAIR if world <= 2 else 0, f"distributed: the first of {world} processes was captured")
         refuse_sharding(patch)

@@ -289,6 +289,11 @@ class Gpu:
         self.patch(torch.Tensor, "is_pinned", lambda *_, **__: False)
         real_share = torch.Tensor.share_memory_
         self.patch(torch.Tensor, "share_memory_", lambda tensor: tensor if is_gpu(tensor) else real_share(tensor))
+        profile = torch.autograd.profiler.profile
+        real_profile = profile.__init__
+        # Of each operator it would say, at length, that there is no GPU to ask.
+        self.patch(profile, "__init__", lambda self, *args, **kwargs: real_profile(
+            self, *args, **{**kwargs, "use_cpu": True, "use_device": None}))
         nvtx = types.SimpleNamespace(range_push=lambda *_: 0, range_pop=lambda: 0, mark=lambda *_: None,
                                      range=lambda *_, **__: contextlib.nullcontext())
         self.patch(torch.cuda, "nvtx", nvtx)

@@ -17,6 +17,7 @@ import linecache
 import math
 import numbers
 import operator
+import weakref
 
 from . import limits
 
@@ -179,7 +180,7 @@ def of_lightning(frame):
 
 LIBRARIES = {"transformers": of_transformers, "lightning": of_lightning, "pytorch_lightning": of_lightning}
 PASSED = ("torch", "radrm", "accelerate")  # have no loop of a training
-BEGINNING = "runpy"  # what began the script
+BEGINNING = {"runpy", "multiprocessing.process"}  # what began the script, or the process that it is in
 
 
 class Length:
@@ -189,7 +190,11 @@ class Length:
         self.steps = 0
         self.made = 0
         self.before = {}  # counter of a guard -> what it was when the step before was made
-        self.fetched = {}  # loader -> batches that it gave since the last step
+        self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
+
+    def begin(self):
+        """What was a step until now is none: another optimizer steps."""
+        self.made, self.before = 0, {}
 
     def fetch(self, loader):
         self.fetched[loader] = self.fetched.get(loader, 0) + 1
@@ -202,11 +207,11 @@ class Length:
         except Exception:  # whatever a script's own attributes do when they are asked
             steps = 0
         self.steps = min(int(steps), limits.MAX_COUNT) if math.isfinite(steps) and steps >= self.made else 0
-        self.fetched = {}
+        self.fetched.clear()
 
     def look(self, frame):
         product, whole, first, now = 1, math.inf, True, {}
-        while frame is not None and frame.f_globals.get("__name__") != BEGINNING:
+        while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
             known = LIBRARIES[library](frame) if library in LIBRARIES else 0
             if isinstance(known, (int, float)) and not isinstance(known, bool) and 0 < known < math.inf:
@@ -250,8 +255,12 @@ def install(length_, patch):
     real = dataloader._BaseDataLoaderIter.__next__
 
     def give(self):
-        batch = real(self)
-        length_.fetch(id(self))
+        try:
+            batch = real(self)
+        except StopIteration:
+            length_.fetched.pop(self, None)
+            raise
+        length_.fetch(self)
         return batch
     patch(dataloader._BaseDataLoaderIter, "__next__", give)
 

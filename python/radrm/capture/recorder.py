@@ -59,12 +59,13 @@ class Recorder(TorchDispatchMode):
         self.flags = 0
         self.notes = []
         self.in_backward = 0
+        self.passing = None  # within an outermost forward pass: whether it learns
         self.stream = 0
         self.fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
         self.rules = {}  # operator -> function(recorder, func, args, kwargs) that runs it the way CUDA would
         self.around = {}  # operator -> list of function(recorder, func, args, kwargs, result), called when results are recorded
         self.recording = True
-        self.work = Work()
+        self.work = Work(self)
         self.counts = (0, 0)
         self.generators = None
         self.adds_bias = False  # a linear layer is running
@@ -151,6 +152,10 @@ class Recorder(TorchDispatchMode):
         """The script was given a value: it waited for the GPU."""
         self.values_read = True
         self.work.host["waits"] += 1
+
+    def learns(self):
+        """Whether what runs may be for gradients, or is."""
+        return bool(self.in_backward) or (torch.is_grad_enabled() if self.passing is None else self.passing)
 
     def note(self, flag, what, where=None):
         """Remembers, once, something a person should know; `flag` goes into the file."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Forward passes that do not learn and repeat, as those of an evaluation do by the hundred, before the first optimizer step or
 between two. The first few within an iteration are run; what later ones would ask of memory was asked then, so only their results
-are made."""
+are made, and their work counted again."""
 import weakref
 from collections.abc import Mapping
 
@@ -67,6 +67,7 @@ class Alike:
 
     def __init__(self):
         self.count, self.result = 0, None
+        self.work = None  # what one of them does
         self.kept, self.results = 0, []  # bytes alive before the last but for results; (key, number) of storages of results
 
     def begin(self, recorder):
@@ -99,9 +100,10 @@ class Repeated:
             return call(module, *args, **kwargs)
         alike = self.passes.setdefault(module, {}).setdefault(key, Alike())
         if alike.count >= ENOUGH:
+            self.recorder.work.beside.include(alike.work)
             return tree_map(self.again, alike.result)
         alike.begin(self.recorder)
-        given = call(module, *args, **kwargs)
+        given, alike.work = self.recorder.work.of(lambda: call(module, *args, **kwargs))
         alike.end(self.recorder, module, given)
         return given
 

@@ -2,6 +2,7 @@
 """One capture: everything is put in place, a script or a function runs, iterations are told apart, a file comes out."""
 import os
 import sys
+import weakref
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -29,6 +30,8 @@ def alloc_conf(environment):
 
 STEADY = 100  # forward passes without an optimizer after which a peak that did not grow is believed
 TAUGHT = 10  # likewise, backward passes
+LATER = 10  # steps that an optimizer which has not stepped is waited for, as a generator's
+MOST = 4  # times as many are enough however many optimizers are made
 
 
 class Session:
@@ -44,6 +47,7 @@ class Session:
         self.iterations = iterations
         self.finished = self.late = False  # Finished was raised; the limit of time was reached
         self.steps = 0
+        self.world = 0  # processes of the job, where it is distributed
         self.length = Length()
         self.learns = False  # an optimizer was made, or a backward pass begun
         self.optimizes = False  # an optimizer was made
@@ -52,7 +56,11 @@ class Session:
         self.taught = 0  # outermost backward passes without an optimizer
         self.steady = (0, 0)  # the peak, and the pass that reached it
         self.depth = 0
-        self.optimizers = []
+        self.stepped = []  # weak references to optimizers that have stepped, in the order of their first steps
+        self.waiting = weakref.WeakSet()  # those that have not
+        self.optimizer = ""  # what the first is called
+        self.parameters = 0  # tensors that they hold
+        self.since = 0  # steps since the last one's first
         self.model = None
         self.batch = self.seq_len = 0
         self.shapes = []
@@ -129,6 +137,7 @@ class Session:
 
         def make(optimizer, *args, **kwargs):
             session.learns = session.optimizes = True
+            session.waiting.add(optimizer)
             return real_make(optimizer, *args, **kwargs)
 
         def engine(*args, **kwargs):
@@ -143,11 +152,12 @@ class Session:
             if session.depth or recorder.in_backward:
                 return real_call(module, *args, **kwargs)
             repeats = session._forward(module, args, kwargs)
+            recorder.passing = torch.is_grad_enabled() and module.training
             session.depth += 1
             try:
                 return session.repeated.run(real_call, module, args, kwargs) if repeats else real_call(module, *args, **kwargs)
             finally:
-                session.depth -= 1
+                session.depth, recorder.passing = session.depth - 1, None
 
         def zero_grad(optimizer, *args, **kwargs):
             session.mark(ff.ZERO_GRAD)
@@ -210,26 +220,41 @@ class Session:
             self.autocast = torch.get_autocast_dtype("cuda")
 
     def _before_step(self, optimizer, args, kwargs):
-        if optimizer not in self.optimizers:
-            self.optimizers.append(optimizer)
+        if all(one() is not optimizer for one in self.stepped):
+            self.stepped.append(weakref.ref(optimizer))
+            self.waiting.discard(optimizer)
+            self.optimizer = self.optimizer or type(optimizer).__name__.lower()
+            if any(one() for one in self.stepped[:-1]):  # beside it, not in its place
+                self.since = 0
+                self.length.begin()
+                self.recorder.work.begin()
         self.mark(ff.STEP)
 
     def _after_step(self, optimizer, args, kwargs):
-        if optimizer is not self.optimizers[-1] and len(self.optimizers) > 1:
+        if optimizer is not self.stepped[-1]():
             return  # of several, the last one's step ends an iteration
-        self.steps += 1
+        self.parameters = sum(len(group["params"]) for one in self.stepped if one() for group in one().param_groups)
+        self.steps, self.since = self.steps + 1, self.since + 1
         if self.iterations is None:
             return
         self.length.step(sys._getframe(1))
-        if self.steps >= self.iterations:
+        if self._enough():
             self._finish()
         self.begin_iteration()
+
+    def _enough(self):
+        late = self.iterations + LATER
+        return self.since >= self.iterations and (not self.waiting or self.since >= late) or self.steps >= MOST * late
 
     def _finish(self):
         if not self.finished:
             self.lives.append(self.recorder.live_bytes)
         self.finished, self.recorder.recording = True, False
         raise Finished
+
+    def learnt(self):
+        """Steps, or backward passes without an optimizer."""
+        return self.steps or self.taught
 
     def used(self):
         """Whether anything was on the GPU."""
@@ -259,8 +284,7 @@ class Session:
             header.model = header.model or type(self.model).__name__
             header.params = sum(p.numel() for p in self.model.parameters())
             header.precision = self.precision()
-        if self.optimizers:
-            header.optimizer = type(self.optimizers[0]).__name__.lower()
+        header.optimizer = self.optimizer
         if len(self.lives) >= 3:
             header.growth = max(0, self.lives[-1] - self.lives[-2])
         if len(self.shapes) > 1:
@@ -270,5 +294,4 @@ class Session:
         if not torch.backends.cudnn.enabled:
             flags |= ff.CUDNN_OFF
         header.flags = flags
-        parameters = sum(len(group["params"]) for optimizer in self.optimizers for group in optimizer.param_groups)
-        return self.recorder.records.file(header, *self.recorder.work.result(parameters), steps=self.length.steps)
+        return self.recorder.records.file(header, *self.recorder.work.result(self.parameters), steps=self.length.steps)

@@ -94,31 +94,105 @@ def unit_of(dtype, convolution=False):
     return ff.DOUBLE if dtype in (torch.float64, torch.complex128) else ff.SINGLE
 
 
-class Work:
-    """The work of one iteration. `enter` is told of each phase, `note` of each operator on the GPU once it has run."""
-
+class Tally:
     def __init__(self):
-        self.phase = ff.SETUP
-        self.kinds = {}  # operator -> (rule or None for no kernel, class)
-        self.whole = None  # (host, kernels) of the last iteration that is over
-        self.clear()
-
-    def clear(self):
         self.kernels = {}  # (class, unit, layout, figures in steps) -> [count, flops, bytes, blocks, depth]
         self.host = dict.fromkeys(ff.HOST_FIELDS, 0)
 
+    def add(self, which, flops, moved, blocks, *, unit=ff.NONE, layout=0, depth=0, count=1):
+        """`count` kernels with these figures each."""
+        figures = [min(max(int(n), 0), limits.MAX_WORK) for n in (flops, moved, max(blocks, 1), depth)]
+        key = which, unit, layout, *(round(FINE * math.log2(n + 1)) for n in figures)
+        entry = self.kernels.setdefault(key, [0] * (1 + len(figures)))
+        entry[0] += count
+        for n, figure in enumerate(figures, 1):
+            entry[n] += count * figure
+
+    def moved(self):
+        return sum(entry[2] for entry in self.kernels.values())
+
+    def include(self, other):
+        for name, n in other.host.items():
+            self.host[name] += n
+        for key, entry in other.kernels.items():
+            self.kernels[key] = list(map(operator.add, self.kernels.get(key, [0] * len(entry)), entry))
+
+    def entries(self):
+        """(class, unit, layout, count, flops, bytes, blocks, depth) of alike kernels, sums over all of them. Where there are too
+        many, what is alike is taken more widely: within an octave, then all of a class."""
+        found = [(*key[:3], *entry) for key, entry in self.kernels.items()]
+        for fine in (True, False):
+            if len(found) <= limits.MAX_KERNELS:
+                break
+            together = {}
+            for entry in found:
+                key = (*entry[:3], *((n // entry[3]).bit_length() for n in entry[4:6] if fine))
+                together[key] = tuple(map(operator.add, together[key], entry[3:])) if key in together else entry[3:]
+            found = [(*key[:3], *sums) for key, sums in together.items()]
+        return sorted((*entry[:3], *(min(n, limits.MAX_WORK) for n in entry[3:])) for entry in found)
+
+
+class Work:
+    """The work of one iteration. `enter` is told of each phase, `note` of each operator on the GPU once it has run.
+
+    What is done without gradients is counted beside the rest. A step of the training has of it what every iteration has: a
+    teacher's forward pass, an average of the weights. What comes between some steps, as an evaluation, is no part of one."""
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.phase = ff.SETUP
+        self.kinds = {}  # operator -> (rule or None for no kernel, class)
+        self.whole = self.least = None  # of the last iteration that is over; the least that one did without gradients
+        self.begin()
+        self.clear()
+
+    def begin(self):
+        """Another kind of iteration begins."""
+        self.seen = 0  # of them that are over
+
+    def clear(self):
+        self.learning, self.beside = Tally(), Tally()
+
+    @property
+    def tally(self):
+        return self.learning if self.phase == ff.STEP or self.recorder.learns() else self.beside
+
+    @property
+    def host(self):
+        return self.tally.host
+
     def enter(self, phase):
         if phase == ff.ITERATION:
-            self.whole = (self.host, self.kernels) if self.host["backward"] else self.whole
+            if self.learning.host["backward"]:
+                self.end()
             self.clear()
         self.phase = phase
+
+    def end(self):
+        """Of what the first iteration does nothing is known when there are others: what comes between two steps is in none of it."""
+        self.seen += 1
+        self.whole = self.learning
+        if self.seen <= 2 or self.beside.moved() < self.least.moved():
+            self.least = self.beside
 
     def result(self, parameters):
         """(host, entries) of the last iteration that was seen whole: the one that runs is, once its optimizer has stepped.
         `parameters`: tensors that the optimizers hold."""
-        if self.whole and not self.host["updates"]:
-            self.host, self.kernels = self.whole
-        return {**self.host, "parameters": parameters}.values(), self.entries()
+        if self.whole is None or self.learning.host["updates"]:
+            self.end()
+        step = Tally()
+        step.include(self.whole)
+        step.include(self.least)
+        return {**step.host, "parameters": parameters}.values(), step.entries()
+
+    def of(self, call):
+        """(what call() gives, its Tally) of something without gradients."""
+        before, self.beside = self.beside, Tally()
+        try:
+            return call(), self.beside
+        finally:
+            before.include(self.beside)
+            self.beside = before
 
     # --- what operators do ---
 
@@ -146,28 +220,8 @@ class Work:
         which = class_by_name(name)
         return (many if which == ff.MANY else plain), which
 
-    def add(self, which, flops, moved, blocks, *, unit=ff.NONE, layout=0, depth=0, count=1):
-        """`count` kernels with these figures each."""
-        figures = [min(max(int(n), 0), limits.MAX_WORK) for n in (flops, moved, max(blocks, 1), depth)]
-        key = which, unit, layout, *(round(FINE * math.log2(n + 1)) for n in figures)
-        entry = self.kernels.setdefault(key, [0] * (1 + len(figures)))
-        entry[0] += count
-        for n, figure in enumerate(figures, 1):
-            entry[n] += count * figure
-
-    def entries(self):
-        """(class, unit, layout, count, flops, bytes, blocks, depth) of alike kernels, sums over all of them. Where there are too
-        many, what is alike is taken more widely: within an octave, then all of a class."""
-        found = [(*key[:3], *entry) for key, entry in self.kernels.items()]
-        for fine in (True, False):
-            if len(found) <= limits.MAX_KERNELS:
-                break
-            together = {}
-            for entry in found:
-                key = (*entry[:3], *((n // entry[3]).bit_length() for n in entry[4:6] if fine))
-                together[key] = tuple(map(operator.add, together[key], entry[3:])) if key in together else entry[3:]
-            found = [(*key[:3], *sums) for key, sums in together.items()]
-        return sorted((*entry[:3], *(min(n, limits.MAX_WORK) for n in entry[3:])) for entry in found)
+    def add(self, *figures, **more):
+        self.tally.add(*figures, **more)
 
 
 # --- rules: rule(work, class, args, kwargs, result) ---
