@@ -77,6 +77,7 @@ def _child(work, limits, output, writer, parent, libc):
         if os.getppid() != parent:
             os._exit(1)
         os.set_inheritable(writer, False)
+        not_for_copies(writer)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         for number in (1, 2) if output is not KEEP else ():
@@ -97,6 +98,16 @@ def _child(work, limits, output, writer, parent, libc):
             _write(writer, pickle.dumps((False, f"{type(e).__name__}: {e}")))
         finally:
             os._exit(1)
+
+
+def not_for_copies(fd):
+    """Closes it in processes that fork from this one, which may stay for longer: whoever reads waits until nobody has it."""
+    left = [fd]
+
+    def close():
+        while left:
+            os.close(left.pop())
+    os.register_at_fork(after_in_child=close)
 
 
 def restrict(limits):

@@ -13,6 +13,7 @@ import traceback
 
 from . import cache, imports, nvidia, reads
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
+from .processes import PATIENCE, Processes, choose
 from .sandbox import CaptureError, Unused
 
 RESERVE = 3  # seconds of the limit that are kept for writing the file
@@ -41,22 +42,38 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, processes=0,
     with session:
         install(session)
         surround(session, target, programs)
+
+        def found(ended, code, whole):
+            conclude(session, ended, code, whole)
+            facts = witness.facts() if witness and whole else None
+            return (*session.result(cache.key(asked, facts)), facts)
+
+        def within(run):
+            """In a process that the script starts: (its exit code, what it hands in)."""
+            limit(session, seconds - (time.monotonic() - began) - RESERVE)
+            try:
+                ended, code, whole = outcome(session, run, seconds)
+                if session.learnt():
+                    return 0, (found(ended, code, whole), session.world)
+                return code or 0, None if code == 0 else ended
+            except CaptureError as e:
+                return 1, str(e)
+        children = Processes(within, lambda: signal.setitimer(signal.ITIMER_REAL, PATIENCE, 1))
+        children.install(session.gpu.patch)
         limit(session, seconds - (time.monotonic() - began))
         try:
-            ended, code, whole = outcome(session, kind, target, seconds)
+            how = outcome(session, lambda: run(kind, target), seconds)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         sys.argv = before
-        conclude(session, ended, code, whole)
-        facts = witness.facts() if witness and whole else None
-        return (*session.result(cache.key(asked, facts)), facts)
+        return (None if session.learnt() else choose(children.handed_in())) or found(*how)
 
 
-def outcome(session, kind, target, seconds):
+def outcome(session, run, seconds):
     """Runs it. (how it ended or None when enough was seen, its exit code, whether nothing cut it short)"""
     error = None
     try:
-        run(kind, target)
+        run()
     except BaseException as e:
         error = e
     if session.finished or session.late and session.since >= session.iterations:

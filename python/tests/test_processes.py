@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Training in processes that the script starts itself."""
+import pytest
+
+torch = pytest.importorskip("torch")
+
+CUT_SHORT, PAIR = 128, 256
+SCRIPT = """
+    import os, sys, torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+    from concurrent.futures import ProcessPoolExecutor
+    from torch.nn.parallel import DistributedDataParallel
+
+    def steps(model, number=50):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        for _ in range(number):
+            model(torch.randn(4, 512).to("cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def learn(rank, model):
+        torch.manual_seed(rank)
+        steps(model)
+
+    def one_of_many(rank, world):
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
+        dist.init_process_group("nccl", rank=rank, world_size=world)
+        torch.cuda.set_device(rank)
+        steps(DistributedDataParallel(torch.nn.Linear(512, 512).to(rank), device_ids=[rank]))
+
+    def numbers(queue):
+        n = 0
+        while True:
+            queue.put(n)
+            n += 1
+
+    def double(n):
+        return 2 * n
+
+    def fail(rank, model):
+        raise ValueError("no data")
+
+    def begin(target, *args, number):
+        processes = [mp.Process(target=target, args=(rank, *args)) for rank in range(number)]
+        for p in processes:
+            p.start()
+        for p in processes:
+            p.join()
+
+    if __name__ == "__main__":
+        mp.set_start_method(METHOD, force=True)
+        model = torch.nn.Linear(512, 512).to("cuda")
+        model.share_memory()
+        BODY
+        print("it goes on", flush=True)
+"""
+
+
+@pytest.fixture
+def started(capture):
+    def run(body, method="spawn", **options):
+        return capture(SCRIPT.replace("BODY", body).replace("METHOD", repr(method)), **options)
+    return run
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_one_process(started, method):
+    code, said, f = started("begin(learn, model, number=1)", method)
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and f.header["optimizer"] == "sgd", said
+    assert f.steps == 50 and [p for _, p in f.marks].count(1) == 3
+    assert "from the cache" in started("begin(learn, model, number=1)", method)[1]
+
+
+def test_ddp_of_processes(started):
+    code, said, f = started("begin(one_of_many, 4, number=4)")
+    assert code == 0 and "the first of 4 processes was captured" in said
+    assert f.header["communicators"] == 1 and f.header["flags"] & (PAIR | CUT_SHORT) == 0 and f.steps == 50
+    assert (512 * 512 + 512) * 4 in f.events  # a bucket
+
+
+def test_processes_that_share_a_gpu_are_told(started):
+    code, said, f = started("begin(learn, model, number=3)")
+    assert code == 1 and f is None
+    assert "3 processes that the script starts train beside each other" in said and "--gpu-mem" in said
+
+
+def test_one_that_fails_is_told(started):
+    code, said, _ = started("begin(fail, model, number=1)")
+    assert code == 1 and "ValueError: no data (at train.py:" in said, said
+
+
+def test_a_script_that_waits_for_what_never_comes(started):
+    code, said, f = started("p = mp.Process(target=learn, args=(0, model)); p.start(); mp.Queue().get()")
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0, said
+
+
+@pytest.mark.parametrize("body", [
+    "queue = mp.Queue(2); p = mp.Process(target=numbers, args=(queue,), daemon=True); p.start(); assert [queue.get(), queue.get()] == [0, 1]",
+    "with mp.Pool(2) as pool: assert pool.map(double, range(5)) == [0, 2, 4, 6, 8]",
+    "with ProcessPoolExecutor(2, mp.get_context('spawn')) as pool: assert list(pool.map(double, range(5))) == [0, 2, 4, 6, 8]",
+    "p = mp.Process(target=sys.exit, args=(3,)); p.start(); p.join(); assert p.exitcode == 3",
+])
+def test_processes_that_only_help(started, body):
+    code, said, f = started(body + "\n        steps(model)")
+    assert code == 0 and f.steps == 50 and f.header["flags"] & CUT_SHORT == 0, said
