@@ -16,6 +16,8 @@ setup_file()
 		out, words = sys.argv[sys.argv.index("-o") + 1], sys.argv[sys.argv.index("--") + 1:]
 		with open(os.environ["WORLD"] + "/captured", "a") as f:
 		    print(os.getcwd(), os.nice(0), os.getsid(0) == os.getppid(), *words, file=f)
+		with open(os.environ["WORLD"] + "/options", "w") as f:
+		    print(*sys.argv[1:sys.argv.index("--")], file=f)
 		what = os.environ.get("STAND_IN", "fail")
 		while what == "hang" and not os.path.exists("go"):
 		    time.sleep(0.05)
@@ -44,6 +46,7 @@ teardown_file() { end_world; }
 	[ "$(state "$id")" = COMPLETED ]
 	# in the task's folder, nice, in a session of its own
 	[[ "$(cat "$WORLD/captured")" == *"/work/sub 19 "* ]]
+	[[ "$(cat "$WORLD/options")" == *" --gpus 1" ]]
 }
 
 @test "until then it waits, and rad why says for what" {
@@ -108,8 +111,9 @@ teardown_file() { end_world; }
 @test "rad capture takes a task file, in its folder" {
 	export STAND_IN=$captures/max-split
 	mkdir -p far
-	printf 'capture: net.radcap\ntask.py\n' >far/net.rad
+	printf 'capture: net.radcap\ngpus: 2\ntask.py\n' >far/net.rad
 	rad capture -o net.radcap -- far/net.rad
+	[[ "$(cat "$WORLD/options")" == *" --gpus 2" ]]
 	cmp net.radcap "$captures/max-split"
 	[[ "$(cat "$WORLD/captured")" == */work/far\ *" bash -e /dev/fd/"* ]]
 	run rad capture -o x --for 3 -- task.py "$BATS_TEST_NUMBER"

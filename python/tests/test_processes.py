@@ -29,6 +29,15 @@ SCRIPT = """
         torch.cuda.set_device(rank)
         steps(DistributedDataParallel(torch.nn.Linear(512, 512).to(rank), device_ids=[rank]))
 
+    def parallel(model):
+        model = torch.nn.DataParallel(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(50):
+            y = model(torch.randn(64, 512).to("cuda"))
+            assert y.shape == (64, 512)
+            y.sum().backward()
+            optimizer.step()
+
     def numbers(queue):
         n = 0
         while True:
@@ -104,3 +113,18 @@ def test_a_script_that_waits_for_what_never_comes(started):
 def test_processes_that_only_help(started, body):
     code, said, f = started(body + "\n        steps(model)")
     assert code == 0 and f.steps == 50 and f.header["flags"] & CUT_SHORT == 0, said
+
+
+def test_a_process_for_each_gpu(started):
+    code, said, f = started("n = torch.cuda.device_count(); mp.spawn(one_of_many, args=(n,), nprocs=n)", options=["--gpus", "4"])
+    assert code == 0 and "the first of 4 processes was captured" in said and f.steps == 50, said
+    assert f.header["flags"] & (PAIR | CUT_SHORT) == 0
+    body = "assert torch.cuda.device_count() == 1; steps(model)"
+    assert "from the cache" not in started(body)[1] + started(body, options=["--gpus", "2"])[1]
+
+
+def test_data_parallel_has_a_part_of_the_batch(started):
+    code, said, f = started("parallel(model)", options=["--gpus", "4"])
+    assert code == 0, said
+    out = [n for n in f.iteration(1) if n > 0]
+    assert out.count(64 * 512 * 4) <= 3 and out.count(16 * 512 * 4) >= 2  # the batch, the results of all, their gradient; a part

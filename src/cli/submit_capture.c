@@ -129,7 +129,7 @@ static void set_variables(const struct spec *s, const char *id)
 /* Never returns. The task waits: its capture must not take the time of those that run. */
 static void become_capture(const struct spec *s, const char *id, int64_t wait_s)
 {
-	char wait[24], path[32];
+	char wait[24], gpus[16], path[32];
 	int null = open("/dev/null", O_RDWR);
 	for (int fd = 0; fd < 3; fd++)
 		dup2(null, fd);
@@ -140,7 +140,8 @@ static void become_capture(const struct spec *s, const char *id, int64_t wait_s)
 	syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
 	set_variables(s, id);
 	snprintf(wait, sizeof wait, "%lld", (long long)wait_s);
-	const char *front[] = { "rad", "capture", "--for", id, "--timeout", wait, "--memory", MEMORY_MIB, "--", NULL };
+	snprintf(gpus, sizeof gpus, "%u", s->gpus);
+	const char *front[] = { "rad", "capture", "--for", id, "--timeout", wait, "--memory", MEMORY_MIB, "--gpus", gpus, "--", NULL };
 	const char **words = submit_capture_words(s, path);
 	size_t n = 0;
 	while (words[n])

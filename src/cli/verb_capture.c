@@ -56,14 +56,14 @@ static void show_package(void)
 
 /* What the package's own command line takes. */
 struct wish {
-	const char *output, *iterations, *timeout, *memory, *task;
+	const char *output, *iterations, *timeout, *memory, *gpus, *task;
 	bool fresh, verbose;
 };
 
 /* A task file stands for its script, in its folder and its environment. *spec keeps the words. 0, or -1 with the reason. */
 static int enter_task_file(struct cli_call *c, struct wish *w, struct spec **spec, char script[32], struct error *err)
 {
-	static char output[PATH_MAX];
+	static char output[PATH_MAX], gpus[16];
 	struct submit_flags flags = { 0 };
 	if (!submit_is_task_file(c->words[0]))
 		return 0;
@@ -76,6 +76,8 @@ static int enter_task_file(struct cli_call *c, struct wish *w, struct spec **spe
 	submit_flags_clear(&flags);
 	if (failed)
 		return -1;
+	snprintf(gpus, sizeof gpus, "%u", (*spec)->gpus);
+	w->gpus = w->gpus ? w->gpus : gpus;
 	if (chdir((*spec)->cwd))
 		return error_errno(err, "%.300s", (*spec)->cwd);
 	c->words = (char **)submit_capture_words(*spec, script);
@@ -88,7 +90,7 @@ static int enter_task_file(struct cli_call *c, struct wish *w, struct spec **spe
 static char **command(const struct cli_call *c, const struct wish *w)
 {
 	const char *valued[][2] = { { "-o", w->output }, { "--iterations", w->iterations }, { "--timeout", w->timeout },
-				    { "--memory", w->memory } };
+				    { "--memory", w->memory }, { "--gpus", w->gpus } };
 	const char **argv = alloc_zero((c->n_words + MOST_OPTIONS) * sizeof *argv);
 	bool python = submit_capture_is_interpreter(c->words[0]);
 	size_t n = 0;
@@ -119,6 +121,7 @@ int verb_capture(struct cli_call *c)
 		{ "iterations", 0, "N", "optimizer steps to see (default 3)", .value = &w.iterations },
 		{ "timeout", 0, "S", "seconds that it may take (default 300)", .value = &w.timeout },
 		{ "memory", 0, "MIB", "memory of this machine that it may take (default 32768)", .value = &w.memory },
+		{ "gpus", 0, "N", "GPUs that the script is to see (default: the task file's, or 1)", .value = &w.gpus },
 		{ "no-cache", 0, NULL, "capture even if the same script was captured before", .flag = &w.fresh },
 		{ "for", 0, "ID", "send it to radd for that task, which waits for it, in place of -o", .value = &w.task },
 		{ "verbose", 'v', NULL, "show what the script prints", .flag = &w.verbose },

@@ -20,14 +20,15 @@ def arguments(argv):
     p.add_argument("--timeout", type=float, default=300, metavar="S", help="seconds that it may take (default 300)")
     p.add_argument("--memory", type=int, default=32768, metavar="MIB", help="memory of this machine that it may take "
                    "(default 32768)")
+    p.add_argument("--gpus", type=int, default=1, metavar="N", help="GPUs that the script is to see (default 1)")
     p.add_argument("--no-cache", action="store_true", help="capture even if the same script was captured before")
     p.add_argument("-v", "--verbose", action="store_true", help="show what the script prints")
     p.add_argument("words", nargs=argparse.REMAINDER, metavar="-- train.py ARGUMENTS")
     args = p.parse_args(argv)
     if args.words[:1] == ["--"]:
         del args.words[0]
-    if not 1 <= args.iterations <= 100 or args.timeout <= 0 or args.memory <= 0:
-        p.error("--iterations must be 1 to 100, --timeout and --memory above 0")
+    if not 1 <= args.iterations <= 100 or args.timeout <= 0 or args.memory <= 0 or args.gpus <= 0:
+        p.error("--iterations must be 1 to 100, --timeout, --memory and --gpus above 0")
     return args
 
 
@@ -36,11 +37,11 @@ def capture(args, output, folder, variables):
     empty one for the time of the capture, `variables`: the environment that the script is to see."""
     processes, words, given = commands.resolve(args.words)
     kind, target, rest = commands.parse(words)
-    asked = cache.question(kind, target, rest, args.iterations, processes)
+    asked = cache.question(kind, target, rest, args.iterations, processes, args.gpus)
     found = None if args.no_cache else cache.look(asked, variables)
     if found:
         return Capture(*found), True
-    *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations, args.timeout, processes=processes, given=given,
+    *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations, args.timeout, {"count": processes or args.gpus}, given=given,
                                                variables=variables, asked=asked, programs=folder),
                         Limits(args.timeout, args.memory), output)
     result = Capture(*parts)

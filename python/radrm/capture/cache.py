@@ -12,7 +12,7 @@ import sys
 
 from . import limits, reads
 
-FORMAT = 5  # raise it when captures of the same script would differ, or when what is kept with them changes
+FORMAT = 6  # raise it when captures of the same script would differ, or when what is kept with them changes
 MOST_ANSWERS = 8  # to one question
 MOST_FILES = 1000  # in the folder; older ones go
 
@@ -29,9 +29,9 @@ def sha256(*parts):
     return found.hexdigest()
 
 
-def question(kind, target, arguments, iterations, processes=0):
+def question(kind, target, arguments, iterations, processes=0, gpus=1):
     """SHA-256, hexadecimal, of what is known before the script runs."""
-    return sha256("capture", FORMAT, limits.VERSION, iterations, processes, kind, target, len(arguments), *arguments, os.getcwd(),
+    return sha256("capture", FORMAT, limits.VERSION, iterations, processes, gpus, kind, target, len(arguments), *arguments, os.getcwd(),
                   platform.python_version(), sys.prefix, *reads.packages())
 
 

@@ -47,7 +47,7 @@ def _outside(args, folder):
     reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     told = {"folder": folder, "path": os.environ.get("PYTHONPATH"), "options": [
         "--iterations", str(args.iterations), "--timeout", str(args.timeout), "--memory", str(args.memory),
-        *["--no-cache"] * args.no_cache]}
+        "--gpus", str(args.gpus), *["--no-cache"] * args.no_cache]}
     nvidia.put_program(types.SimpleNamespace(**nvidia.H200), folder)
     paths = [HOOK, os.path.dirname(os.path.dirname(os.path.dirname(HOOK))), os.environ.get("PYTHONPATH")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in paths if p), **{VARIABLE: json.dumps(told)})

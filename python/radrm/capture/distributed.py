@@ -63,6 +63,7 @@ def install(session):
     import torch.multiprocessing
     from . import fileformat as ff
     session.gpu.patch(torch.multiprocessing, "spawn", spawn)
+    split(session.gpu.patch)
     if not dist.is_available():
         return
     c10d, patch, recorder, header = dist.distributed_c10d, session.gpu.patch, session.recorder, session.header
@@ -259,6 +260,27 @@ def data_parallel(recorder, patch):
     for name, value in (("__init__", init), ("forward", forward), ("join", join), ("register_comm_hook", lambda *_: None),
                         ("_set_static_graph", lambda _: None), ("_get_ddp_logging_data", lambda _: {})):
         patch(DDP, name, value)
+
+
+def split(patch):
+    """torch.nn.DataParallel on several GPUs: the first one's part of the batch; the results of all are gathered there."""
+    import torch
+    from torch.utils._pytree import tree_map_only
+    real = torch.nn.DataParallel.forward
+
+    def forward(self, *args, **kwargs):
+        number = len(self.device_ids)
+        if number < 2:
+            return real(self, *args, **kwargs)
+
+        def part(tensor):
+            return (tensor.chunk(number, self.dim)[0] if tensor.dim() > self.dim else tensor).to("cuda")
+
+        def gathered(tensor):
+            return torch.cat([tensor] * number, self.dim) if tensor.dim() > self.dim else torch.stack([tensor] * number)
+        args, kwargs = tree_map_only(torch.Tensor, part, (args, kwargs))
+        return tree_map_only(torch.Tensor, gathered, self.module(*args, **kwargs))
+    patch(torch.nn.DataParallel, "forward", forward)
 
 
 def refuse_sharding(patch):

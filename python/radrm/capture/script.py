@@ -23,11 +23,10 @@ class TimeUp(BaseException):
     """The limit of time is near."""
 
 
-def capture(kind, target, arguments, iterations, seconds, gpu=None, processes=0, *, variables=None, given=None, asked=None,
+def capture(kind, target, arguments, iterations, seconds, gpu=None, *, variables=None, given=None, asked=None,
             programs=None):
     """Runs the script in this process; returns what Session.result() does, and the facts that it rests on (reads.py; None when
-    they are not known). For the sandbox: nothing is put back. `processes`: how many of them a launcher would start (0: without
-    one), `given`: the variables that it would set, `variables`: the environment before any of this, `asked`: the cache's
+    they are not known). For the sandbox: nothing is put back. `given`: the variables that it would set, `variables`: the environment before any of this, `asked`: the cache's
     question (None: nothing is kept), `programs`: an empty folder for programs that stand for those of the machine."""
     began, witness = time.monotonic(), None
     if asked is not None:
@@ -36,8 +35,6 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, processes=0,
     before, sys.argv = sys.argv, [target, *arguments]
     from .session import Session
     os.environ.update(given or {})
-    if processes:
-        gpu = {"count": processes, **(gpu or {})}
     session = Session(iterations=iterations, gpu=gpu)
     with session:
         install(session)
