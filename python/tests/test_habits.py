@@ -192,6 +192,20 @@ def test_what_scripts_take_for_granted(capture, body):
     assert code == 0 and f.header["flags"] & (CUT_SHORT | DATA_DEPENDENT) == 0, said
 
 
+def test_generation_ends_at_its_greatest_length(capture):
+    """As transformers counts the sequences that are not over yet; of the end of one in its words nothing is known."""
+    code, said, f = capture(STEP.replace("BODY", """
+        length, unfinished = 0, torch.ones(4, dtype=torch.long, device="cuda")
+        while not unfinished.max() == 0:
+            length += 1
+            done = torch.full((4,), False, device="cuda", dtype=torch.bool)
+            for criterion in (y.argmax(1) == 3, torch.full((4,), length >= 7, device="cuda", dtype=torch.bool)):
+                done = done | criterion
+            unfinished = unfinished & ~done
+        assert length == 7"""), options=["--timeout", "20"])
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0, said
+
+
 def test_a_profiler_has_no_gpu_to_ask(capture):
     code, said, f = capture("""
         import torch

@@ -235,7 +235,15 @@ def differs(first, second):
 
 
 def both(first, second, *_):
-    return True if isinstance(second, torch.Tensor) and known(first) is True and known(second) is True else None
+    values = known(first), known(second) if isinstance(second, torch.Tensor) else second
+    return 0 if 0 in values else True if values == (1, 1) else None
+
+
+def either(first, second, *_):
+    values = known(first), known(second) if isinstance(second, torch.Tensor) else second
+    if first.dtype != torch.bool:
+        return None
+    return True if True in values else False if values == (False, False) else None
 
 
 def opposite(tensor):
@@ -250,13 +258,14 @@ VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default, aten
          aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.transpose.int, aten.permute.default,
          aten.t.default,
          aten.alias.default, aten.detach.default, aten.clone.default, aten._to_copy.default, aten.lift_fresh.default,
-         aten.all.default, aten.all.dim, aten.any.default, aten.any.dim,
+         aten.all.default, aten.all.dim, aten.any.default, aten.any.dim, aten.max.default, aten.min.default,
          *(getattr(aten, name).default for name in ("_is_all_true", "_is_any_true") if hasattr(aten, name)))
 AROUND = {
     aten.eq.Tensor: told(lambda first, second: True if first is second else None),
     aten.ne.Scalar: told(differs),
     **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("eq", "lt", "le", "gt", "ge")},
     **{op: told(both) for op in (aten.mul.Tensor, aten.logical_and.default, aten.bitwise_and.Tensor)},
+    **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
     **{op: told(opposite) for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: told(kept) for op in VIEWS},
     **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
