@@ -178,6 +178,7 @@ STEP = """
     "s = torch.cuda.Stream()\n        with torch.cuda.stream(stream=s): torch.cuda.current_stream(device='cuda:0').wait_stream(s)",
     "torch.cuda.memory_stats(device=0), torch.cuda.mem_get_info(device=0), torch.cuda.get_rng_state(device='cuda')",
     "model.share_memory()",
+    "import inspect; assert 'batch_size' in inspect.signature(torch.utils.data.DataLoader.__init__).parameters",
     "T = torch.cuda.FloatTensor; z = torch.ones(3).type(T); assert isinstance(z, T) and not isinstance(z, torch.cuda.LongTensor)",
     "T = torch.cuda.LongTensor; assert T(2, 3).shape == (2, 3) and T([1, 2]).tolist() == [1, 1] and T(torch.Size([4])).is_cuda",
     "assert torch.ones(3).type('torch.cuda.HalfTensor').dtype == torch.float16 and torch.cuda.FloatTensor().numel() == 0",
@@ -190,6 +191,17 @@ STEP = """
 def test_what_scripts_take_for_granted(capture, body):
     code, said, f = capture(STEP.replace("BODY", body))
     assert code == 0 and f.header["flags"] & (CUT_SHORT | DATA_DEPENDENT) == 0, said
+
+
+def test_integers_that_the_script_put_there(capture):
+    """As a library asks all processes whether one is to end; but for those that something was written into, by a view too."""
+    code, said, f = capture(STEP.replace("BODY", """
+        n, m, k = torch.tensor([0]).cuda(), torch.zeros(3, device="cuda", dtype=torch.long), torch.tensor(3, device="cuda")
+        known = n.item(), m.max().item(), len(range(k.item()))
+        n[0] += 5
+        m[1] = 7
+        print("read", *known, int(n.item()), int(m.max().item()))"""), options=["-v"])
+    assert code == 0 and "read 0 0 3 1 1" in said and f.header["flags"] & DATA_DEPENDENT == 0, said
 
 
 def test_generation_ends_at_its_greatest_length(capture):

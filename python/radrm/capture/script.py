@@ -4,6 +4,7 @@
 What a script does besides training is kept from doing harm or taking time: weights are not written, data loaders start no
 workers, torch.compile leaves the model as it is. Its other side effects (log files, directories) are those of a real run.
 """
+import functools
 import os
 import runpy
 import signal
@@ -174,6 +175,7 @@ def install(session):
     loader = torch.utils.data.DataLoader
     real_init, real_load = loader.__init__, torch.load
 
+    @functools.wraps(real_init)  # Lightning makes a loader anew of what its __init__ is seen to take
     def init(self, dataset, *args, **kwargs):
         args = list(args)
         if len(args) > 4:

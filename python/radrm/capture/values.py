@@ -204,13 +204,18 @@ numbers.Integral.register(ReadInt)
 # which nothing is known is False.
 
 def known(tensor):
-    """The value of all elements of a tensor; None if it is not known."""
-    return getattr(tensor, "radrm_value", None)
+    """The value of all elements of a tensor; None if it is not known, or something was written into it or a view of it since."""
+    value, version = getattr(tensor, "radrm_value", (None, None))
+    return value if version == version_of(tensor) else None
 
 
 def remember(tensor, value):
     if value is not None:
-        tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value
+        tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value, version_of(tensor)
+
+
+def version_of(tensor):
+    return None if tensor.is_inference() else tensor._version
 
 
 def told(rule):
@@ -236,7 +241,7 @@ def differs(first, second):
 
 def both(first, second, *_):
     values = known(first), known(second) if isinstance(second, torch.Tensor) else second
-    return 0 if 0 in values else True if values == (1, 1) else None
+    return False if 0 in values else True if values == (1, 1) else None
 
 
 def either(first, second, *_):
@@ -284,14 +289,17 @@ def uniform(tensor):
 
 
 def item(tensor):
-    """What tensor.item() gives: 1.0, 1 or whether a test is known to be True."""
+    """What tensor.item() gives: 1.0, 1 or whether a test is known to be True; an integer that the script itself put there."""
     if tensor.numel() != 1:
         raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
     if tensor.dtype == torch.bool:
         return bool(known(tensor)) or is_insisted()
     if tensor.dtype.is_complex:
         return complex(1)
-    return ReadFloat(1.0) if tensor.dtype.is_floating_point else ReadInt(1)
+    if tensor.dtype.is_floating_point:
+        return ReadFloat(1.0)
+    value = known(tensor)  # a bool: what comes of tests, and of what they know nothing of
+    return value if type(value) is int else ReadInt(1 if value is None else int(value))
 
 
 def on_host(recorder, tensor, dtype=None):
