@@ -114,6 +114,24 @@ LOOPS = {
     "of another length than its loader": ("""
         for x in itertools.islice(itertools.cycle(loader), math.ceil(25 / 2)): update(x)
         """, 13),
+    "several optimizers": ("""
+        optimizers = {"one": optimizer, "two": torch.optim.SGD(model.parameters(), lr=0.1)}
+        for epoch in range(args.epochs):
+            for x in loader:
+                learn(x)
+                for name, one in optimizers.items():
+                    one.step()
+        """, 140),
+    "again if memory is short": ("""
+        size = 10
+        while True:
+            try:
+                own = DataLoader(torch.randn(100, 4), batch_size=size)
+                for x in own: update(x)
+                break
+            except torch.cuda.OutOfMemoryError:
+                size //= 2
+        """, 10),
     "nobody knows how long a generator is": ("""
         for epoch in range(3):
             for x in over(loader): update(x)

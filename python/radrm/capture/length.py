@@ -94,6 +94,12 @@ def guards(loop):
     return found
 
 
+def leaves(statements):
+    """Whether they end the loop around them whatever happens, but for an error."""
+    return any(isinstance(s, (ast.Break, ast.Return)) or
+               isinstance(s, (ast.Try, ast.With)) and leaves([*s.body, *getattr(s, "orelse", ())]) for s in statements)
+
+
 # --- what it comes to ---
 
 def value(node, frame):
@@ -149,6 +155,11 @@ def lengthwise(node, frame):
         return length(node, frame)
     except (Unknown, TypeError):
         return math.inf
+
+
+def over_optimizers(loop, frame):
+    """Whether all rounds of the loop are one step, of several optimizers."""
+    return isinstance(loop, ast.For) and any(hasattr(frame.f_locals.get(name), "param_groups") for name in names_in(loop.target))
 
 
 def names_in(node):
@@ -216,7 +227,8 @@ class Length:
             known = LIBRARIES[library](frame) if library in LIBRARIES else 0
             if isinstance(known, (int, float)) and not isinstance(known, bool) and 0 < known < math.inf:
                 return known
-            for loop in reversed(loops_around(frame)) if library not in PASSED else ():
+            loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else ()
+            for loop in reversed(loops):
                 rounds, bound = self.rounds(loop, frame, now)
                 product, whole, first = product * (rounds / self.batches() if first else rounds), min(whole, bound), False
             frame = frame.f_back
@@ -229,7 +241,7 @@ class Length:
 
     def rounds(self, loop, frame, now):
         """(of the loop, and of steps in the whole run, at most), infinite where nobody can tell."""
-        rounds = lengthwise(loop.iter, frame) if isinstance(loop, ast.For) else math.inf
+        rounds = 1 if leaves(loop.body) else lengthwise(loop.iter, frame) if isinstance(loop, ast.For) else math.inf
         own = names_in(loop.target) if isinstance(loop, ast.For) else set()
         whole = math.inf
         for test, going_on in guards(loop):
