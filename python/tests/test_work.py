@@ -187,6 +187,7 @@ def trained(capture):
     {"between": "it = iter(other)\n        with torch.inference_mode(): evaluate(it)"},
     {"inside": "if i: torch.no_grad()(evaluate)()"},
     {"accumulate": 3, "between": "torch.no_grad()(evaluate)()"},
+    {"between": "[p.cpu() for p in teacher.parameters()]; torch.no_grad()(evaluate)(); torch.ones(10000, 64).cuda().sum().item()"},
 ])
 def test_an_evaluation_is_no_part_of_a_step(trained, where):
     plain, f = trained(accumulate=where.get("accumulate", 1)), trained(**where)

@@ -153,9 +153,10 @@ class Recorder(TorchDispatchMode):
         self.values_read = True
         self.work.host["waits"] += 1
 
-    def learns(self):
-        """Whether what runs may be for gradients, or is."""
-        return bool(self.in_backward) or (torch.is_grad_enabled() if self.passing is None else self.passing)
+    def learns(self, between):
+        """Whether what runs is for gradients: outside of passes it may be, unless it is between two steps."""
+        outside = torch.is_grad_enabled() and not between
+        return bool(self.in_backward) or (outside if self.passing is None else self.passing)
 
     def note(self, flag, what, where=None):
         """Remembers, once, something a person should know; `flag` goes into the file."""

@@ -94,7 +94,12 @@ def unit_of(dtype, convolution=False):
     return ff.DOUBLE if dtype in (torch.float64, torch.complex128) else ff.SINGLE
 
 
+BETWEEN = (ff.SETUP, ff.ITERATION, ff.EVAL, ff.ZERO_GRAD)  # phases that are over when something learns
+
+
 class Tally:
+    """What was done."""
+
     def __init__(self):
         self.kernels = {}  # (class, unit, layout, figures in steps) -> [count, flops, bytes, blocks, depth]
         self.host = dict.fromkeys(ff.HOST_FIELDS, 0)
@@ -108,8 +113,8 @@ class Tally:
         for n, figure in enumerate(figures, 1):
             entry[n] += count * figure
 
-    def moved(self):
-        return sum(entry[2] for entry in self.kernels.values())
+    def size(self):
+        return sum(entry[2] for entry in self.kernels.values()), sum(self.host.values())
 
     def include(self, other):
         for name, n in other.host.items():
@@ -135,14 +140,15 @@ class Tally:
 class Work:
     """The work of one iteration. `enter` is told of each phase, `note` of each operator on the GPU once it has run.
 
-    What is done without gradients is counted beside the rest. A step of the training has of it what every iteration has: a
-    teacher's forward pass, an average of the weights. What comes between some steps, as an evaluation, is no part of one."""
+    What is done without gradients, and before a forward pass learns, is counted beside the rest. A step of the training has of it
+    what every iteration has: a batch that comes, a teacher's forward pass, an average of the weights. What comes between some
+    steps, as an evaluation, is no part of one."""
 
     def __init__(self, recorder):
         self.recorder = recorder
         self.phase = ff.SETUP
         self.kinds = {}  # operator -> (rule or None for no kernel, class)
-        self.whole = self.least = None  # of the last iteration that is over; the least that one did without gradients
+        self.whole = self.least = None  # of the last iteration that is over; the least that one did beside
         self.begin()
         self.clear()
 
@@ -155,7 +161,7 @@ class Work:
 
     @property
     def tally(self):
-        return self.learning if self.phase == ff.STEP or self.recorder.learns() else self.beside
+        return self.learning if self.phase == ff.STEP or self.recorder.learns(self.phase in BETWEEN) else self.beside
 
     @property
     def host(self):
@@ -172,7 +178,7 @@ class Work:
         """Of what the first iteration does nothing is known when there are others: what comes between two steps is in none of it."""
         self.seen += 1
         self.whole = self.learning
-        if self.seen <= 2 or self.beside.moved() < self.least.moved():
+        if self.seen <= 2 or self.beside.size() < self.least.size():
             self.least = self.beside
 
     def result(self, parameters):
@@ -186,7 +192,7 @@ class Work:
         return {**step.host, "parameters": parameters}.values(), step.entries()
 
     def of(self, call):
-        """(what call() gives, its Tally) of something without gradients."""
+        """(what call() gives, its Tally) of something that does not learn."""
         before, self.beside = self.beside, Tally()
         try:
             return call(), self.beside
