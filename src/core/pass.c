@@ -56,7 +56,7 @@ static bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, s
 	struct map_request r = pass_request(p, t, now);
 	if (pass_refused(p, &r, &never) == ALLOWANCE_COUNT)
 		return true;
-	if (!never && t->queue == QUEUE_MAIN)
+	if (!never)
 		queue_walk_leave_user(w);
 	return false;
 }

@@ -107,6 +107,29 @@ static void its_user_goes_first_whatever_the_order(void **unused)
 	}
 }
 
+/* In the recovery queue those of all users stand in one line: hers is looked for behind one that may not start there. */
+static void its_user_goes_first_after_an_out_of_memory_too(void **unused)
+{
+	(void)unused;
+	struct world *w = shared_world(2);
+	core_drain(w->c, "GPU-0", true);
+	task_id n = submit(w, spec_of(10000, 1)), liar = submit(w, spec_of(5000, 1)), hers = submit(w, of_ada(5000));
+	hold_memory(w, n, 9000);
+	hold_memory(w, liar, 25000);
+	hold_memory(w, hers, 6000);
+	pass(w, 5);
+	exits(w, liar, 1, SCAN_GPU_OOM);
+	exits(w, hers, 1, SCAN_GPU_OOM);
+	struct core_reservation r = reserved(w, 1, 0, HOUR_MS);
+	core_reserve(w->c, &r, 1);
+	core_drain(w->c, "GPU-0", false);
+	pass(w, 2);
+	assert_string_equal(gpu_of(w, n), "GPU-1");
+	assert_int_equal(state(w, liar), TASK_PENDING);
+	assert_string_equal(gpu_of(w, hers), "GPU-0");
+	end_world(w);
+}
+
 static void one_that_a_reservation_bars_holds_up_nobody_there(void **unused)
 {
 	(void)unused;
@@ -209,6 +232,7 @@ int main(void)
 		cmocka_unit_test(whoever_ends_before_it_may_start),
 		cmocka_unit_test(of_unknown_length_none_starts_for_a_while_before),
 		cmocka_unit_test(its_user_goes_first_whatever_the_order),
+		cmocka_unit_test(its_user_goes_first_after_an_out_of_memory_too),
 		cmocka_unit_test(one_that_a_reservation_bars_holds_up_nobody_there),
 		cmocka_unit_test(what_was_kept_for_others_is_given_up_when_it_begins),
 		cmocka_unit_test(several_gpus_are_taken_beside_a_reserved_one),

@@ -404,7 +404,7 @@ struct task *queue_walk_next(struct queue_walk *w)
 
 void queue_walk_leave_user(struct queue_walk *w)
 {
-	if (!w->came_by)
+	if (!w->came_by || w->queue == QUEUE_RECOVERY)
 		return;
 	w->came_by = NULL;
 	walk_drop_first(w);

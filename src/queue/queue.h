@@ -60,7 +60,8 @@ struct queue_walk {
 /* QUEUE_MAIN: not those of the recovery queue. */
 void queue_walk_begin(struct queue_walk *w, const struct queue *q, enum task_queue from);
 struct task *queue_walk_next(struct queue_walk *w);
-/* No more of the user whose task was returned last: he may have no more now. */
+/* No more of the user whose task was returned last: he may have no more now. In the recovery queue, where all users stand in
+ * one line, the walk goes on as it is. */
 void queue_walk_leave_user(struct queue_walk *w);
 /* Frees what it has. May come at any time. */
 void queue_walk_end(struct queue_walk *w);
