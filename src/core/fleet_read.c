@@ -11,6 +11,7 @@
 #include "core/fleet_private.h"
 
 #include "base/alloc.h"
+#include "base/least.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ static void note_capacity(struct fleet *f, const struct gpu_reading *g)
 {
 	if (!(g->valid & GPU_MEM_TOTAL))
 		return;
-	uint64_t capacity = g->mem_total_mib - (g->valid & GPU_MEM_RESERVED ? g->mem_reserved_mib : 0);
+	uint64_t capacity = less_or_zero(g->mem_total_mib, g->valid & GPU_MEM_RESERVED ? g->mem_reserved_mib : 0);
 	if (capacity > f->largest_mib)
 		f->largest_mib = capacity;
 }

@@ -157,6 +157,23 @@ static void stale_drained_and_vanished_gpus_get_nothing(void **unused)
 }
 
 /* Each time one thing alone changes that keeps the head of the queue from its GPU. */
+/* As while an administrator cuts it into instances. */
+static void a_gpu_that_contradicts_itself_is_not_the_largest(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct snapshot s = { .mono_ms = w->now.mono_ms, .wall_ms = w->now.wall_ms };
+	struct gpu_reading *r = snapshot_add_gpu(&s);
+	strcpy(r->uuid, "GPU-9");
+	r->valid = GPU_MEM_TOTAL | GPU_MEM_RESERVED;
+	r->mem_total_mib = 512;
+	r->mem_reserved_mib = 600;
+	core_snapshot(w->c, &s, CORE_MPS_APART, w->now);
+	snapshot_clear(&s);
+	assert_int_equal(fleet_largest_mib(w->c->fleet), 40960);
+	end_world(w);
+}
+
 static void a_blocked_queue_goes_on_as_soon_as_something_helps(void **unused)
 {
 	(void)unused;
@@ -253,6 +270,7 @@ int main(void)
 		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
 		cmocka_unit_test(an_expected_load_says_so),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
+		cmocka_unit_test(a_gpu_that_contradicts_itself_is_not_the_largest),
 		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),
 		cmocka_unit_test(what_no_gpu_has_is_refused),
 		cmocka_unit_test(people_hold_release_cancel_and_requeue),
