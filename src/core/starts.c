@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/least.h"
 #include "base/scope.h"
 #include "core/begins.h"
 
@@ -188,12 +189,18 @@ static bool cores_used_up(const struct starts *s, const struct map_request *q)
 	return then.have > 0 && then.used_up;
 }
 
+/* What is held for it on each GPU. */
+static uint64_t claim_of(const struct starts *s, const struct map_request *q)
+{
+	return q->claim_mib ? q->claim_mib : s->c->config.map.min_free_mib;
+}
+
 /* `idle`: on an idle GPU alone. */
 static bool room_takes(const struct starts *s, const struct room *r, const struct map_request *q, bool idle)
 {
 	const struct map_policy *policy = &s->c->config.map;
 	const struct map_gpu *g = &r->gpu;
-	uint64_t want = q->claim_mib ? q->claim_mib : policy->min_free_mib;
+	uint64_t want = claim_of(s, q);
 	bool alone = idle || q->start_alone || map_wants_alone(policy, q) || g->mig;
 	struct map_request then = *q;
 	then.now_ms += (int64_t)(s->at_s * 1000);	/* reservations come and go while the queue is played */
@@ -238,7 +245,7 @@ static void starts_place(struct starts *s, const struct task *t, const struct ma
 		struct room *r = &s->rooms[slots[i]];
 		struct map_gpu *g = &r->gpu;
 		struct share_task load = estimates_load(s->c->estimates, t, g->name).load;
-		uint64_t mib = alone || q->claim_mib > g->available_mib ? g->available_mib : q->claim_mib;
+		uint64_t mib = alone ? g->available_mib : least_of(claim_of(s, q), g->available_mib);
 		*how = r->known > *how ? r->known : *how;
 		g->available_mib -= mib;
 		if (!g->n_tasks)

@@ -570,6 +570,29 @@ static void starts_of_those_who_run_alone_follow_each_other(void **unused)
 	}
 }
 
+static task_id submit_for(struct world *w, uint64_t mib, int64_t limit_s)
+{
+	struct spec *s = spec_of(mib, 1);
+	s->time_limit_s = limit_s;
+	return submit(w, s);
+}
+
+/* For a task without an estimate min_free is held, in the play as on the GPU: beside 34000 MiB there is room for one. */
+static void starts_count_with_what_is_held_for_the_unknown(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_FIFO, 100000);
+	config.map.max_tasks = 0;
+	struct world *w = new_world(1, &config);
+	task_id runs = submit_for(w, 38000, 1000), id[] = { submit_for(w, 34000, 500), submit_for(w, 0, 100), submit_for(w, 0, 100) };
+	const double expected_s[] = { 1000, 1000, 1100 };
+	assert_int_equal(state(w, runs), TASK_RUNNING);
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	for (size_t i = 0; i < COUNT_OF(id); i++)
+		assert_true(fabs(json_number_value(json_object_get(start_of(starts, id[i]), "in_s")) - expected_s[i]) < 1);
+	end_world(w);
+}
+
 /* The wide one waits for an end that nobody knows; so does the small one behind it, though a GPU is free before. */
 static void who_stands_behind_an_unknown_start_has_none(void **unused)
 {
@@ -682,6 +705,7 @@ int main(void)
 		cmocka_unit_test(starts_of_those_who_run_alone_follow_each_other),
 		cmocka_unit_test(who_stands_behind_an_unknown_start_has_none),
 		cmocka_unit_test(starts_are_told_by_loads_too),
+		cmocka_unit_test(starts_count_with_what_is_held_for_the_unknown),
 		cmocka_unit_test(gain_goes_by_the_load_until_it_has_seen),
 		cmocka_unit_test(feasibility_is_asked_without_a_trace),
 		cmocka_unit_test(what_was_kept_is_decided_anew_under_other_settings),
