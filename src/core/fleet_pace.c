@@ -135,6 +135,12 @@ static double units_left(const struct progress_report *p)
 	return p->fraction >= 0 && p->whole_units > 0 ? (1 - p->fraction) * p->whole_units : NAN;
 }
 
+/* Nobody counts with what ends later than that, nor could it be told as a moment. */
+static bool is_an_end(double left_s)
+{
+	return left_s <= (double)PROGRESS_MOST;
+}
+
 /* By its rate alone; where none is known, its units since the first step took the work that the model of sharing says it has
  * done since. What was done since the last word is taken off. */
 double fleet_left_alone_s(const struct fleet *f, const struct run *r)
@@ -148,14 +154,15 @@ double fleet_left_alone_s(const struct fleet *f, const struct run *r)
 	if (isnan(rate) && now.left_s >= 0 && p->stepped.units > 0 && units > 0 && work_s > 0)
 		rate = units / work_s;
 	double left_s = units_left(&now) / rate - (since_s > 0 ? since_s : 0);
-	return left_s < 0 ? 0 : left_s;
+	return is_an_end(left_s) ? fmax(left_s, 0) : NAN;
 }
 
 /* Before its own rate can be told, that of earlier runs stands for it: the first line says how much there is to do. */
 static void borrow_rate(const struct run *r, struct progress_report *out)
 {
 	double units = units_left(out), before = r->pace.before_per_s;
-	if (out->left_s >= 0 || !(units > 0) || !(before > 0) || r->pace.alone_s + r->pace.company_s >= PACE_S)
+	if (out->left_s >= 0 || !(units > 0) || !(before > 0) || r->pace.alone_s + r->pace.company_s >= PACE_S ||
+	    !is_an_end(units / before))
 		return;
 	out->left_s = units / before;
 	out->stands_ms = BORROWED_MS;

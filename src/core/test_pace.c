@@ -13,6 +13,8 @@ struct printer { task_id id; double done, per_s, whole; int64_t series; uint64_t
 static void say(struct world *w, const struct printer *p)
 {
 	double left = p->per_s > 0 ? (p->whole - p->done) / p->per_s : -1;
+	if (left > (double)PROGRESS_MOST)	/* as parse/progress.c has it */
+		left = -1;
 	struct progress_report r = {
 		.source = PROGRESS_TQDM, .t_ms = w->now.mono_ms, .done = (int64_t)p->done, .total = (int64_t)p->whole,
 		.fraction = p->done / p->whole, .left_s = left, .spread_s = left >= 0 ? 1 : -1, .stands_ms = 30000, .per_s = p->per_s,
@@ -165,6 +167,26 @@ static double left_alone(struct world *w, task_id id)
 	return NAN;
 }
 
+/* A file that a user writes may say anything: what would end in a million years has no end that is told. */
+static void an_end_beyond_all_time_is_none(void **unused)
+{
+	struct world *w = new_world(1, NULL);
+	struct printer p = start(w, 1e-3, 1e18);
+	char gpus[1][GPU_UUID_LEN] = { "GPU-0" };
+	const struct core_reservation r = { .uid = 1, .begin_ms = w->now.wall_ms + 3600000, .end_ms = w->now.wall_ms + 7200000,
+					    .n_gpus = 1, .gpus = gpus };
+	(void)unused;
+	go_on(w, 50, &p, 1);
+	assert_true(isnan(left_alone(w, p.id)));
+	scoped_json *overlaps = core_overlaps_json(w->c, &r, w->now);
+	assert_true(json_is_null(json_object_get(json_array_get(overlaps, 0), "end_time")));
+	exits(w, p.id, 0, SCAN_NOTHING);
+	struct printer next = start(w, 0, 1e18);	/* of its kind, whose rate is borrowed */
+	say(w, &next);
+	assert_true(isnan(number(w, next.id, "progress", "left_s")) && isnan(left_alone(w, next.id)));
+	end_world(w);
+}
+
 static void the_next_run_knows_its_end_at_its_first_line(void **unused)
 {
 	struct world *w = new_world(1, NULL);
@@ -249,6 +271,7 @@ int main(void)
 		cmocka_unit_test(company_is_measured_where_both_were_seen), cmocka_unit_test(a_first_step_is_no_rate),
 		cmocka_unit_test(one_file_of_two_tasks_tells_nothing), cmocka_unit_test(the_next_run_knows_its_end_at_its_first_line),
 		cmocka_unit_test(what_is_left_in_company_is_work_alone), cmocka_unit_test(sums_go_on_after_a_restart),
+		cmocka_unit_test(an_end_beyond_all_time_is_none),
 	};
 	return cmocka_run_group_tests_name("core/pace", tests, NULL, NULL);
 }
