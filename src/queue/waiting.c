@@ -129,14 +129,19 @@ static int64_t key_of(const struct task *t)
 	return spec_waits_by_element(t->spec) ? -t->id : (int64_t)(uintptr_t)t->spec;
 }
 
+static void group_free(struct group *g)
+{
+	spec_unref(g->spec);
+	free(g->tasks);
+	free(g);
+}
+
 static void group_destroy(struct waiting *w, struct group *g)
 {
 	for (size_t i = 0; i < g->spec->n_deps; i++)
 		edge_unlink(w, &g->edges[i]);
 	idmap_remove(&w->groups, g->key);
-	spec_unref(g->spec);
-	free(g->tasks);
-	free(g);
+	group_free(g);
 }
 
 static struct group *group_of(struct waiting *w, const struct task *t)
@@ -162,12 +167,17 @@ struct waiting *waiting_create(waiting_state_of state_of, void *ctx)
 	return w;
 }
 
+/* All of it goes, so nothing is taken off one by one. */
 void waiting_destroy(struct waiting *w)
 {
+	size_t at = 0;
 	if (!w)
 		return;
-	for (size_t at = 0; w->groups.n; at = 0)
-		group_destroy(w, idmap_next(&w->groups, &at));
+	for (struct group *g; (g = idmap_next(&w->groups, &at));)
+		group_free(g);
+	at = 0;
+	for (struct awaited *t; (t = idmap_next(&w->targets, &at));)
+		free(t);
 	idmap_free(&w->targets);
 	idmap_free(&w->groups);
 	idmap_free(&w->members);
