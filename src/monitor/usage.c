@@ -7,10 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/proc_tree.h"
 #include "base/scope.h"
 #include "base/units.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,9 +40,6 @@ struct usage {
 	int64_t newest_ms;		/* when the last tree was added */
 };
 
-/* One process of the machine, at a search. */
-struct usage_process { struct proc_id id; pid_t parent; };
-
 static const struct usage_figures nothing_known = { NAN, NAN, NAN, NAN, NAN, NAN };
 
 struct usage *usage_create(void)
@@ -61,31 +58,6 @@ void usage_destroy(struct usage *u)
 
 /* Searching --------------------------------------------------------------------------------------------------------------- */
 
-static int by_pid(const void *a, const void *b)
-{
-	pid_t x = ((const struct usage_process *)a)->id.pid, y = ((const struct usage_process *)b)->id.pid;
-	return (x > y) - (x < y);
-}
-
-static struct usage_process *list_processes(size_t *n)
-{
-	struct usage_process *all = NULL;
-	size_t cap = 0;
-	struct dirent *entry;
-	scoped_dir DIR *dir = opendir("/proc");
-	*n = 0;
-	while (dir && (entry = readdir(dir))) {
-		struct usage_process p = { .id.pid = (pid_t)strtol(entry->d_name, NULL, 10) };
-		if (p.id.pid <= 0 || proc_stat(p.id.pid, &p.id.start_ticks, &p.parent))
-			continue;
-		alloc_grow(all, *n, cap);
-		all[(*n)++] = p;
-	}
-	if (*n)
-		qsort(all, *n, sizeof *all, by_pid);
-	return all;
-}
-
 static struct usage_tree *tree_of(const struct usage *u, struct proc_id root)
 {
 	for (size_t i = 0; i < u->n; i++)
@@ -95,30 +67,28 @@ static struct usage_tree *tree_of(const struct usage *u, struct proc_id root)
 }
 
 /* That of the process itself or of its nearest ancestor with one. NULL: it is of none. */
-static const struct usage_tree *tree_above(const struct usage *u, const struct usage_process *all, size_t n,
-					   const struct usage_process *p)
+static const struct usage_tree *tree_above(const struct usage *u, const struct proc_tree *all, const struct proc_node *p)
 {
 	for (int depth = 0; p && depth < 64; depth++) {
-		const struct usage_tree *t = tree_of(u, p->id);
+		const struct usage_tree *t = tree_of(u, p->seen.id);
 		if (t)
 			return t;
-		const struct usage_process parent = { .id.pid = p->parent };
-		p = bsearch(&parent, all, n, sizeof *all, by_pid);
+		p = proc_tree_find(all, p->seen.parent);
 	}
 	return NULL;
 }
 
 static void search_members(struct usage *u)
 {
-	size_t n;
-	scoped_free struct usage_process *all = list_processes(&n);
+	scoped_proc_tree struct proc_tree all;
+	proc_tree_read(&all);
 	u->n_members = 0;
-	for (size_t i = 0; i < n; i++) {
-		const struct usage_tree *t = tree_above(u, all, n, &all[i]);
+	for (size_t i = 0; i < all.n; i++) {
+		const struct usage_tree *t = tree_above(u, &all, &all.all[i]);
 		if (!t)
 			continue;
 		alloc_grow(u->members, u->n_members, u->cap_members);
-		u->members[u->n_members++] = (struct usage_member){ all[i].id, (size_t)(t - u->trees) };
+		u->members[u->n_members++] = (struct usage_member){ all.all[i].seen.id, (size_t)(t - u->trees) };
 	}
 }
 
