@@ -105,6 +105,11 @@ int proc_environ(pid_t pid, const char *name, char *value, size_t size)
 	return -1;
 }
 
+int proc_boot(struct buf *out)
+{
+	return io_read_file("/proc/sys/kernel/random/boot_id", 64, out, NULL);
+}
+
 bool proc_descends(pid_t pid, pid_t ancestor)
 {
 	for (int depth = 0; depth < 64 && pid > 1; depth++) {

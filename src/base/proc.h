@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct buf;
+
 struct proc_id {
 	pid_t pid;		/* 0: none */
 	uint64_t start_ticks;	/* field 22 of /proc/PID/stat: clock ticks since boot */
@@ -40,6 +42,8 @@ int proc_pidfd_signal(int fd, int signal);
 /* Copies the value of `name` from the environment the process was started with. Can block while that process is in
  * an uninterruptible sleep: call it only from a helper process. Returns 0, or -1 if unset or unreadable. */
 int proc_environ(pid_t pid, const char *name, char *value, size_t size);
+/* Appends the number of this boot of the machine, a line. Returns 0, or -1 where it is not told. */
+int proc_boot(struct buf *out);
 /* Whether `pid` is `ancestor` or descends from it, by walking parents (at most 64). */
 bool proc_descends(pid_t pid, pid_t ancestor);
 

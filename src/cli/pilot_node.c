@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/proc.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "cli/client.h"
@@ -77,7 +78,7 @@ static int take_lock(const struct pilot *p, struct error *err)
 static void read_boot(char boot[40])
 {
 	scoped_buf text = { 0 };
-	io_read_file("/proc/sys/kernel/random/boot_id", 100, &text, NULL);
+	proc_boot(&text);
 	snprintf(boot, 40, "%.36s", buf_text(&text));
 }
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "base/words.h"
 #include "parse/radfile.h"
@@ -142,7 +143,7 @@ static bool is_program(const char *path)
 static char *find_in_path(const char *program)
 {
 	const char *path = getenv("PATH");
-	for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; ; path++) {
+	for (path = path ? path : PATHS_USER; ; path++) {
 		size_t len = strcspn(path, ":");
 		char *candidate = alloc_printf("%.*s/%s", len ? (int)len : 1, len ? path : ".", program);
 		if (is_program(candidate))

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "launch/environment.h"
 
@@ -128,7 +129,7 @@ static void keep_login(char *const *all, char **to, char *pwd)
 		if (there)
 			put_variable(to, *there, strlen(names[i]));
 	}
-	put_variable(to, (char *)"PATH=/usr/local/bin:/usr/bin:/bin", 4);
+	put_variable(to, (char *)"PATH=" PATHS_USER, 4);
 	if (pwd)
 		put_variable(to, pwd, 3);
 }

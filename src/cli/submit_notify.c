@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "submit/notices.h"
 
@@ -71,16 +72,15 @@ static int read_wishes(char **notify, char **to, struct error *err)
 
 static bool is_there(const char *name)
 {
-	static const char *const places[] = { "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin" };
-	for (size_t i = 0; i < COUNT_OF(places); i++) {
-		scoped_free char *path = alloc_printf("%s/%s", places[i], name);
+	for (const char *at = PATHS_ALL; *at; at += strcspn(at, ":"), at += *at == ':') {
+		scoped_free char *path = alloc_printf("%.*s/%s", (int)strcspn(at, ":"), at, name);
 		if (!access(path, X_OK))
 			return true;
 	}
 	return false;
 }
 
-/* The daemon is on this machine, so what is missing here will be missing then. */
+/* The daemon is on this machine, and looks in the same places: what is missing here will be missing then. */
 static char *what_is_missing(const char *to)
 {
 	if (!strncmp(to, "exec:", 5))

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "daemon/trust.h"
 #include "daemon/worker.h"
@@ -28,7 +29,6 @@
 #define MAX_OUTPUT (1 << 20)
 #define TOLD_MS (3600 * 1000)
 #define MAX_ENV 12
-#define PATH_GIVEN "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 struct hook {
 	struct hooks *h;
@@ -142,7 +142,7 @@ static struct hook *hook_create(struct hooks *h, const struct task *t, const str
 	task_id_text(t->id, k->id);
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		buf_printf(&gpus, "%s%s", i ? "," : "", a->gpus[i]);
-	k->env[n++] = alloc_string(PATH_GIVEN);
+	k->env[n++] = alloc_string("PATH=" PATHS_ALL);
 	k->env[n++] = alloc_printf("RAD_TASK_ID=%s", k->id);
 	k->env[n++] = alloc_printf("RAD_ATTEMPT=%u", (unsigned)t->n_attempts);
 	k->env[n++] = alloc_printf("RAD_TASK_NAME=%s", task_name(t));

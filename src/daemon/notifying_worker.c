@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "launch/identity.h"
@@ -34,7 +35,6 @@
 #define MAX_LOG (1 << 20)
 #define ALL_MS 50000		/* for everything: less than the deadline that radd gives */
 #define LOOK_MS 20
-#define PATH_GIVEN "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 struct sending {
 	const char *to;
@@ -132,7 +132,7 @@ static char **environment(const struct sending *s, const json_t *notice)
 	const json_t *t = json_object_get(notice, "task");
 	char **env = alloc_zero(10 * sizeof *env);
 	size_t n = 0;
-	env[n++] = alloc_string(PATH_GIVEN);
+	env[n++] = alloc_string("PATH=" PATHS_ALL);
 	env[n++] = alloc_printf("HOME=%s", s->home);
 	env[n++] = alloc_printf("USER=%s", s->user);
 	env[n++] = alloc_printf("LOGNAME=%s", s->user);

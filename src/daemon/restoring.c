@@ -4,9 +4,10 @@
  */
 #include "daemon/restoring.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "base/scope.h"
 #include "daemon/folding.h"
 #include "daemon/now.h"
@@ -57,8 +58,7 @@ static int note_boot(struct store *store, bool *new_boot, struct error *err)
 	char space[64] = "";
 	scoped_buf now = { 0 };
 	scoped_free char *before = store_get_meta(store, "boot");
-	if (io_read_file("/proc/sys/kernel/random/boot_id", 64, &now, NULL) ||
-	    readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0)
+	if (proc_boot(&now) || readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0)
 		log_warn("cannot tell whether the machine was restarted: /proc is not as expected");
 	buf_add_text(&now, space);
 	*new_boot = before && strcmp(before, buf_text(&now));

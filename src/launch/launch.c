@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "launch/adopted.h"
 #include "launch/attempt.h"
@@ -232,7 +233,7 @@ int launch_run(const struct launch *l, struct proc_id *shim, struct error *err)
 	if (folder < 0 || fill_folder(folder, l, made, err))
 		return error_wrap(err, "starting %s", l->label);
 	char *argv[] = { program, (char *)"task", l->folder, NULL };
-	char *env[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin", NULL };
+	char *env[] = { (char *)"PATH=" PATHS_USER, NULL };
 	if (!spawn_detached(argv, env, -1, shim, err))
 		return 0;
 	remove_unclaimed(folder, l->folder, made);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "device/device.h"
 #include "launch/attempt.h"
@@ -159,7 +160,7 @@ static int run_shim(const struct mps_server *s, const char *word, const char *a,
 	scoped_free char *gid = alloc_printf("%u", (unsigned)s->gid);
 	char *argv[] = { program, (char *)word, s->folder, uid, gid, s->control, (char *)a, (char *)b, NULL };
 	/* None of the daemon's own environment: nothing in it was meant for a server. */
-	char *env[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin", NULL };
+	char *env[] = { (char *)"PATH=" PATHS_USER, NULL };
 	return program ? spawn_detached(argv, env, out_fd, id, err) : -1;
 }
 

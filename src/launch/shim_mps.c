@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "launch/attempt.h"
@@ -53,7 +54,7 @@ static char **control_environment(const struct mps *m, const char *gpus)
 	env[0] = alloc_printf("CUDA_MPS_PIPE_DIRECTORY=%s", m->pipe);
 	env[1] = alloc_printf("CUDA_MPS_LOG_DIRECTORY=%s", m->log);
 	env[2] = alloc_string("CUDA_DEVICE_ORDER=PCI_BUS_ID");
-	env[3] = alloc_string("PATH=/usr/local/bin:/usr/bin:/bin");
+	env[3] = alloc_string("PATH=" PATHS_USER);
 	env[4] = gpus ? alloc_printf("CUDA_VISIBLE_DEVICES=%s", gpus) : NULL;
 	return env;
 }
