@@ -50,7 +50,7 @@ static void measure(size_t n, bool fit, const char *before)
 		struct placement out;
 		any_state(&gpus[draw(n)]);
 		int64_t began = bench_now_ns();
-		placed += map_place(&p, gpus, n, &r, &turn, &out, NULL);
+		placed += map_place(&(struct map_scene){ &p, gpus, n, &turn }, &r, &out, NULL);
 		took[i] = bench_now_ns() - began;
 		total += took[i];
 	}

@@ -101,24 +101,24 @@ bool pass_is_first(const struct pass *p, task_id id)
 
 /* With the fewest tasks, not those that end first: when tasks end is known of few, and a head is promised the last end on all
  * of its GPUs. Whether a GPU suits is asked as if it were empty (map_suits). */
-static int64_t fewest_tasks(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r)
+static int64_t fewest_tasks(const struct pass *p, const struct map_scene *s, const struct map_request *r)
 {
 	int64_t best = -1;
-	for (uint32_t i = 0; i < fleet_size(p->fleet); i++)
-		if (!fleet_kept_for(p->fleet, i) && (best < 0 || gpus[i].n_tasks < gpus[best].n_tasks) &&
-		    map_suits(&p->config->map, gpus, fleet_size(p->fleet), r, &gpus[i]))
+	for (uint32_t i = 0; i < s->n; i++)
+		if (!fleet_kept_for(p->fleet, i) && (best < 0 || s->gpus[i].n_tasks < s->gpus[best].n_tasks) &&
+		    map_suits(s, r, &s->gpus[i]))
 			best = i;
 	return best;
 }
 
 /* Of the GPUs kept for it, those that still suit stay. Returns how many. */
-static unsigned drop_unsuited(struct pass *p, const struct map_gpu *gpus, const struct map_request *r)
+static unsigned drop_unsuited(struct pass *p, const struct map_scene *s, const struct map_request *r)
 {
 	unsigned n = 0;
-	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {
+	for (uint32_t i = 0; i < s->n; i++) {
 		if (fleet_kept_for(p->fleet, i) != r->task)
 			continue;
-		if (map_suits(&p->config->map, gpus, fleet_size(p->fleet), r, &gpus[i]))
+		if (map_suits(s, r, &s->gpus[i]))
 			n++;
 		else
 			fleet_keep(p->fleet, i, 0);
@@ -204,9 +204,9 @@ void pass_keep_for_head(struct pass *p, const struct task *t, const struct map_r
 		host_keep(p->host, t);
 	if (!enough || r->planned)
 		return;		/* the next plan keeps what a planned one needs */
-	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	const struct map_scene s = pass_scene(p, now);
 	int64_t slot;
-	for (unsigned n = drop_unsuited(p, gpus, r); n < r->gpus && (slot = fewest_tasks(p, gpus, r)) >= 0; n++) {
+	for (unsigned n = drop_unsuited(p, &s, r); n < r->gpus && (slot = fewest_tasks(p, &s, r)) >= 0; n++) {
 		fleet_keep(p->fleet, (uint32_t)slot, r->task);
 		p->wish++;
 	}

@@ -108,10 +108,10 @@ bool pass_hopeless(struct pass *p, const struct task *t, const struct map_reques
 {
 	if (host_feasible(p->config, t->spec, t->host_mem_mib, NULL))
 		return true;
-	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	const struct map_scene s = pass_scene(p, now);
 	struct refused *e = pass_refused_kind(p, r);
 	if (e->feasible == FEASIBLE_NOT_ASKED)
-		e->feasible = map_feasible(&p->config->map, gpus, fleet_size(p->fleet), r, NULL) ? FEASIBLE_NEVER : FEASIBLE;
+		e->feasible = map_feasible(&s, r, NULL) ? FEASIBLE_NEVER : FEASIBLE;
 	return e->feasible == FEASIBLE_NEVER;
 }
 
@@ -138,16 +138,10 @@ static bool pass_list_chances(struct pass *p, const struct refused *e, size_t *n
 	return e->few.n <= MAP_FEW && *n < size;
 }
 
-static bool pass_find_anywhere(struct pass *p, const struct map_gpu *gpus, const struct map_request *r, struct placement *out)
-{
-	return map_place(&p->config->map, gpus, fleet_size(p->fleet), r, &p->rr_next, out, NULL);
-}
-
 /* On slots that moved since others of its kind did not fit. The version is noted when it did not fit, of the whole
  * fleet: slots that moved before it were asked in this very call. e->few says which fitted, too few for a task of
  * several GPUs; they are asked again with those that moved (decision 70). */
-static bool pass_find_where_moved(struct pass *p, const struct map_gpu *gpus, const struct map_request *r,
-				  struct placement *out)
+static bool pass_find_where_moved(struct pass *p, const struct map_scene *s, const struct map_request *r, struct placement *out)
 {
 	struct refused *e = pass_refused_kind(p, r);
 	size_t n_moved = 0, n_chances = 0;
@@ -155,8 +149,7 @@ static bool pass_find_where_moved(struct pass *p, const struct map_gpu *gpus, co
 	bool some = e->version && pass_list_chances(p, e, &n_moved, &n_chances);
 	if (e->version && !n_moved)
 		return false;
-	if (map_place_among(&p->config->map, gpus, fleet_size(p->fleet), r, some ? p->moved : NULL, n_chances, &p->rr_next, out,
-			    &e->few))
+	if (map_place_among(s, r, some ? p->moved : NULL, n_chances, out, &e->few))
 		return true;
 	e->version = fleet_version(p->fleet);
 	return false;
@@ -186,8 +179,8 @@ static void pass_place_there(struct pass *p, struct task *t, const struct map_re
 
 static bool pass_find(struct pass *p, const struct map_request *r, struct placement *out, struct now now)
 {
-	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
-	return is_special(p, r) ? pass_find_anywhere(p, gpus, r, out) : pass_find_where_moved(p, gpus, r, out);
+	const struct map_scene s = pass_scene(p, now);
+	return is_special(p, r) ? map_place(&s, r, out, NULL) : pass_find_where_moved(p, &s, r, out);
 }
 
 /* Where another daemon was there first, that is known now, and another place is looked for. */
@@ -215,8 +208,9 @@ bool pass_would_place(struct pass *p, const struct map_request *r, struct map_fi
 {
 	struct placement where;
 	uint32_t rr_next = p->rr_next;
-	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
-	return map_place(&p->config->map, gpus, fleet_size(p->fleet), r, &rr_next, &where, findings);
+	struct map_scene s = pass_scene(p, now);
+	s.rr_next = &rr_next;
+	return map_place(&s, r, &where, findings);
 }
 
 int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err)
@@ -227,5 +221,6 @@ int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_me
 		.claim_mib = gpu_mem_mib, .claim_is_declared = gpu_mem_mib != 0,
 	};
 	scoped_free struct map_gpu *devices = alloc_zero((fleet_size(p->fleet) + 1) * sizeof *devices);
-	return map_feasible(&p->config->map, devices, fleet_devices(p->fleet, devices), &r, err);
+	const struct map_scene s = { &p->config->map, devices, fleet_devices(p->fleet, devices), NULL };
+	return map_feasible(&s, &r, err);
 }

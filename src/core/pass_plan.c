@@ -123,11 +123,12 @@ static bool plan_list_running(struct pass *p, struct plan *out, struct siblings 
  * longer. */
 static uint64_t may_use(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r)
 {
+	const struct map_scene s = { &p->config->map, gpus, fleet_size(p->fleet), NULL };
 	const struct planning *k = &p->plan;
 	uint64_t may = 0, kept = 0;
 	for (size_t g = 0; g < k->n_gpus; g++) {
 		const struct map_gpu *m = &gpus[k->slots[g]];
-		if ((m->kept_for && m->kept_for != r->task) || !map_suits(&p->config->map, gpus, fleet_size(p->fleet), r, m))
+		if ((m->kept_for && m->kept_for != r->task) || !map_suits(&s, r, m))
 			continue;
 		may |= (uint64_t)1 << g;
 		kept |= m->kept_for ? (uint64_t)1 << g : 0;

@@ -115,6 +115,13 @@ struct pass {
 	size_t cap_moved;
 };
 
+/* All GPUs as of now, under the policy. */
+static inline struct map_scene pass_scene(struct pass *p, struct now now)
+{
+	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	return (struct map_scene){ &p->config->map, gpus, fleet_size(p->fleet), &p->rr_next };
+}
+
 /* pass_keep.c */
 bool pass_keeps_anything_for(const struct pass *p, task_id id);
 /* Keeps the n GPUs with the fewest tasks (ties: the lowest slot) free for this recovering task. */

@@ -71,31 +71,28 @@ static bool waited_for(const struct turn *t, uint32_t slot)
 }
 
 /* Whether it can only be another's server, or what his tasks there left, that keeps the task from that GPU. */
-static bool turn_helps(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r, const struct turn *before,
+static bool turn_helps(const struct pass *p, const struct map_scene *s, const struct map_request *r, const struct turn *before,
 		       uint32_t slot)
 {
-	const struct map_gpu *g = &gpus[slot];
-	const struct map_policy *policy = &p->config->map;
-	size_t n = fleet_size(p->fleet);
+	const struct map_gpu *g = &s->gpus[slot];
 	if (fleet_turn_of(p->fleet, slot))
 		return false;
 	if (!g->n_tasks)
-		return waited_for(before, slot) && map_suits(policy, gpus, n, r, g) && (!g->kept_for || g->kept_for == r->task);
-	return g->mode == SHARE_MPS && g->mps_uid != (int64_t)r->uid && map_waits_for_server(policy, gpus, n, r, g) &&
-	       map_suits(policy, gpus, n, r, g);
+		return waited_for(before, slot) && map_suits(s, r, g) && (!g->kept_for || g->kept_for == r->task);
+	return g->mode == SHARE_MPS && g->mps_uid != (int64_t)r->uid && map_waits_for_server(s, r, g) && map_suits(s, r, g);
 }
 
 /* The GPU it waits for already, else the one with the fewest tasks, else the lowest. -1: none would help. */
-static int64_t best_slot(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r,
+static int64_t best_slot(const struct pass *p, const struct map_scene *s, const struct map_request *r,
 			 const struct turn *before)
 {
 	int64_t best = -1;
-	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {
-		if (!turn_helps(p, gpus, r, before, i))
+	for (uint32_t i = 0; i < s->n; i++) {
+		if (!turn_helps(p, s, r, before, i))
 			continue;
 		if (waited_for(before, i))
 			return i;
-		if (best < 0 || gpus[i].n_tasks < gpus[best].n_tasks)
+		if (best < 0 || s->gpus[i].n_tasks < s->gpus[best].n_tasks)
 			best = i;
 	}
 	return best;
@@ -107,8 +104,8 @@ void pass_take_turn(struct pass *p, const struct task *t, const struct map_reque
 	int64_t slot;
 	if (!fleet_mps_apart(p->fleet) || r->later || (before && before->taken))
 		return;
-	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
-	while (next.n < r->gpus && (slot = best_slot(p, gpus, r, before)) >= 0) {
+	const struct map_scene s = pass_scene(p, now);
+	while (next.n < r->gpus && (slot = best_slot(p, &s, r, before)) >= 0) {
 		fleet_give_turn(p->fleet, (uint32_t)slot, t->id, r->uid);
 		next.slots[next.n++] = (uint32_t)slot;
 	}

@@ -169,7 +169,8 @@ static bool look_fits(const struct slots_look *l, const struct task *t, const st
 		return false;
 	struct map_request then = *r;
 	then.cores = fleet_cores_room(l->s->fleet, r->cores.wanted, is_gone, l->s->fleet);
-	return map_place(&l->s->config->map, l->gpus, fleet_size(l->s->fleet), &then, &turn, where, NULL);
+	const struct map_scene s = { &l->s->config->map, l->gpus, fleet_size(l->s->fleet), &turn };
+	return map_place(&s, &then, where, NULL);
 }
 
 /* Promised: whoever comes later looks elsewhere. */

@@ -111,7 +111,7 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	if (!fleet_was_read(c->fleet) || !n) {
 		out->word = "NoReading";
 		snprintf(out->text, sizeof out->text, "no GPU has been read yet");
-	} else if (map_feasible(&c->config.map, fleet_gpus(c->fleet, now), n, &r, &err)) {
+	} else if (map_feasible(&(struct map_scene){ &c->config.map, fleet_gpus(c->fleet, now), n, NULL }, &r, &err)) {
 		out->word = "Infeasible";
 		snprintf(out->text, sizeof out->text, "%.399s", err.text);
 	} else if (host_feasible(&c->config, t->spec, t->host_mem_mib, &err)) {

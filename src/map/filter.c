@@ -20,12 +20,12 @@
 /* GPUs of one model differ a little in capacity (retired pages, driver reserve): within 5 % they count as equally large. */
 #define NEARLY(capacity) ((capacity) - (capacity) / 20)
 
-void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct map_gpu *gpus, size_t n,
-		  const struct map_request *r)
+void map_ask_init(struct map_ask *ask, const struct map_scene *s, const struct map_request *r)
 {
+	const struct map_policy *p = s->policy;
 	bool alone = map_wants_alone(p, r);
 	*ask = (struct map_ask){
-		.row = map_row_of(p), .p = p, .r = r, .gpus = gpus, .n = n,
+		.row = map_row_of(p), .p = p, .r = r, .gpus = s->gpus, .n = s->n,
 		.alone = alone,
 		.idle_only = alone || r->start_alone,
 		.unknown = !r->claim_mib,
@@ -345,18 +345,16 @@ bool map_answers_alike(const struct map_policy *p, const struct map_gpu *a, cons
 	return !asks_more && (!asks_limits || map_loads_alike(p, &a->load, &b->load));
 }
 
-bool map_waits_for_server(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-			  const struct map_gpu *g)
+bool map_waits_for_server(const struct map_scene *s, const struct map_request *r, const struct map_gpu *g)
 {
 	struct map_ask ask;
 	struct map_answer a;
-	map_ask_init(&ask, p, gpus, n, r);
+	map_ask_init(&ask, s, r);
 	map_filter(&ask, g, &a);
 	return a.reason == MAP_USER;
 }
 
-bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-	       const struct map_gpu *g)
+bool map_suits(const struct map_scene *s, const struct map_request *r, const struct map_gpu *g)
 {
 	struct map_ask ask;
 	struct map_answer a;
@@ -366,7 +364,7 @@ bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 	idle.n_cold = 0;
 	idle.settling = false;
 	idle.kept_for = idle.turn_task = 0;
-	map_ask_init(&ask, p, gpus, n, r);
+	map_ask_init(&ask, s, r);
 	map_filter(&ask, &idle, &a);
 	return !a.reason;
 }

@@ -59,8 +59,7 @@ struct map_answer {
 	double have, want;	/* as in map_finding */
 };
 
-void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct map_gpu *gpus, size_t n,
-		  const struct map_request *r);
+void map_ask_init(struct map_ask *ask, const struct map_scene *s, const struct map_request *r);
 /* Asks one GPU. */
 void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
 

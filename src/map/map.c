@@ -82,11 +82,12 @@ static int refuse_memory(const struct map_request *r, const struct map_gpu *last
 			 units_format_mib((double)last->total_mib, have, sizeof have), r->gpus > 1 ? "" : ", and none has more");
 }
 
-int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-		 struct error *err)
+int map_feasible(const struct map_scene *s, const struct map_request *r, struct error *err)
 {
+	const struct map_gpu *gpus = s->gpus;
+	const size_t n = s->n;
 	struct map_ask ask;
-	map_ask_init(&ask, p, gpus, n, r);
+	map_ask_init(&ask, s, r);
 	if (!r->gpus || r->gpus > SPEC_MAX_GPUS)
 		return error_set(err, ERR_INVALID, "%u GPUs wanted: 1 to %d can be asked for", r->gpus, SPEC_MAX_GPUS);
 	if (!n)
@@ -102,7 +103,7 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 	for (size_t i = 0; i < n; i++)
 		of_kind += map_meets(r, &gpus[i]) && map_kind_fits(&ask, &gpus[i]);
 	if (of_kind < r->gpus)
-		return refuse_kind(p, r, of_kind, err);
+		return refuse_kind(s->policy, r, of_kind, err);
 	const struct map_gpu *last = NULL;
 	if (r->claim_is_declared && r->claim_mib > map_nth_capacity(&ask, true, &last))
 		return refuse_memory(r, last, err);
@@ -129,6 +130,7 @@ struct picks {
 struct choice {
 	struct picks fit, streams, vacant;
 	bool any_clamped;
+	size_t rr_next;		/* where turns have come to */
 };
 
 static bool pick_before(const struct pick *a, const struct pick *b)
@@ -179,13 +181,13 @@ static void keep_fitting(const struct map_ask *ask, struct choice *c, struct pic
 }
 
 /* Ranks one GPU, and asks it if it may be among the best. */
-static void map_consider(struct map_ask *ask, size_t at, size_t rr_next, struct choice *c, struct map_finding *finding)
+static void map_consider(struct map_ask *ask, size_t at, struct choice *c, struct map_finding *finding)
 {
 	const struct map_gpu *g = &ask->gpus[at];
 	if (!finding && is_short(ask, g))
 		return;
 	bool idle = map_is_idle(g);
-	struct pick k = { .key = ask->row->key(ask, at, rr_next, idle), .index = g->index, .at = (uint32_t)at };
+	struct pick k = { .key = ask->row->key(ask, at, c->rr_next, idle), .index = g->index, .at = (uint32_t)at };
 	struct map_answer a;
 	bool company = ask->row->company && map_has_company(ask->r, g);
 	if (company)
@@ -261,50 +263,62 @@ static void map_list_few(const struct choice *c, struct map_few *few)
 		}
 }
 
-/* Of those in `only`, or of all if that is NULL. */
-static bool map_choose(struct map_ask *ask, const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out,
-		       struct map_finding *findings, struct map_few *few)
+static void choice_begin(struct choice *c, const struct map_scene *s, const struct map_request *r)
 {
-	struct choice c;
-	unsigned want = ask->r->gpus <= SPEC_MAX_GPUS ? ask->r->gpus : 0;
-	size_t next = ask->n ? *rr_next % ask->n : 0;
-	c.fit.want = c.streams.want = c.vacant.want = want;
-	c.fit.n = c.streams.n = c.vacant.n = 0;
-	c.fit.passed = c.streams.passed = c.vacant.passed = 0;
-	c.any_clamped = false;
-	for (size_t i = 0; i < (only ? n_only : ask->n); i++)
-		map_consider(ask, only ? only[i] : i, next, &c, findings ? &findings[i] : NULL);
+	c->fit.want = c->streams.want = c->vacant.want = r->gpus <= SPEC_MAX_GPUS ? r->gpus : 0;
+	c->fit.n = c->streams.n = c->vacant.n = 0;
+	c->fit.passed = c->streams.passed = c->vacant.passed = 0;
+	c->any_clamped = false;
+	c->rr_next = s->n ? *s->rr_next % s->n : 0;
+}
 
-	const struct picks *s = c.fit.n < want && c.streams.passed > c.fit.passed ? &c.streams : &c.fit;
-	bool clamped = c.any_clamped && s->n < want;
-	size_t passed = s->passed;
+/* Once all were considered. *passed: of how many GPUs a refusal is. */
+static bool map_choose(const struct map_scene *in, const struct map_ask *ask, const struct choice *c, struct placement *out,
+		       size_t *passed)
+{
+	unsigned want = c->fit.want;
+	const struct picks *s = c->fit.n < want && c->streams.passed > c->fit.passed ? &c->streams : &c->fit;
+	bool clamped = c->any_clamped && s->n < want;
+	*passed = s->passed;
 	if (clamped)
-		s = &c.vacant;
-	if (!want || s->n < want) {
-		mark_too_few(findings, ask->n, passed > s->passed ? passed : s->passed, ask->r->gpus);
-		if (few)
-			map_list_few(&c, few);
+		s = &c->vacant;
+	*passed = s->passed > *passed ? s->passed : *passed;
+	if (!want || s->n < want)
 		return false;
-	}
 	map_fill_placement(out, ask, s, clamped);
 	if (ask->row->turns)
-		*rr_next = (uint32_t)((s->best[s->n - 1].at + 1) % ask->n);
+		*in->rr_next = (uint32_t)((s->best[s->n - 1].at + 1) % in->n);
 	return true;
 }
 
-bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-	       uint32_t *rr_next, struct placement *out, struct map_finding *findings)
+bool map_place(const struct map_scene *s, const struct map_request *r, struct placement *out, struct map_finding *findings)
 {
 	struct map_ask ask;
-	map_ask_init(&ask, p, gpus, n, r);
-	return map_choose(&ask, NULL, 0, rr_next, out, findings, NULL);
+	struct choice c;
+	size_t passed;
+	map_ask_init(&ask, s, r);
+	choice_begin(&c, s, r);
+	for (size_t i = 0; i < s->n; i++)
+		map_consider(&ask, i, &c, findings ? &findings[i] : NULL);
+	if (map_choose(s, &ask, &c, out, &passed))
+		return true;
+	mark_too_few(findings, s->n, passed, r->gpus);
+	return false;
 }
 
-bool map_place_among(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-		     const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out, struct map_few *few)
+bool map_place_among(const struct map_scene *s, const struct map_request *r, const uint32_t *only, size_t n_only,
+		     struct placement *out, struct map_few *few)
 {
 	struct map_ask ask;
-	assert(n_only <= n);
-	map_ask_init(&ask, p, gpus, n, r);
-	return map_choose(&ask, only, n_only, rr_next, out, NULL, few);
+	struct choice c;
+	size_t passed;
+	assert(n_only <= s->n);
+	map_ask_init(&ask, s, r);
+	choice_begin(&c, s, r);
+	for (size_t i = 0; i < (only ? n_only : s->n); i++)
+		map_consider(&ask, only ? only[i] : i, &c, NULL);
+	if (map_choose(s, &ask, &c, out, &passed))
+		return true;
+	map_list_few(&c, few);
+	return false;
 }

@@ -237,18 +237,23 @@ struct placement {
 	uint64_t claim_mib;		/* what to hold on each: the claim, or min_free, cut to what there is */
 };
 
+/* What a request is asked of: the GPUs there are, and by which rules. */
+struct map_scene {
+	const struct map_policy *policy;
+	const struct map_gpu *gpus;
+	size_t n;
+	uint32_t *rr_next;		/* the position from which `rr` looks next; NULL where nothing is to be placed */
+};
+
 /* Whether the request could ever run on these GPUs, drained and silent ones included: -1 with why for memory that no GPU has
  * (declared), more GPUs than there are, and a sharing mode that none can do. */
-int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-		 struct error *err);
+int map_feasible(const struct map_scene *s, const struct map_request *r, struct error *err);
 
 /* Whether that GPU could be among those of the request once nothing of ours runs there. */
-bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-	       const struct map_gpu *g);
+bool map_suits(const struct map_scene *s, const struct map_request *r, const struct map_gpu *g);
 
 /* Whether all that was asked of that GPU before memory is whose MPS server runs there, and that is another's. */
-bool map_waits_for_server(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-			  const struct map_gpu *g);
+bool map_waits_for_server(const struct map_scene *s, const struct map_request *r, const struct map_gpu *g);
 
 /* Whether the limits on load (max_smact, max_gract, max_tasks), as far as this policy asks them, let one more task join those
  * on that GPU in their mode. */
@@ -266,19 +271,17 @@ double map_work(const struct map_gpu *g);
  * they were filled. */
 bool map_answers_alike(const struct map_policy *p, const struct map_gpu *a, const struct map_gpu *b);
 
-/* Decides. `rr_next` is the position in the list from which `rr` looks next; a placement by that rank moves it past the last
- * GPU taken. `findings` (n of them) may be NULL. Returns true with *out filled, or false; then no finding is MAP_OK, since
- * GPUs that fit are too few. */
-bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-	       uint32_t *rr_next, struct placement *out, struct map_finding *findings);
+/* Decides. A placement by `rr` moves *s->rr_next past the last GPU taken. `findings` (s->n of them) may be NULL. Returns true
+ * with *out filled, or false; then no finding is MAP_OK, since GPUs that fit are too few. */
+bool map_place(const struct map_scene *s, const struct map_request *r, struct placement *out, struct map_finding *findings);
 /* GPUs (positions in the list) that fit a request though they were too few for it, in no particular order; of a request of one
  * GPU there are none. `n` above MAP_FEW: there are more, which were not put down. */
 struct map_few { uint32_t at[MAP_FEW]; unsigned n; };
 /* The same, where it is known that none but those in `only` (positions in the list, each once; NULL: all) can be taken. Where
  * it is not placed, *few says what fitted: as long as no other GPU changes, those are the only ones that may be taken with
  * such as do. */
-bool map_place_among(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-		     const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out, struct map_few *few);
+bool map_place_among(const struct map_scene *s, const struct map_request *r, const uint32_t *only, size_t n_only,
+		     struct placement *out, struct map_few *few);
 
 /* Whether every task has its GPUs alone under that policy; whether this one wants or gets them so. */
 bool map_gives_alone(const struct map_policy *p);

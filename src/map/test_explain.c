@@ -41,15 +41,13 @@ static void feasible(void **state)
 		  "2 GPUs with share mig: a task can use one MIG instance only" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct map_policy p;
-		struct map_request r;
-		struct map_gpu g[MAX_ROW_GPUS];
+		struct situation s;
 		struct error err = ERROR_INIT;
-		size_t n = read_row(&rows[i], &p, &r, g);
-		int rc = map_feasible(&p, g, n, &r, &err);
+		read_row(&rows[i], &s);
+		int rc = map_feasible(&s.scene, &s.r, &err);
 		if (strcmp(err.text, rows[i].comes) || rc != (*rows[i].comes ? -1 : 0))
 			fail_msg("%s: %d '%s'", rows[i].what, rc, err.text);
-		assert_int_equal(err.code, !rc ? ERR_NONE : n ? ERR_INVALID : ERR_UNAVAILABLE);
+		assert_int_equal(err.code, !rc ? ERR_NONE : s.scene.n ? ERR_INVALID : ERR_UNAVAILABLE);
 	}
 }
 
@@ -140,19 +138,13 @@ static void explain(void **state)
 		{ "too few", "", "claim=1000 gpus=2", { "empty" }, "GPU 0: fits, but 1 of 2 GPUs fit at once" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct map_policy p;
-		struct map_request r;
-		struct map_gpu g[MAX_ROW_GPUS];
-		struct map_finding f[MAX_ROW_GPUS];
-		struct placement out;
-		uint32_t turn = 0;
+		struct situation s;
 		char text[256], tiny[20];
-		size_t n = read_row(&rows[i], &p, &r, g);
-		map_place(&p, g, n, &r, &turn, &out, f);
-		map_explain(&p, &g[0], &r, &f[0], text, sizeof text);
+		place_row(&rows[i], &s);
+		map_explain(&s.p, &s.g[0], &s.r, &s.f[0], text, sizeof text);
 		if (strcmp(text, rows[i].comes))
 			fail_msg("%s: got '%s'", rows[i].what, text);
-		map_explain(&p, &g[0], &r, &f[0], tiny, sizeof tiny);
+		map_explain(&s.p, &s.g[0], &s.r, &s.f[0], tiny, sizeof tiny);
 		assert_int_equal(strlen(tiny), 19);
 		assert_memory_equal(tiny, text, 19);
 	}

@@ -233,11 +233,9 @@ static void suits(void **state)
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		const struct row row = { .request = rows[i].request, .gpu = { rows[i].gpu } };
-		struct map_policy p;
-		struct map_request r;
-		struct map_gpu g[MAX_ROW_GPUS];
-		read_row(&row, &p, &r, g);
-		if (map_suits(&p, g, 1, &r, g) != rows[i].yes)
+		struct situation s;
+		read_row(&row, &s);
+		if (map_suits(&s.scene, &s.r, s.g) != rows[i].yes)
 			fail_msg("%s, %s", rows[i].request, rows[i].gpu);
 	}
 }

@@ -151,6 +151,9 @@ struct situation {
 	uint32_t turn;
 };
 
+/* It, with turns that have come to *turn. */
+#define IN(s, turn) (&(struct map_scene){ &(s)->p, (s)->g, (s)->n, (turn) })
+
 static unsigned again_placed, loads_moved, loads_alike;
 
 /* GPUs may be passed over when nobody wants the findings, but nothing is decided otherwise. */
@@ -158,7 +161,7 @@ static void check_quick(const struct situation *s, bool placed, uint32_t turn, c
 {
 	struct placement quick;
 	uint32_t at = s->turn;
-	assert_int_equal(map_place(&s->p, s->g, s->n, &s->r, &at, &quick, NULL), placed);
+	assert_int_equal(map_place(IN(s, &at), &s->r, &quick, NULL), placed);
 	assert_int_equal(at, turn);
 	if (!placed)
 		return;
@@ -184,8 +187,8 @@ static void check_again(const struct situation *s, const struct map_few *few, ui
 	for (unsigned i = 0; i < few->n; i++)
 		if (!changed[few->at[i]])
 			only[n_only++] = few->at[i];
-	bool placed = map_place(&now.p, now.g, now.n, &now.r, &turn, &all, NULL);
-	assert_int_equal(map_place_among(&now.p, now.g, now.n, &now.r, only, n_only, &at, &some, &(struct map_few){ 0 }), placed);
+	bool placed = map_place(IN(&now, &turn), &now.r, &all, NULL);
+	assert_int_equal(map_place_among(IN(&now, &at), &now.r, only, n_only, &some, &(struct map_few){ 0 }), placed);
 	assert_int_equal(at, turn);
 	again_placed += placed && now.r.gpus > 1;
 	if (placed)
@@ -207,8 +210,8 @@ static void check_load(const struct situation *s, uint64_t *seed)
 	struct map_finding before, after;
 	struct placement out;
 	uint32_t turn = 0;
-	map_place(&s->p, &was, 1, &s->r, &turn, &out, &before);
-	map_place(&s->p, &is, 1, &s->r, &turn, &out, &after);
+	map_place(&(struct map_scene){ &s->p, &was, 1, &turn }, &s->r, &out, &before);
+	map_place(&(struct map_scene){ &s->p, &is, 1, &turn }, &s->r, &out, &after);
 	loads_moved += before.reason != after.reason;
 	loads_alike += alike;
 	assert_true(!alike || (before.reason == after.reason && before.mode == after.mode));
@@ -225,7 +228,7 @@ static void check_each(const struct situation *s, bool placed)
 	for (size_t i = 0; i < s->n; i++) {
 		uint32_t turn = 0;
 		struct placement one;
-		fit += map_place(&s->p, &s->g[i], 1, &s->r, &turn, &one, NULL);
+		fit += map_place(&(struct map_scene){ &s->p, &s->g[i], 1, &turn }, &s->r, &one, NULL);
 	}
 	assert_int_equal(placed, fit > 0);
 }
@@ -237,7 +240,7 @@ static unsigned check_situation(const struct situation *s, uint64_t *seed)
 	struct placement out;
 	uint32_t turn = s->turn;
 	unsigned ok = 0, taken = 0;
-	bool placed = map_place(&s->p, s->g, s->n, &s->r, &turn, &out, f);
+	bool placed = map_place(IN(s, &turn), &s->r, &out, f);
 	for (size_t i = 0; i < s->n; i++)
 		ok += f[i].reason == MAP_OK;
 	assert_int_equal(placed, ok >= s->r.gpus);
@@ -249,11 +252,11 @@ static unsigned check_situation(const struct situation *s, uint64_t *seed)
 		struct map_few few;
 		uint32_t at = s->turn;
 		assert_int_equal(ok, 0);
-		assert_false(map_place_among(&s->p, s->g, s->n, &s->r, NULL, 0, &at, &out, &few));
+		assert_false(map_place_among(IN(s, &at), &s->r, NULL, 0, &out, &few));
 		check_again(s, &few, seed);
 		return 0;
 	}
-	assert_int_equal(map_feasible(&s->p, s->g, s->n, &s->r, NULL), 0);
+	assert_int_equal(map_feasible(IN(s, NULL), &s->r, NULL), 0);
 	assert_int_equal(out.n, s->r.gpus);
 	for (unsigned k = 0; k < out.n; k++) {
 		uint32_t i = out.slots[k] - 10;

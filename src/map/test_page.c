@@ -59,7 +59,7 @@ static int ask(const struct map_gpu g[4], uint64_t claim, enum map_rank rank, un
 	struct placement out;
 	uint32_t turn = 0;
 	p.rank = rank;
-	bool placed = map_place(&p, g, 4, &r, &turn, &out, f);
+	bool placed = map_place(&(struct map_scene){ &p, g, 4, &turn }, &r, &out, f);
 	for (unsigned i = 0; i < 4; i++) {
 		char line[250], text[256];
 		snprintf(text, sizeof text, "    %s\n", map_explain(&p, &g[i], &r, &f[i], line, sizeof line));

@@ -108,7 +108,7 @@ static void ties_by_index(void **state)
 	struct map_request r = { .task = 1, .gpus = 2, .claim_mib = 1000 };
 	struct placement out;
 	uint32_t turn = 0;
-	assert_true(map_place(&p, g, 3, &r, &turn, &out, NULL));
+	assert_true(map_place(&(struct map_scene){ &p, g, 3, &turn }, &r, &out, NULL));
 	assert_int_equal(out.slots[0], 10);
 	assert_int_equal(out.slots[1], 11);
 }
@@ -130,7 +130,7 @@ static void place_all(const struct map_policy *p, struct map_gpu *g, size_t n, c
 	for (size_t i = 0; i < tasks; i++) {
 		struct map_request r = { .task = TASK_ID(i + 1, -1), .gpus = 1, .claim_mib = claims[i], .uid = 1000 };
 		struct placement out;
-		bool placed = map_place(p, g, n, &r, &turn, &out, NULL);
+		bool placed = map_place(&(struct map_scene){ p, g, n, &turn }, &r, &out, NULL);
 		if (placed)
 			take(g, &out);
 		text += sprintf(text, i ? " %c" : "%c", placed ? '0' + (int)(out.slots[0] - 10) : '-');
@@ -178,25 +178,26 @@ static void round_robin(void **state)
 	struct map_request r = { .task = 1, .gpus = 1, .claim_mib = 1000 };
 	struct placement out;
 	uint32_t turn = 1;
+	const struct map_scene four = { &p, g, 4, &turn }, three = { &p, g, 3, &turn };
 	g[1].stale = g[2].drained = true;
-	assert_true(map_place(&p, g, 4, &r, &turn, &out, NULL));
+	assert_true(map_place(&four, &r, &out, NULL));
 	assert_int_equal(out.slots[0], 13);
 	assert_int_equal(turn, 0);
 	g[3].stale = g[0].stale = true;
-	assert_false(map_place(&p, g, 4, &r, &turn, &out, NULL));
+	assert_false(map_place(&four, &r, &out, NULL));
 	assert_int_equal(turn, 0);
 	g[0].stale = g[1].stale = g[2].drained = g[3].stale = false;
 	r.gpus = 3, turn = 2;
-	assert_true(map_place(&p, g, 4, &r, &turn, &out, NULL));
+	assert_true(map_place(&four, &r, &out, NULL));
 	assert_int_equal(out.slots[0], 12);
 	assert_int_equal(out.slots[2], 10);
 	assert_int_equal(turn, 1);
 	r.gpus = 1, turn = 4000000000u;
-	assert_true(map_place(&p, g, 3, &r, &turn, &out, NULL));
+	assert_true(map_place(&three, &r, &out, NULL));
 	assert_int_equal(out.slots[0], 10 + 4000000000u % 3);
 	/* Other ranks have no turn. */
 	p.rank = RANK_MAGM, turn = 3;
-	assert_true(map_place(&p, g, 4, &r, &turn, &out, NULL));
+	assert_true(map_place(&four, &r, &out, NULL));
 	assert_int_equal(turn, 3);
 }
 

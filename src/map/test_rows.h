@@ -208,33 +208,44 @@ static inline void result_text(bool placed, const struct placement *out, const s
 	snprintf(text + len, size - len, " %s %ju", share_mode_name(out->mode), (uintmax_t)out->claim_mib);
 }
 
-static inline size_t read_row(const struct row *row, struct map_policy *p, struct map_request *r, struct map_gpu *g)
+/* A row as placement sees it, and what comes of it. */
+struct situation {
+	struct map_policy p;
+	struct map_request r;
+	struct map_gpu g[MAX_ROW_GPUS];
+	struct map_scene scene;
+	uint32_t turn;
+	struct map_finding f[MAX_ROW_GPUS];
+	struct placement out;
+	bool placed;
+};
+
+static inline void read_row(const struct row *row, struct situation *s)
 {
-	*p = map_policy_default();
-	p->rank = RANK_MAGM;
-	*r = (struct map_request){ .task = TASK_ID(1, -1), .gpus = 1, .uid = 1000, .self.load = { NAN, NAN } };
-	READ(row->policy, read_policy, p);
-	READ(row->request, read_request, r);
-	size_t n = 0;
-	for (; n < MAX_ROW_GPUS && row->gpu[n]; n++) {
-		g[n] = gpu((uint32_t)n);
-		READ(row->gpu[n], read_gpu, &g[n]);
+	*s = (struct situation){ .p = map_policy_default(),
+				 .r = { .task = TASK_ID(1, -1), .gpus = 1, .uid = 1000, .self.load = { NAN, NAN } } };
+	s->p.rank = RANK_MAGM;
+	s->scene = (struct map_scene){ &s->p, s->g, 0, &s->turn };
+	READ(row->policy, read_policy, &s->p);
+	READ(row->request, read_request, &s->r);
+	for (size_t i = 0; i < MAX_ROW_GPUS && row->gpu[i]; i++) {
+		s->g[s->scene.n++] = gpu((uint32_t)i);
+		READ(row->gpu[i], read_gpu, &s->g[i]);
 	}
-	return n;
+}
+
+static inline void place_row(const struct row *row, struct situation *s)
+{
+	read_row(row, s);
+	s->placed = map_place(&s->scene, &s->r, &s->out, s->f);
 }
 
 static inline void check_row(const struct row *row)
 {
-	struct map_policy p;
-	struct map_request r;
-	struct map_gpu g[MAX_ROW_GPUS];
-	struct map_finding f[MAX_ROW_GPUS];
-	struct placement out;
-	uint32_t turn = 0;
+	struct situation s;
 	char text[200];
-	size_t n = read_row(row, &p, &r, g);
-	bool placed = map_place(&p, g, n, &r, &turn, &out, f);
-	result_text(placed, &out, f, n, text, sizeof text);
+	place_row(row, &s);
+	result_text(s.placed, &s.out, s.f, s.scene.n, text, sizeof text);
 	if (strcmp(text, row->comes))
 		fail_msg("%s: got '%s', not '%s'", row->what, text, row->comes);
 }
