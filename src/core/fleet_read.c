@@ -108,8 +108,10 @@ static void fleet_update_ledger(struct fleet *f, struct slot *s, int64_t begun_m
 {
 	bool mem_known = s->r.valid & GPU_PROC_MEM, procs_known = s->r.valid & GPU_PROCS;
 	if (s->r.valid & GPU_MEM_TOTAL)
-		ledger_reading(&s->ledger, s->r.mem_total_mib, s->r.valid & GPU_MEM_RESERVED ? s->r.mem_reserved_mib : 0,
-			       s->r.mem_used_mib, s->r.valid & GPU_MEM_USED, s->mps_mib, mem_known ? s->foreign_mib : 0, mem_known);
+		ledger_read(&s->ledger, &(struct ledger_reading){
+			.total_mib = s->r.mem_total_mib, .reserved_mib = s->r.valid & GPU_MEM_RESERVED ? s->r.mem_reserved_mib : 0,
+			.used_mib = s->r.mem_used_mib, .used_known = s->r.valid & GPU_MEM_USED, .mps_mib = s->mps_mib,
+			.foreign_seen_mib = mem_known ? s->foreign_mib : 0, .proc_mem_known = mem_known });
 	for (size_t i = 0; mem_known && i < s->n_seen; i++) {
 		const struct run *r = fleet_run(f, s->seen[i].task);
 		ledger_observe(&s->ledger, s->seen[i].task, s->seen[i].mib, r && r->warm);

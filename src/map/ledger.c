@@ -60,25 +60,18 @@ void ledger_exited(struct ledger *l, task_id task, int64_t mono_ms)
 		e->exit_ms = mono_ms > 0 ? mono_ms : 1;
 }
 
-void ledger_reading(struct ledger *l, uint64_t total_mib, uint64_t reserved_mib, uint64_t used_mib, bool used_known,
-		    uint64_t mps_mib, uint64_t foreign_seen_mib, bool proc_mem_known)
+void ledger_read(struct ledger *l, const struct ledger_reading *r)
 {
-	l->total_mib = total_mib;
-	l->reserved_mib = reserved_mib;
-	l->used_mib = used_known ? used_mib : 0;
-	l->used_known = used_known;
-	l->mps_mib = mps_mib;
-	l->foreign_seen_mib = foreign_seen_mib;
-	l->proc_mem_known = proc_mem_known;
+	l->r = *r;
 	/* Growth would go unseen from here on, so no entry may count for less than its claim. */
-	for (size_t i = 0; !proc_mem_known && i < l->n; i++)
+	for (size_t i = 0; !r->proc_mem_known && i < l->n; i++)
 		l->entries[i].warm = false;
 }
 
 void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm)
 {
 	struct ledger_entry *e = ledger_find(l, task);
-	if (!e || !l->proc_mem_known)
+	if (!e || !l->r.proc_mem_known)
 		return;
 	e->observed_mib = mem_mib;
 	e->peak_mib = largest_of(e->peak_mib, mem_mib);
@@ -124,17 +117,17 @@ uint64_t ledger_held(const struct ledger *l)
  * does not make foreigners of its neighbours. */
 struct ledger_room ledger_room(const struct ledger *l)
 {
-	struct ledger_room room = { .capacity_mib = less_or_zero(l->total_mib, l->reserved_mib) };
+	struct ledger_room room = { .capacity_mib = less_or_zero(l->r.total_mib, l->r.reserved_mib) };
 	uint64_t held = 0, observed = 0;
 	for (size_t i = 0; i < l->n; i++) {
 		held += ledger_held_of(&l->entries[i]);
 		observed += l->entries[i].observed_mib;
 		room.settling = room.settling || l->entries[i].exit_ms;
 	}
-	uint64_t ours = l->proc_mem_known ? observed : held;
-	uint64_t used = l->used_known ? less_or_zero(l->used_mib, l->reserved_mib + l->mps_mib + ours) : 0;
-	room.foreign_mib = largest_of(used, l->foreign_seen_mib) + l->claimed_mib;
-	room.available_mib = less_or_zero(room.capacity_mib, l->mps_mib + room.foreign_mib + held);
+	uint64_t ours = l->r.proc_mem_known ? observed : held;
+	uint64_t used = l->r.used_known ? less_or_zero(l->r.used_mib, l->r.reserved_mib + l->r.mps_mib + ours) : 0;
+	room.foreign_mib = largest_of(used, l->r.foreign_seen_mib) + l->claimed_mib;
+	room.available_mib = less_or_zero(room.capacity_mib, l->r.mps_mib + room.foreign_mib + held);
 	return room;
 }
 
@@ -145,7 +138,7 @@ uint64_t ledger_foreign(const struct ledger *l)
 
 uint64_t ledger_capacity(const struct ledger *l)
 {
-	return less_or_zero(l->total_mib, l->reserved_mib);
+	return less_or_zero(l->r.total_mib, l->r.reserved_mib);
 }
 
 uint64_t ledger_available(const struct ledger *l)

@@ -38,12 +38,19 @@ struct ledger_entry {
 	int64_t exit_ms;		/* mono; 0: runs */
 };
 
+/* What the GPU said of its memory. */
+struct ledger_reading {
+	uint64_t total_mib, reserved_mib;
+	uint64_t used_mib;		/* counts if `used_known` */
+	uint64_t mps_mib;		/* of it, the MPS server's own */
+	uint64_t foreign_seen_mib;	/* of processes that are not ours */
+	bool used_known, proc_mem_known;	/* what each process has is known */
+};
+
 /* One GPU's account. Zeroed memory is an empty one; freed by ledger_clear. */
 struct ledger {
-	uint64_t total_mib, reserved_mib, used_mib, mps_mib;
-	uint64_t foreign_seen_mib;	/* processes that are not ours */
+	struct ledger_reading r;	/* the last one */
 	uint64_t claimed_mib;		/* held by other daemons and not used yet; stays until it is set again */
-	bool proc_mem_known, used_known;
 	struct ledger_entry *entries;
 	size_t n, cap;
 };
@@ -54,9 +61,8 @@ void ledger_enter(struct ledger *l, task_id task, uint64_t claim_mib, bool for_l
 /* Its processes ended (mono time; the first report counts). The entry stays until ledger_settle sees it gone. */
 void ledger_exited(struct ledger *l, task_id task, int64_t mono_ms);
 /* A reading of the GPU itself, before the ledger_observe of the same sample. */
-void ledger_reading(struct ledger *l, uint64_t total_mib, uint64_t reserved_mib, uint64_t used_mib, bool used_known,
-		    uint64_t mps_mib, uint64_t foreign_seen_mib, bool proc_mem_known);
-/* What the task's processes held in the sample of the last ledger_reading; `warm`: it is from now on. Ignored for tasks that
+void ledger_read(struct ledger *l, const struct ledger_reading *r);
+/* What the task's processes held in the sample of the last ledger_read; `warm`: it is from now on. Ignored for tasks that
  * have no entry here, and while memory per process is not known. */
 void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm);
 /* Drops the entries of exited tasks for which this sample (begun at mono_ms) shows no process; `present` tells whether a task

@@ -71,7 +71,8 @@ static const struct situation situations[] = {
 
 static void read_gpu(struct ledger *l, const struct situation *s)
 {
-	ledger_reading(l, TOTAL, RESERVED, s->used, !s->used_unknown, s->mps, s->seen, !s->proc_mem_unknown);
+	ledger_read(l, &(struct ledger_reading){ .total_mib = TOTAL, .reserved_mib = RESERVED, .used_mib = s->used,
+		.mps_mib = s->mps, .foreign_seen_mib = s->seen, .used_known = !s->used_unknown, .proc_mem_known = !s->proc_mem_unknown });
 }
 
 static void set_up(struct ledger *l, const struct situation *s)
@@ -106,6 +107,12 @@ static void formula(void **state)
 	}
 }
 
+static void read_all(struct ledger *l, uint64_t total, uint64_t reserved, uint64_t used)
+{
+	ledger_read(l, &(struct ledger_reading){ .total_mib = total, .reserved_mib = reserved, .used_mib = used, .used_known = true,
+						 .proc_mem_known = true });
+}
+
 /* A GPU that was cut into instances, or whose driver talks nonsense, has nothing to give; it never wraps. */
 static void shrinking_gpu(void **state)
 {
@@ -113,13 +120,13 @@ static void shrinking_gpu(void **state)
 	struct ledger l = { 0 };
 	set_up(&l, &(struct situation){ .used = 10512, .task = { { 20000, 10000, 0, true } } });
 	assert_int_equal(ledger_available(&l), 20448);
-	ledger_reading(&l, 9856, 128, 5000, true, 0, 0, true);
+	read_all(&l, 9856, 128, 5000);
 	assert_int_equal(ledger_capacity(&l), 9728);
 	assert_int_equal(ledger_available(&l), 0);
-	ledger_reading(&l, 100, 512, 0, true, 0, 0, true);
+	read_all(&l, 100, 512, 0);
 	assert_int_equal(ledger_capacity(&l), 0);
 	assert_int_equal(ledger_available(&l), 0);
-	ledger_reading(&l, TOTAL, RESERVED, UINT64_MAX / 2, true, 0, 0, true);
+	read_all(&l, TOTAL, RESERVED, UINT64_MAX / 2);
 	assert_int_equal(ledger_available(&l), 0);
 	ledger_clear(&l);
 	assert_int_equal(ledger_capacity(&l), 0);

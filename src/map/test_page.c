@@ -30,7 +30,8 @@ static void set_up(struct ledger l[4], struct map_gpu g[4])
 		{ 5120, 1900, 0, false, false, 0.30 }, { 0, 0, 7000, false, false, 0 },
 	};
 	for (uint32_t i = 0; i < 4; i++) {
-		ledger_reading(&l[i], 40960, 512, 512 + is[i].observed + is[i].foreign, true, 0, 0, true);
+		ledger_read(&l[i], &(struct ledger_reading){ .total_mib = 40960, .reserved_mib = 512, .used_known = true,
+			.used_mib = 512 + is[i].observed + is[i].foreign, .proc_mem_known = true });
 		if (is[i].claim)
 			ledger_enter(&l[i], TASK_ID(i + 1, -1), is[i].claim, is[i].for_life, i == 2);
 		ledger_observe(&l[i], TASK_ID(i + 1, -1), is[i].observed, is[i].warm);
