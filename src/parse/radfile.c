@@ -432,50 +432,52 @@ static void hand_over(struct radfile_reader *r)
 	r->out->script = buf_steal(&r->script);
 }
 
-static int parse(const char *name, const char *path, const char *text, size_t len, bool positional_policy, bool for_slurm,
-		 struct radfile *out, struct error *err)
+/* Fills r->out, and empties the reader again. */
+static int parse(struct radfile_reader *r, const char *text, size_t len, bool positional_policy)
 {
-	*out = (struct radfile){ 0 };
+	*r->out = (struct radfile){ 0 };
 	if (len > SPEC_MAX_TEXT)
-		return error_set(err, ERR_INVALID, "%.300s: is larger than 1 MiB: a task file is a short script; keep data elsewhere", name);
-	if (radfile_check_text(name, text, len, err))
+		return error_set(r->err, ERR_INVALID, "%.300s: is larger than 1 MiB: a task file is a short script; keep data elsewhere",
+				 r->name);
+	if (radfile_check_text(r->name, text, len, r->err))
 		return -1;
-	struct radfile_reader r = { .name = name, .path = path, .for_slurm = for_slurm, .out = out, .err = err };
 	struct positional p = { 0 };
 	scoped_buf plain = { 0 };
-	plain_text(text, len, &plain, out);
+	plain_text(text, len, &plain, r->out);
 	int failed;
 	if (strspn(buf_text(&plain), " \t\n") == plain.len) {
-		failed = error_set(err, ERR_INVALID, "%.300s: is empty: expected a script with at least one command", name);
-	} else if (radfile_is_name(name) && is_positional(plain.data, plain.len, &p)) {
-		out->form = RAD_FORM_POSITIONAL;
-		failed = read_positional(&r, &p, positional_policy);
+		failed = error_set(r->err, ERR_INVALID, "%.300s: is empty: expected a script with at least one command", r->name);
+	} else if (radfile_is_name(r->name) && is_positional(plain.data, plain.len, &p)) {
+		r->out->form = RAD_FORM_POSITIONAL;
+		failed = read_positional(r, &p, positional_policy);
 	} else {
-		out->form = radfile_has_directives(plain.data, plain.len) ? RAD_FORM_DIRECTIVES : RAD_FORM_KEYS;
-		failed = read_script(&r, plain.data, plain.len);
+		r->out->form = radfile_has_directives(plain.data, plain.len) ? RAD_FORM_DIRECTIVES : RAD_FORM_KEYS;
+		failed = read_script(r, plain.data, plain.len);
 	}
 	if (failed)
-		radfile_clear(out);
+		radfile_clear(r->out);
 	else
-		hand_over(&r);
-	free_list(&r.keys);
-	free_list(&r.sbatch);
-	free_list(&r.directives);
-	buf_free(&r.unheard);
-	buf_free(&r.script);
+		hand_over(r);
+	free_list(&r->keys);
+	free_list(&r->sbatch);
+	free_list(&r->directives);
+	buf_free(&r->unheard);
+	buf_free(&r->script);
 	return failed ? -1 : 0;
 }
 
 int radfile_parse(const char *name, const char *path, const char *text, size_t len, bool positional_policy,
 		  struct radfile *out, struct error *err)
 {
-	return parse(name, path, text, len, positional_policy, false, out, err);
+	struct radfile_reader r = { .name = name, .path = path, .out = out, .err = err };
+	return parse(&r, text, len, positional_policy);
 }
 
 int radfile_parse_for_slurm(const char *name, const char *path, const char *text, size_t len, struct radfile *out,
 			    struct error *err)
 {
-	return parse(name, path, text, len, false, true, out, err);
+	struct radfile_reader r = { .name = name, .path = path, .for_slurm = true, .out = out, .err = err };
+	return parse(&r, text, len, false);
 }
 
 void radfile_clear(struct radfile *f)
