@@ -4,6 +4,7 @@
 #include "account/report_internal.h"
 
 #include "base/json.h"
+#include "base/words.h"
 
 #include <math.h>
 #include <string.h>
@@ -99,20 +100,6 @@ json_t *report_json(const struct report *r)
 
 /* CSV --------------------------------------------------------------------------------------------------------------------- */
 
-/* What a spreadsheet would take for a formula is quoted with an apostrophe: names come from anybody who may submit. */
-static void add_text(struct buf *b, const char *text)
-{
-	bool formula = *text && strchr("=+-@\t\r", *text);
-	if (!formula && !text[strcspn(text, ",\"\r\n")]) {
-		buf_add_text(b, text);
-		return;
-	}
-	buf_add_text(b, formula ? "\"'" : "\"");
-	for (; *text; text++)
-		buf_add(b, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-	buf_add_text(b, "\"");
-}
-
 static void add_number(struct buf *b, double v)
 {
 	if (isfinite(v))
@@ -126,7 +113,7 @@ static void add_texts(struct buf *b, const char *const *texts, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		if (i)
 			buf_add_text(b, ",");
-		add_text(b, texts[i]);
+		words_add_csv(b, texts[i]);
 	}
 }
 
@@ -180,9 +167,9 @@ void report_series_csv(const struct report *r, struct buf *out)
 			const struct report_gpu *gpu = &r->runs[i]->gpus[g];
 			for (size_t k = 0; k < gpu->series.n; k++) {
 				double from_s = (double)(gpu->series.origin_ms + (int64_t)k * gpu->series.step_ms) / 1000;
-				add_text(out, r->runs[i]->name);
+				words_add_csv(out, r->runs[i]->name);
 				buf_printf(out, ",%u,", gpu->index);
-				add_text(out, gpu->uuid);
+				words_add_csv(out, gpu->uuid);
 				add_number(out, from_s);
 				add_number(out, from_s + (double)gpu->series.step_ms / 1000);
 				for (size_t v = 0; v < SERIES_OF_GPUS; v++)

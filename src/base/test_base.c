@@ -184,6 +184,20 @@ static void a_path_is_called_by_its_last_part(void **state)
 	assert_string_equal(words_base(""), "");
 }
 
+static void a_field_of_csv_is_text_to_readers_and_spreadsheets(void **state)
+{
+	static const struct { const char *text, *field; } rows[] = {
+		{ "train", "train" }, { "", "" }, { "a,b", "\"a,b\"" }, { "say \"hi\"", "\"say \"\"hi\"\"\"" },
+		{ "two\nlines", "\"two\nlines\"" }, { "=1+1", "\"'=1+1\"" }, { "@f", "\"'@f\"" }, { "\t=1", "\"'\t=1\"" }, { "a=1", "a=1" },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		scoped_buf b = { 0 };
+		words_add_csv(&b, rows[i].text);
+		assert_string_equal(buf_text(&b), rows[i].field);
+	}
+}
+
 static void lists_of_words_are_one_piece(void **state)
 {
 	(void)state;
@@ -495,6 +509,7 @@ int main(void)
 		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
 		cmocka_unit_test(a_path_is_called_by_its_last_part),
+		cmocka_unit_test(a_field_of_csv_is_text_to_readers_and_spreadsheets),
 		cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),

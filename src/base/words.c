@@ -7,6 +7,7 @@
 #include "base/buf.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -100,4 +101,17 @@ void words_add_html(struct buf *b, const char *text)
 		case '\'': buf_add_text(b, "&#39;"); break;
 		default: buf_add(b, text, 1);
 		}
+}
+
+void words_add_csv(struct buf *b, const char *text)
+{
+	bool formula = *text && strchr("=+-@\t\r", *text);
+	if (!formula && !text[strcspn(text, ",\"\r\n")]) {
+		buf_add_text(b, text);
+		return;
+	}
+	buf_add_text(b, formula ? "\"'" : "\"");
+	for (; *text; text++)
+		buf_add(b, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+	buf_add_text(b, "\"");
 }

@@ -23,4 +23,8 @@ size_t words_turns(const char *p);
 /* Appends text for a page of HTML, inside an element or a quoted attribute; what turns becomes '?'. */
 void words_add_html(struct buf *b, const char *text);
 
+/* Appends text as a field of CSV, quoted where it must be. What a spreadsheet would take for a formula gets an apostrophe
+ * before it: names come from anybody who may submit. */
+void words_add_csv(struct buf *b, const char *text);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/words.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -100,20 +101,6 @@ void rows_add_gpu(struct buf *out, int64_t wall_ms, const struct gpu_reading *r)
 	buf_printf(out, ",%s,,,,,,,,,\n", rows_throttle(r, text));
 }
 
-/* Quoted where it must be; what a spreadsheet would take for a formula gets an apostrophe before it. */
-static void add_text(struct buf *out, const char *text)
-{
-	bool formula = *text && strchr("=+-@", *text);
-	if (!formula && !text[strcspn(text, ",\"\r\n")]) {
-		buf_add_text(out, text);
-		return;
-	}
-	buf_add_text(out, formula ? "\"'" : "\"");
-	for (; *text; text++)
-		buf_add(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-	buf_add_text(out, "\"");
-}
-
 void rows_add_process(struct buf *out, int64_t wall_ms, const struct rows_process *p)
 {
 	char task[TASK_ID_TEXT];
@@ -132,6 +119,6 @@ void rows_add_process(struct buf *out, int64_t wall_ms, const struct rows_proces
 	for (size_t i = 0; i < COUNT_OF(rates); i++)
 		add_number(out, rates[i], 2);
 	buf_add_text(out, ",");
-	add_text(out, p->program);
+	words_add_csv(out, p->program);
 	buf_add_text(out, "\n");
 }
