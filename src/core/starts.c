@@ -122,7 +122,8 @@ static void list_stays(struct starts *s)
 							  isnan(cores) ? 0 : cores * part };
 		}
 	}
-	qsort(s->stays, s->n, sizeof *s->stays, stays_by_end);
+	if (s->n)
+		qsort(s->stays, s->n, sizeof *s->stays, stays_by_end);
 }
 
 static void room_add_load(struct room *r, const struct share_task *load, int sign)

@@ -577,6 +577,15 @@ static task_id submit_for(struct world *w, uint64_t mib, int64_t limit_s)
 	return submit(w, s);
 }
 
+static void nobody_waits_and_nothing_runs(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	assert_int_equal(json_array_size(json_object_get(starts, "starts")), 0);
+	end_world(w);
+}
+
 /* For a task without an estimate min_free is held, in the play as on the GPU: beside 34000 MiB there is room for one. */
 static void starts_count_with_what_is_held_for_the_unknown(void **unused)
 {
@@ -704,6 +713,7 @@ int main(void)
 		cmocka_unit_test(limits_on_slow_downs_are_kept),
 		cmocka_unit_test(starts_of_those_who_run_alone_follow_each_other),
 		cmocka_unit_test(who_stands_behind_an_unknown_start_has_none),
+		cmocka_unit_test(nobody_waits_and_nothing_runs),
 		cmocka_unit_test(starts_are_told_by_loads_too),
 		cmocka_unit_test(starts_count_with_what_is_held_for_the_unknown),
 		cmocka_unit_test(gain_goes_by_the_load_until_it_has_seen),
