@@ -8,7 +8,7 @@
 
 struct sums { double time, gract, smact, mem; };	/* each times milliseconds */
 
-/* Until the end of its ramp a task may hold less than its peak. */
+/* Until the end of its ramp a task may hold less than what it must have then. */
 static int64_t with_all_memory(int64_t solo_ms)
 {
 	return solo_ms - simdev_ramp_ms(solo_ms);
@@ -16,11 +16,11 @@ static int64_t with_all_memory(int64_t solo_ms)
 
 static void add(struct sums *s, const struct sim_workload *w, int64_t solo_ms)
 {
-	double works_ms = fmax((double)(solo_ms - w->start_ms), 0) * w->gpus;
+	int64_t works_ms = w->start_ms < solo_ms ? solo_ms - w->start_ms : solo_ms;
 	s->time += (double)solo_ms * w->gpus;
-	s->gract += works_ms * w->gract;
-	s->smact += works_ms * fmin(w->smact, w->gract);
-	s->mem += (double)with_all_memory(solo_ms - w->start_ms) * w->gpus * (double)w->mem_mib;
+	s->gract += (double)works_ms * w->gpus * w->gract;
+	s->smact += (double)works_ms * w->gpus * fmin(w->smact, w->gract);
+	s->mem += (double)with_all_memory(works_ms) * w->gpus * (double)(w->need_mib ? w->need_mib : w->mem_mib);
 }
 
 /* What the devices have together. */

@@ -11,7 +11,7 @@
  *	time		d = 1, GPUs			only where a GPU has one task at a time (exclusive, MIG instances)
  *	GPU time	d = gract_j, GPUs		time slicing: one task at a moment
  *	SM activity	d = smact_j, GPUs		all modes; a MIG instance is that part of a GPU
- *	memory		d = mem_j, their MiB		from the end of its ramp on
+ *	memory		d = need_j, their MiB		the least with which it works, from the end of its ramp on
  *
  * It is optimistic: it packs fractions of tasks, knows no loss to switching (8 % under streams, 4 % under MPS) and lets any
  * tasks share. So no schedule may reach it, and none can pass it.

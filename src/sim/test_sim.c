@@ -525,6 +525,29 @@ static void nothing_beats_the_lower_bound(void **state)
 	}
 }
 
+/* Each takes 30 GiB where nothing limits it, and works with nine: two run side by side for as long as alone. Where a task takes
+ * no longer than its workload's start it computes from its beginning. */
+static void the_lower_bound_counts_what_a_task_must_have(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	uint32_t w = workload(s, 600, 30720, 1, .1, .05);
+	s->workloads.list[w].need_mib = s->workloads.list[w].declared_mib = 9000;
+	s->o.core.map.ledger = true;
+	arrive(s, 0, w);
+	arrive(s, 0, w);
+	simulate(s);
+	double total_s = fmax((double)s->r.tasks[0].end_ms, (double)s->r.tasks[1].end_ms) / 1000;
+	assert_true(total_s < 650);
+	assert_near(s->r.lower_bound_s, 600, 0);
+	s->workloads.list[w].start_ms = 500000;
+	s->trace.list[0].solo_ms = s->trace.list[1].solo_ms = 400000;
+	s->workloads.list[w].smact = s->workloads.list[w].gract = .9;
+	simulate(s);
+	assert_near(s->r.lower_bound_s, 2 * .9 * 400, 1e-6);
+	end_scene(s);
+}
+
 static void seeds_vary_and_repeat(void **state)
 {
 	(void)state;
@@ -587,6 +610,7 @@ int main(void)
 		cmocka_unit_test(a_mean_is_looked_at_where_it_passes_a_limit),
 		cmocka_unit_test(jumping_places_as_looking_every_second), cmocka_unit_test(windows_of_any_length),
 		cmocka_unit_test(nothing_beats_the_lower_bound),
+		cmocka_unit_test(the_lower_bound_counts_what_a_task_must_have),
 		cmocka_unit_test(seeds_vary_and_repeat),
 		cmocka_unit_test(slots_share_a_gpu_in_turns),
 	};
