@@ -198,15 +198,22 @@ static void start(struct cluster *c, uint32_t job)
 	run(c, job, gpus, shared ? c->o->shard_share : SHARE_NEVER, 0);
 }
 
+/* What each of its nodes is to place. */
+static struct cluster_part part_of(const struct cluster *c, uint32_t job)
+{
+	unsigned gpus = workload_of(c, job)->gpus;
+	bool alone = is_alone(c, job);
+	return (struct cluster_part){ .serial = c->jobs[job].serial, .workload = c->o->sim->trace->list[job].workload, .alone = alone,
+				      .gpus = gpus > c->per_node ? c->per_node : gpus,
+				      .claim_mib = alone ? 0 : claim_mib(c, job) };
+}
+
 /* The radds of its nodes are asked. */
 static void ask_nodes(struct cluster *c, uint32_t job)
 {
 	const struct outer_place place = outer_place(c->outer, job);
+	const struct cluster_part part = part_of(c, job);
 	struct cluster_work *j = &c->jobs[job];
-	bool alone = is_alone(c, job);
-	const struct cluster_part part = { .serial = j->serial, .workload = c->o->sim->trace->list[job].workload, .alone = alone,
-					   .gpus = place.n_nodes > 1 ? c->per_node : workload_of(c, job)->gpus,
-					   .claim_mib = alone ? 0 : claim_mib(c, job) };
 	j->state = JOB_ASKS;
 	j->placed = 0;
 	for (uint32_t i = 0; i < place.n_nodes; i++)
@@ -386,6 +393,20 @@ static int check_fits(struct cluster *c, struct error *err)
 	return 0;
 }
 
+/* What no radd would ever place would be sent back for ever. Nodes are alike, and jobs of one workload ask for the same. */
+static int check_nodes_place(struct cluster *c, struct error *err)
+{
+	const struct sim_trace *t = c->o->sim->trace;
+	scoped_free bool *seen = alloc_zero(c->o->sim->workloads->n * sizeof *seen);
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct cluster_part part = part_of(c, i);
+		if (!seen[part.workload] && cluster_nodes_feasible(&c->nodes, &part, err))
+			return error_wrap(err, "%s:%u: %s fits no node", t->path, t->list[i].line, workload_of(c, i)->name);
+		seen[part.workload] = true;
+	}
+	return 0;
+}
+
 static void create_outer(struct cluster *c)
 {
 	const struct device_model *d = c->o->sim->devices;
@@ -402,12 +423,14 @@ static void create_outer(struct cluster *c)
 	c->outer = outer_create(&config);
 }
 
-static void begin(struct cluster *c)
+static int begin(struct cluster *c, struct error *err)
 {
 	const struct sim_options *o = c->o->sim;
 	world_create(&c->world, o->devices, o->n_devices, 0);
-	if (c->o->way == CLUSTER_NODE)
-		cluster_nodes_create(&c->nodes, c->o, &c->world);
+	if (c->o->way != CLUSTER_NODE)
+		return 0;
+	cluster_nodes_create(&c->nodes, c->o, &c->world);
+	return check_nodes_place(c, err);
 }
 
 static void end(struct cluster *c)
@@ -446,11 +469,7 @@ int cluster_run(const struct cluster_options *o, struct cluster_result *out, str
 	out->jobs = alloc_zero(out->n * sizeof *out->jobs);
 	c.jobs = alloc_zero(out->n * sizeof *c.jobs);
 	create_outer(&c);
-	int rc = check_fits(&c, err);
-	if (!rc) {
-		begin(&c);
-		rc = run_all(&c, err);
-	}
+	int rc = check_fits(&c, err) || begin(&c, err) || run_all(&c, err) ? -1 : 0;
 	if (!rc)
 		conclude(&c);
 	end(&c);

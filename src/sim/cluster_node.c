@@ -125,6 +125,14 @@ static struct spec *spec_for(const struct cluster_nodes *ns, const struct cluste
 	return spec;
 }
 
+int cluster_nodes_feasible(const struct cluster_nodes *ns, const struct cluster_part *p, struct error *err)
+{
+	struct spec *spec = spec_for(ns, p);
+	int rc = core_feasible(ns->list[0].core, spec, err);
+	spec_unref(spec);
+	return rc;
+}
+
 void cluster_nodes_submit(struct cluster_nodes *ns, uint32_t node, const struct cluster_part *p)
 {
 	struct cluster_node *n = &ns->list[node];

@@ -49,6 +49,8 @@ void cluster_nodes_create(struct cluster_nodes *ns, const struct cluster_options
 void cluster_nodes_destroy(struct cluster_nodes *ns);
 /* When some core wants its turn or a GPU is to be looked at; INT64_MAX: never. */
 int64_t cluster_nodes_next(const struct cluster_nodes *ns);
+/* Whether a node with nobody on it would place that. */
+int cluster_nodes_feasible(const struct cluster_nodes *ns, const struct cluster_part *p, struct error *err);
 void cluster_nodes_submit(struct cluster_nodes *ns, uint32_t node, const struct cluster_part *p);
 /* It was not started: it goes, placed or not. */
 void cluster_nodes_withdraw(struct cluster_nodes *ns, uint32_t node, uint32_t serial);

@@ -223,6 +223,9 @@ static void what_cannot_be_is_said(void **state)
 	s = one_job(CLUSTER_NODE, 1000, 1);
 	snprintf(s->devices[1].profile, sizeof s->devices[1].profile, "1g.5gb");
 	refused(s, "clusters are of whole GPUs");
+	s = one_job(CLUSTER_NODE, 1000, 1);
+	s->sim.share = SHARE_MIG;	/* which no node of whole GPUs would ever place */
+	refused(s, "T.csv:2: w0 fits no node: ");
 }
 
 static uint32_t kind(struct scene *s, int class, uint64_t mib, double load)
