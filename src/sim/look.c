@@ -25,7 +25,6 @@ static void earliest(int64_t *next, int64_t t_ms, int64_t after_ms)
 		*next = t_ms;
 }
 
-/* UUIDs end in the device's place in the list. */
 struct exit_report look_exit(bool out_of_memory)
 {
 	struct exit_report r = { .have_record = true };
@@ -39,6 +38,7 @@ struct exit_report look_exit(bool out_of_memory)
 	return r;
 }
 
+/* UUIDs end in the device's place in the list. */
 uint32_t look_place(const char *uuid)
 {
 	return (uint32_t)strtoul(strrchr(uuid, '-') + 1, NULL, 16);

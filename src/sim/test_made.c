@@ -133,6 +133,29 @@ static void a_written_trace_reads_the_same(void **state)
 	unlink(w_path);
 }
 
+/* A task with GPUs of its own, whose workload says nothing of what is declared, says nothing of it either. */
+static void a_trace_of_variants_reads_the_same(void **state)
+{
+	(void)state;
+	static const char works[] = "workload,gpus,solo_s,mem_mib,gract,smact\nplain,1,1,1,1,1\n";
+	static const char text[] = "submit_s,workload,gpus,solo_s,declared_mib,limit_s\n0,plain,2,,,\n";
+	char path[] = "/tmp/rad-test-made-XXXXXX";
+	struct sim_workloads w;
+	struct sim_trace t;
+	struct error err;
+	scoped_buf again = { 0 };
+	close(mkstemp(path));
+	assert_int_equal(io_replace_file(path, works, sizeof works - 1, 0600, &err), 0);
+	assert_int_equal(sim_workloads_read(&w, path, NULL, &err), 0);
+	assert_int_equal(io_replace_file(path, text, sizeof text - 1, 0600, &err), 0);
+	assert_int_equal(sim_trace_read(&t, path, &w, &err), 0);
+	sim_trace_write(&t, &w, &again);
+	assert_string_equal(buf_text(&again), text);
+	sim_trace_clear(&t);
+	sim_workloads_clear(&w);
+	unlink(path);
+}
+
 static int import(struct import_log *log, const char *text, const char *map, struct error *err)
 {
 	char path[] = "/tmp/rad-test-made-XXXXXX";
@@ -244,6 +267,7 @@ int main(void)
 		cmocka_unit_test(gaps_are_exponential),
 		cmocka_unit_test(mixes_are_checked),
 		cmocka_unit_test(a_written_trace_reads_the_same),
+		cmocka_unit_test(a_trace_of_variants_reads_the_same),
 		cmocka_unit_test(philly_is_read),
 		cmocka_unit_test(lists_are_read),
 		cmocka_unit_test(windows_are_cut_and_thinned),

@@ -401,7 +401,7 @@ static void write_owns(const struct sim_arrival *a, const struct sim_workload *o
 	if (a->solo_ms)
 		write_seconds(a->solo_ms, out);
 	buf_add_text(out, ",");
-	if (of->variant_of)
+	if (of->variant_of && of->declared_mib)
 		buf_printf(out, "%llu", (unsigned long long)of->declared_mib);
 	buf_add_text(out, ",");
 	if (a->limit_ms)
