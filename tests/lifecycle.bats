@@ -422,6 +422,17 @@ teardown()
 	rad queue
 }
 
+@test "an empty --state or --socket is a variable that is not set, and no place: nothing is written where radd was started" {
+	mkdir "$WORLD/here"
+	cd "$WORLD/here"
+	for option in state socket; do
+		run timeout 5 radd --devices sim:1xa100-40g --state "$WORLD/elsewhere" --socket "$WORLD/elsewhere.s" --$option=
+		[ "$status" -eq 2 ]
+		[[ "$output" == *"--$option"*"empty"* ]]
+	done
+	[ -z "$(ls -A "$WORLD/here")" ]
+}
+
 @test "state and socket may be given as relative paths" {
 	mkdir -p far away
 	mkfifo ready

@@ -95,6 +95,10 @@ static int understand(struct words *w, struct error *err)
 		w->o.ready_fd = (int)fd;
 	if (w->json && !w->check)
 		return error_set(err, ERR_INVALID, "--json goes with --check-config; see radd --help");
+	if (w->o.state_dir && !*w->o.state_dir)
+		return error_set(err, ERR_INVALID, "--state is empty: say a folder, or leave it out");
+	if (w->o.socket_path && !*w->o.socket_path)
+		return error_set(err, ERR_INVALID, "--socket is empty: say a path, or leave it out");
 	return 0;
 }
 
