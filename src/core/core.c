@@ -337,11 +337,9 @@ enum allowance_kind core_over_allowance(const struct core *c, uid_t uid)
 {
 	const struct allowance a = pass_allowance(c->pass, uid);
 	const struct fair_taken taken = fair_taken_of(c->fair, uid);
-	const uint64_t has[ALLOWANCE_COUNT] = { [ALLOWANCE_RUNNING] = taken.tasks, [ALLOWANCE_GPUS] = taken.gpus,
-						 [ALLOWANCE_MEM] = taken.mib };
-	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
-		if (a.most[k] && has[k] > a.most[k])
-			return (enum allowance_kind)k;
+	for (enum allowance_kind k = 0; k < ALLOWANCE_COUNT; k++)
+		if (a.most[k] && allowance_has(&taken, k) > a.most[k])
+			return k;
 	return ALLOWANCE_COUNT;
 }
 

@@ -35,12 +35,10 @@ static bool reason_allowance(struct core *c, const struct task *t, struct now no
 	if (kind == ALLOWANCE_COUNT)
 		return false;
 	const char *source = c->ops.allowance_source ? c->ops.allowance_source(c->ops.ctx, t->spec->uid, kind) : "";
-	uint64_t has[] = { [ALLOWANCE_RUNNING] = taken.tasks, [ALLOWANCE_GPUS] = taken.gpus, [ALLOWANCE_QUEUED] = 0,
-			   [ALLOWANCE_MEM] = taken.mib };
 	out->word = "UserLimit";
 	snprintf(out->text, sizeof out->text, "user %s may have %s %llu%s and has %llu now%s%s", user_word(t),
-		 allowance_word(kind), (unsigned long long)a.most[kind], kind == ALLOWANCE_MEM ? " MiB" : "", (unsigned long long)has[kind],
-		 *source ? "; the limit is " : "", source);
+		 allowance_word(kind), (unsigned long long)a.most[kind], kind == ALLOWANCE_MEM ? " MiB" : "",
+		 (unsigned long long)allowance_has(&taken, kind), *source ? "; the limit is " : "", source);
 	return true;
 }
 

@@ -36,26 +36,26 @@ bool allowance_limits(const struct allowance *a)
 	return false;
 }
 
+uint64_t allowance_has(const struct fair_taken *taken, enum allowance_kind k)
+{
+	return k == ALLOWANCE_RUNNING ? taken->tasks : k == ALLOWANCE_GPUS ? taken->gpus : k == ALLOWANCE_MEM ? taken->mib : 0;
+}
+
 enum allowance_kind allowance_refuses(const struct allowance *a, const struct fair_taken *taken, const struct fair_taken *more,
 				      bool *never)
 {
-	const struct { enum allowance_kind kind; uint64_t has, wants; } asked[] = {
-		{ ALLOWANCE_RUNNING, taken->tasks, more->tasks },
-		{ ALLOWANCE_GPUS, taken->gpus, more->gpus },
-		{ ALLOWANCE_MEM, taken->mib, more->mib },
-	};
 	enum allowance_kind refused = ALLOWANCE_COUNT;
 	*never = false;
-	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-		uint64_t most = a->most[asked[i].kind];
+	for (enum allowance_kind k = 0; k < ALLOWANCE_COUNT; k++) {
+		uint64_t most = a->most[k], has = allowance_has(taken, k), wants = allowance_has(more, k);
 		if (!most)
 			continue;
-		if (asked[i].wants > most) {
+		if (wants > most) {
 			*never = true;
-			return asked[i].kind;
+			return k;
 		}
-		if (refused == ALLOWANCE_COUNT && (asked[i].has > most || asked[i].wants > most - asked[i].has))
-			refused = asked[i].kind;
+		if (refused == ALLOWANCE_COUNT && (has > most || wants > most - has))
+			refused = k;
 	}
 	return refused;
 }

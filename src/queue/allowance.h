@@ -33,6 +33,8 @@ enum allowance_kind allowance_find(const char *word, size_t len);
 /* Whether it limits anything. */
 bool allowance_limits(const struct allowance *a);
 
+/* How much of that he who has `taken` has; of max_queued, which is not counted there, 0. */
+uint64_t allowance_has(const struct fair_taken *taken, enum allowance_kind k);
 /* What keeps him who has `taken` from having so much more; ALLOWANCE_COUNT: nothing. *never: it is more than he may have in
  * all. max_queued is asked elsewhere. */
 enum allowance_kind allowance_refuses(const struct allowance *a, const struct fair_taken *taken, const struct fair_taken *more,
