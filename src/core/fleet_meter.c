@@ -137,4 +137,3 @@ void fleet_advance(struct fleet *f, struct slot *s, struct now now)
 	for (size_t i = 0; i < s->n_runs; i++)
 		fleet_meter_run(f, s->runs[i], now);
 }
-

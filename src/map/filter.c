@@ -13,8 +13,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Means of samples that are all at the limit may come out a hair above it. */
-#define LOAD_EPSILON 1e-9
 /* Tasks of which nothing is known share a GPU where each may take such a part of it. Decision 162. */
 #define COLD_PART 3
 /* GPUs of one model differ a little in capacity (retired pages, driver reserve): within 5 % they count as equally large. */
@@ -165,7 +163,7 @@ static enum load_side load_side(bool known, double load, double limit)
 {
 	if (!known || !isfinite(load))
 		return SIDE_UNKNOWN;
-	return load > limit + LOAD_EPSILON ? SIDE_ABOVE : SIDE_WITHIN;	/* no limit is NaN, above which nothing is */
+	return load > limit + MAP_EPSILON ? SIDE_ABOVE : SIDE_WITHIN;	/* no limit is NaN, above which nothing is */
 }
 
 /* Whether the limits keep one more task of that mode from a GPU, and which figure is beyond which. */

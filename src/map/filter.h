@@ -7,6 +7,8 @@
 
 #include "map/map.h"
 
+#define MAP_EPSILON 1e-9	/* loads and predictions are sums of rounded numbers: so much above a limit is not above it */
+
 /* A GPU's place in the order of a policy; the lowest is taken first. Ties go to the lowest index. */
 struct map_key { double first, then; };
 

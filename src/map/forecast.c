@@ -8,8 +8,6 @@
 /* More tasks than any GPU is meant for; beyond that nothing is predicted, and nobody joins who must be sure. */
 #define MOST_TASKS 64
 
-#define EPSILON 1e-9	/* predictions are sums of rounded numbers */
-
 /* The newcomer comes last. */
 struct forecast_group {
 	struct share_task loads[MOST_TASKS + 1];
@@ -67,7 +65,7 @@ static enum map_reason forecast_too_slow(const struct map_ask *ask, const struct
 {
 	for (size_t i = 0; i < all->n; i++) {
 		double limit = limit_of(ask, g, i), slower = 1 / all->speed[i];
-		if (limit <= 0 || slower <= limit + EPSILON)
+		if (limit <= 0 || slower <= limit + MAP_EPSILON)
 			continue;
 		a->have = slower, a->want = limit;
 		return MAP_SLOWDOWN;

@@ -84,12 +84,10 @@ static void by_gain(const struct map_answer *a, struct map_key *key)
 	key->first = -a->gain;
 }
 
-#define EPSILON 1e-9	/* predictions are sums of rounded numbers */
-
 static enum map_reason enough_gain(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
 	(void)g;
-	if (a->gain >= ask->p->min_gain - EPSILON)
+	if (a->gain >= ask->p->min_gain - MAP_EPSILON)
 		return MAP_OK;
 	a->have = a->gain, a->want = ask->p->min_gain;
 	return MAP_GAIN;
