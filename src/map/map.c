@@ -184,8 +184,6 @@ static void keep_fitting(const struct map_ask *ask, struct choice *c, struct pic
 static void map_consider(struct map_ask *ask, size_t at, struct choice *c, struct map_finding *finding)
 {
 	const struct map_gpu *g = &ask->gpus[at];
-	if (!finding && is_short(ask, g))
-		return;
 	bool idle = map_is_idle(g);
 	struct pick k = { .key = ask->row->key(ask, at, c->rr_next, idle), .index = g->index, .at = (uint32_t)at };
 	struct map_answer a;
@@ -272,6 +270,18 @@ static void choice_begin(struct choice *c, const struct map_scene *s, const stru
 	c->rr_next = s->n ? *s->rr_next % s->n : 0;
 }
 
+/* Those in `only`, or all if that is NULL. */
+static void consider_all(struct map_ask *ask, const uint32_t *only, size_t n_only, struct choice *c,
+			 struct map_finding *findings)
+{
+	size_t n = only ? n_only : ask->n;
+	for (size_t i = 0; i < n; i++) {
+		size_t at = only ? only[i] : i;
+		if (findings || !is_short(ask, &ask->gpus[at]))
+			map_consider(ask, at, c, findings ? &findings[i] : NULL);
+	}
+}
+
 /* Once all were considered. *passed: of how many GPUs a refusal is. */
 static bool map_choose(const struct map_scene *in, const struct map_ask *ask, const struct choice *c, struct placement *out,
 		       size_t *passed)
@@ -298,8 +308,7 @@ bool map_place(const struct map_scene *s, const struct map_request *r, struct pl
 	size_t passed;
 	map_ask_init(&ask, s, r);
 	choice_begin(&c, s, r);
-	for (size_t i = 0; i < s->n; i++)
-		map_consider(&ask, i, &c, findings ? &findings[i] : NULL);
+	consider_all(&ask, NULL, 0, &c, findings);
 	if (map_choose(s, &ask, &c, out, &passed))
 		return true;
 	mark_too_few(findings, s->n, passed, r->gpus);
@@ -315,8 +324,7 @@ bool map_place_among(const struct map_scene *s, const struct map_request *r, con
 	assert(n_only <= s->n);
 	map_ask_init(&ask, s, r);
 	choice_begin(&c, s, r);
-	for (size_t i = 0; i < (only ? n_only : s->n); i++)
-		map_consider(&ask, only ? only[i] : i, &c, NULL);
+	consider_all(&ask, only, n_only, &c, NULL);
 	if (map_choose(s, &ask, &c, out, &passed))
 		return true;
 	map_list_few(&c, few);
