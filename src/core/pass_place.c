@@ -29,6 +29,7 @@ static void say_planned(const struct pass *p, struct map_request *r, struct now 
 	if (!w || w->p.gpus != r->gpus)
 		return;
 	r->planned = w->slots;
+	r->among = w->p.among;
 	r->later = true;
 	r->planned_s = fmax(w->p.start_s - (double)(now.mono_ms - p->plan.made_ms) / 1000, 0);
 }

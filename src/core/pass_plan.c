@@ -13,6 +13,10 @@
 #define WORK 80000		/* steps x tasks of one plan: 10 to 25 milliseconds */
 #define MOST_STEPS 4000
 #define KNOWN 0.5		/* with the time of fewer tasks than that known, a plan is worth nothing */
+#define MEAN_KNOWN 0.2		/* what the mean of all ends counts where the times of all are known, */
+#define MEAN 0.05		/* and where not */
+#define BEGIN_S 10		/* Python, CUDA and a model take 8 to 18 s before anything is computed; */
+#define PATIENT_S (10 * BEGIN_S)	/* who has less to do than that is not held back: to begin is a good part of it */
 
 /* The problem --------------------------------------------------------------------------------------------------------- */
 
@@ -99,6 +103,12 @@ static struct share_task plan_rounded(struct share_task l)
 	return (struct share_task){ round(l.gract * 1000) / 1000, round(l.smact * 1000) / 1000, l.kernels };
 }
 
+/* Of one that did so much of its work (NaN: not known, so that it has begun long since). */
+static double begin_left_s(double left_s, double done_s)
+{
+	return done_s < BEGIN_S ? fmin(BEGIN_S - done_s, left_s / 2) : 0;
+}
+
 static bool plan_list_running(struct pass *p, struct plan *out, struct siblings *all)
 {
 	struct fleet_run r;
@@ -107,6 +117,7 @@ static bool plan_list_running(struct pass *p, struct plan *out, struct siblings 
 		struct plan_task t = { .id = r.task->id, .left_s = round(pass_left_s(p, &r, &known)), .gpus = r.n_slots, .mib = r.held_mib,
 				       .load = plan_rounded(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
 				       .on = bits_of(&p->plan, r.slots, r.n_slots) };
+		t.begin_s = begin_left_s(t.left_s, r.work_s);
 		p->plan.n_known += known;
 		if (!t.on)
 			continue;
@@ -164,12 +175,12 @@ static bool listing_allows(struct pass *p, struct plan_listing *l, const struct 
 	return true;
 }
 
-/* Seconds alone; counts those of which that is known. */
-static double plan_work_s(struct pass *p, const struct siblings *all, const struct task *t)
+/* Seconds alone; *known: whether that is more than a guess. */
+static double plan_work_s(struct pass *p, const struct siblings *all, const struct task *t, bool *known)
 {
 	enum work_known how;
 	double work_s = estimates_work_s(p->estimates, t, &how), theirs_s = siblings_say_s(all, t->spec->signature);
-	p->plan.n_known += how != WORK_UNKNOWN || isfinite(theirs_s);
+	*known = how != WORK_UNKNOWN || isfinite(theirs_s);
 	return how < WORK_COUNTED || isnan(theirs_s) ? work_s : theirs_s;
 }
 
@@ -192,7 +203,12 @@ static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struc
 			       .may = may_use(p, gpus, &r), .keeps = before ? before->p.keeps : false, .first = first };
 	if ((unsigned)__builtin_popcountll(w.may) < w.gpus || !listing_allows(p, l, &r))
 		return;
-	w.left_s = round(plan_work_s(p, l->siblings, t));
+	bool known;
+	w.left_s = round(plan_work_s(p, l->siblings, t, &known));
+	k->n_known += known;
+	w.begin_s = begin_left_s(w.left_s, 0);
+	w.patient = known && !first && w.left_s >= PATIENT_S && isfinite(w.load.gract) && isfinite(w.load.smact);
+	w.among = before && w.patient ? before->p.among : 0;
 	w.on = before ? bits_of(k, before->slots, w.gpus) & w.may : 0;
 	w.on = (unsigned)__builtin_popcountll(w.on) == w.gpus ? w.on : 0;
 	out->tasks[out->n++] = w;
@@ -293,6 +309,7 @@ static void plan_make(struct pass *p, struct now now)
 	if (small)
 		plan_list_waiting(p, &made, &all, now);
 	made.n_gpus = k->n_gpus;
+	made.mean = k->n_known == made.n ? MEAN_KNOWN : MEAN;
 	if (small && (double)k->n_known >= KNOWN * (double)made.n)
 		plan_improve(&made, steps_for(made.n));
 	else

@@ -204,6 +204,15 @@ static const char *span(double s, char *text, size_t size)
 /* As text that lives as long as the full expression it stands in. */
 #define SPAN(s) span((s), (char[48]){ "" }, 48)
 
+static void say_later(struct explain_line *l, const struct map_request *r, const struct map_finding *f)
+{
+	if (isfinite(f->want))
+		say(l, "fits, but beside the %.0f that run%s it would mostly slow them: the plan has it start beside %.0f at most, %s", f->have,
+		    f->have > 1 ? "" : "s", f->want - 1, IN_ABOUT(r->planned_s));
+	else
+		say(l, "fits, but the plan has others start before it; its turn comes %s", IN_ABOUT(r->planned_s));
+}
+
 /* have: until it begins; want: what the task may take, or how long it is reserved still. */
 static void say_reserved(struct explain_line *l, const struct map_policy *p, const struct map_finding *f)
 {
@@ -254,9 +263,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 	case MAP_ELSEWHERE:
 		say(&l, "not here: the plan has it start on %s, %s", r->gpus == 1 ? "another GPU" : "other GPUs", IN_ABOUT(r->planned_s));
 		break;
-	case MAP_LATER:
-		say(&l, "fits, but the plan has others start before it; its turn comes %s", IN_ABOUT(r->planned_s));
-		break;
+	case MAP_LATER: say_later(&l, r, f); break;
 	case MAP_MODE: say_mode(&l, p, g, r); break;
 	case MAP_USER: say_user(&l, g, r); break;
 	case MAP_TURN:

@@ -200,6 +200,17 @@ static bool is_elsewhere(const struct map_ask *ask, const struct map_gpu *g)
 	return ask->r->planned && !is_planned(ask->r, g) && !(ask->row->for_load && map_has_company(ask->r, g));
 }
 
+/* The plan has it start, and not yet: when others did, or beside fewer. */
+static enum map_reason map_ask_plan(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+{
+	unsigned among = is_planned(ask->r, g) ? ask->r->among : 0;
+	if (among && g->n_tasks >= among) {
+		a->have = g->n_tasks, a->want = among;
+		return MAP_LATER;
+	}
+	return ask->r->planned && ask->r->later ? MAP_LATER : MAP_OK;
+}
+
 static enum map_reason map_ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
 	if (!map_foreign_runs(g) && (!g->n_tasks || predicts_load(ask->row, g) || is_planned(ask->r, g)))
@@ -322,8 +333,8 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 		a->have = ask->r->cores.gain, a->want = MAP_CORES_GAIN;
 		a->reason = MAP_CORES;
 	}
-	if (!a->reason && ask->r->planned && ask->r->later)
-		a->reason = MAP_LATER;
+	if (!a->reason)
+		a->reason = map_ask_plan(ask, g, a);
 }
 
 bool map_loads_alike(const struct map_policy *p, const struct load *a, const struct load *b)

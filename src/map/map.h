@@ -172,9 +172,10 @@ struct map_request {
 	struct map_tenant self;
 	task_id lent_by;		/* GPUs that are kept free for that task are lent to it: it is gone before they are used; 0 */
 	/* Where a plan has it start (map/plan.h): `gpus` slots, on which alone it is placed, whatever load and gain would say;
-	 * but for its company's, if the policy ranks by gain. NULL: none has. `later`: not before `planned_s` from now, which
-	 * is for `rad why`. */
+	 * but for its company's, if the policy ranks by gain. NULL: none has. There it is one of at most `among` tasks (0: of any
+	 * number). `later`: not before `planned_s` from now, which is for `rad why`. */
 	const uint32_t *planned;
+	unsigned among;
 	bool later;
 	double planned_s;
 	/* Reservations: a GPU is not taken that is another's now, or will be within what the task runs (0: not known). */
@@ -208,7 +209,7 @@ struct map_request {
 	X(MAP_SLOWDOWN, "Slowdown", "a task would become slower than its limit allows") \
 	X(MAP_GAIN, "Gain", "too little would be gained beside the tasks there") \
 	X(MAP_CORES, "Cores", "the machine's cores are used up, and it would share a GPU") \
-	X(MAP_LATER, "PlannedLater", "it fits, and the plan has others start before it") \
+	X(MAP_LATER, "PlannedLater", "it fits, and the plan has others start before it, or end there") \
 	X(MAP_TOO_FEW, "Gpus", "fits, but not enough GPUs fit at once")
 
 enum map_reason {

@@ -12,9 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-#define PLAN_MEAN 0.05
 #define HEAT 0.01		/* a plan that is worse by this part may be taken at first, none that is worse in the end */
 #define MOST_CHANGES 3		/* of a plan that is tried */
+#define MOST_AMONG 7		/* more together are not told apart from any number */
 #define LEAST_S 1e-3
 #define SPEEDS_COST 8		/* of finding the speed of a task, against looking at it */
 #define MOST_WORK 10000000	/* of a search: 25 milliseconds */
@@ -28,6 +28,7 @@ struct draft {
 	uint16_t order[PLAN_TASKS];	/* of those that wait */
 	uint64_t on[PLAN_TASKS];
 	bool keeps[PLAN_TASKS];
+	uint8_t among[PLAN_TASKS];
 	double start_s[PLAN_TASKS];
 	double end_s, cost;
 };
@@ -61,7 +62,8 @@ struct plan_player {
 	struct solved solved[SOLVED];
 	double now_s;
 	uint16_t running[PLAN_TASKS], waiting[PLAN_TASKS];	/* those who run in no order, */
-	double left_s[PLAN_TASKS], rate[PLAN_TASKS];		/* with what is left of each of them, and how fast it is; */
+	double left_s[PLAN_TASKS], rate[PLAN_TASKS];		/* with what is left of each of them, or of its beginning, how fast */
+	double later_s[PLAN_TASKS];				/* that goes, and what comes after it: 0, unless it begins; */
 	uint16_t place[PLAN_TASKS];				/* of a task: where it stands among them */
 	unsigned n_running, n_waiting;
 	unsigned long work;		/* tasks that were looked at, the costly way to find speeds counted as more */
@@ -86,29 +88,29 @@ static double least(double a, double b)
 	return a < b ? a : b;
 }
 
-static bool lane_fits(const struct plan_player *p, uint64_t g, const struct plan_task *t)
+static bool lane_fits(const struct plan_player *p, uint64_t g, const struct plan_task *t, unsigned among)
 {
 	const struct lane *l = &p->lanes[g];
 	if (!l->n)
 		return l->free_mib >= t->mib || l->free_mib >= p->plan->gpus[g].total_mib;
-	if (t->alone || l->taken || (l->mode == SHARE_MPS && t->no_mps))
+	if (t->alone || l->taken || (among && l->n >= among) || (l->mode == SHARE_MPS && t->no_mps))
 		return false;
 	return l->free_mib >= t->mib + p->plan->slack_mib;
 }
 
-static bool fits(const struct plan_player *p, uint64_t on, const struct plan_task *t)
+static bool fits(const struct plan_player *p, const struct draft *d, uint16_t task)
 {
-	EACH_GPU(g, on)
-		if (!lane_fits(p, g, t))
+	EACH_GPU(g, d->on[task])
+		if (!lane_fits(p, g, &p->plan->tasks[task], d->among[task]))
 			return false;
 	return true;
 }
 
-static void stand(struct plan_player *p, unsigned place, uint16_t task, double left_s, double rate)
+static void stand(struct plan_player *p, unsigned place, uint16_t task, double left_s, double later_s)
 {
 	p->running[place] = task;
 	p->left_s[place] = left_s;
-	p->rate[place] = rate;
+	p->later_s[place] = later_s;
 	p->place[task] = (uint16_t)place;
 }
 
@@ -139,7 +141,11 @@ static void come(struct plan_player *p, uint16_t task, uint64_t on)
 		p->n_places++;
 	}
 	p->stale |= on;
-	stand(p, p->n_running++, task, t->left_s > LEAST_S ? t->left_s : LEAST_S, 1);
+	double work_s = t->left_s - t->begin_s;
+	if (t->begin_s > LEAST_S && work_s > LEAST_S)
+		stand(p, p->n_running++, task, t->begin_s, work_s);
+	else
+		stand(p, p->n_running++, task, t->left_s > LEAST_S ? t->left_s : LEAST_S, 0);
 }
 
 /* The last of those who run takes its place. */
@@ -159,7 +165,8 @@ static void leave(struct plan_player *p, const struct draft *d, unsigned place)
 	p->stale |= on;
 	p->freed |= on;
 	unsigned last = --p->n_running;
-	stand(p, place, p->running[last], p->left_s[last], p->rate[last]);
+	stand(p, place, p->running[last], p->left_s[last], p->later_s[last]);
+	p->rate[place] = p->rate[last];
 }
 
 static void begin(struct plan_player *p)
@@ -189,7 +196,7 @@ static void start_those_that_fit(struct plan_player *p, struct draft *d)
 	for (unsigned i = 0; i < p->n_waiting; i++) {
 		uint16_t task = p->waiting[i];
 		bool asked = !(d->on[task] & kept) && (p->barred[task] || d->on[task] & p->freed);
-		if (asked && fits(p, d->on[task], &p->plan->tasks[task])) {
+		if (asked && fits(p, d, task)) {
 			d->start_s[task] = p->now_s;
 			come(p, task, d->on[task]);
 			p->waiting_s -= p->plan->tasks[task].left_s;
@@ -204,34 +211,52 @@ static void start_those_that_fit(struct plan_player *p, struct draft *d)
 }
 
 /* 0: too many to remember. */
-static uint64_t tasks_of(const struct lane *l)
+static uint64_t set_of(const uint16_t *who, unsigned n)
 {
 	uint64_t tasks = 0;
-	for (unsigned i = 0; l->n <= SOLVED_TASKS && i < l->n; i++)
-		tasks = tasks << 8 | (l->tasks[i] + 1u);
+	for (unsigned i = 0; n <= SOLVED_TASKS && i < n; i++)
+		tasks = tasks << 8 | (who[i] + 1u);
 	return tasks;
 }
 
 /* The same tasks in another order are another set: sums of fractions hang on it, and equal problems are to have equal plans. */
-static void solve(struct plan_player *p, struct lane *l)
+static void solve(struct plan_player *p, const uint16_t *who, unsigned n, enum share_mode mode, double *speed)
 {
 	struct share_task loads[PLAN_TASKS];
-	uint64_t tasks = tasks_of(l);
+	uint64_t tasks = set_of(who, n);
 	struct solved *known = &p->solved[((tasks * 0x9e3779b97f4a7c15u) >> 40) % SOLVED];
-	if (tasks && known->tasks == tasks && known->mode == l->mode) {
-		memcpy(l->speed, known->speed, l->n * sizeof *l->speed);
+	if (tasks && known->tasks == tasks && known->mode == mode) {
+		memcpy(speed, known->speed, n * sizeof *speed);
 		return;
 	}
-	unsigned n = 0;
-	do	/* there is one at least */
-		loads[n] = p->plan->tasks[l->tasks[n]].load;
-	while (++n < l->n);
-	share_speeds(loads, l->n, l->mode, l->speed);
+	for (unsigned i = 0; i < n; i++)
+		loads[i] = p->plan->tasks[who[i]].load;
+	share_speeds(loads, n, mode, speed);
 	if (!tasks)
 		return;
 	known->tasks = tasks;
-	known->mode = l->mode;
-	memcpy(known->speed, l->speed, l->n * sizeof *l->speed);
+	known->mode = mode;
+	memcpy(known->speed, speed, n * sizeof *speed);
+}
+
+static bool begins(const struct plan_player *p, uint16_t task)
+{
+	return p->later_s[p->place[task]] > 0;
+}
+
+/* Those who begin slow nobody, and nobody slows them. */
+static void set_speeds(struct plan_player *p, struct lane *l)
+{
+	uint16_t who[PLAN_TASKS];
+	double speed[PLAN_TASKS];
+	unsigned n = 0;
+	for (unsigned i = 0; i < l->n; i++)
+		if (!begins(p, l->tasks[i]))
+			who[n++] = l->tasks[i];
+	if (n)
+		solve(p, who, n, l->mode, speed);
+	for (unsigned i = 0, at = 0; i < l->n; i++)
+		l->speed[i] = begins(p, l->tasks[i]) ? 1 : speed[at++];
 }
 
 /* As fast as on the slowest of its GPUs. */
@@ -249,8 +274,7 @@ static void set_rates(struct plan_player *p, const struct draft *d)
 	p->work += p->n_places;
 	EACH_GPU(g, p->stale) {
 		p->work += p->lanes[g].n * (SPEEDS_COST - 1);
-		if (p->lanes[g].n)
-			solve(p, &p->lanes[g]);
+		set_speeds(p, &p->lanes[g]);
 	}
 	EACH_GPU(g, p->stale)
 		for (unsigned i = 0; i < p->lanes[g].n; i++) {
@@ -260,13 +284,19 @@ static void set_rates(struct plan_player *p, const struct draft *d)
 	p->stale = 0;
 }
 
-/* Ends those who have nothing left. From the last to the first, since whoever leaves has his place filled by one that was
+/* Ends those who have nothing left, and has those work who have begun. From the last to the first, since whoever leaves has his place filled by one that was
  * looked at. Returns the sum of the ends. */
 static double end_those_done(struct plan_player *p, const struct draft *d)
 {
 	double ends = 0;
 	for (unsigned i = p->n_running; i-- > 0;)
-		if (!(p->left_s[i] > LEAST_S / 2)) {
+		if (p->left_s[i] > LEAST_S / 2) {
+			continue;
+		} else if (p->later_s[i] > 0) {
+			p->left_s[i] = p->later_s[i];
+			p->later_s[i] = 0;
+			p->stale |= gpus_of(p, d, p->running[i]);
+		} else {
 			leave(p, d, i);
 			ends += p->now_s;
 		}
@@ -286,8 +316,9 @@ static double go_on(struct plan_player *p, const struct draft *d)
 		p->left_s[i] -= next * p->rate[i];
 	double ends = end_those_done(p, d);
 	for (unsigned i = 0; i < p->n_running; i++) {
-		longest_s = longest_s < p->left_s[i] ? p->left_s[i] : longest_s;
-		sum_s += p->left_s[i];
+		double left_s = p->left_s[i] + p->later_s[i];
+		longest_s = longest_s < left_s ? left_s : longest_s;
+		sum_s += left_s;
 	}
 	p->longest_s = longest_s;
 	p->running_s = sum_s;
@@ -308,7 +339,7 @@ static void queue_up(struct search *s, const struct draft *d)
 
 static double costs(const struct plan_player *p, double end_s, double ends)
 {
-	return end_s + PLAN_MEAN * ends / (double)p->plan->n;
+	return end_s + p->plan->mean * ends / (double)p->plan->n;
 }
 
 /* What it costs at least, as far as it was played: nobody is faster than alone, and who waits starts now at the soonest. */
@@ -380,7 +411,7 @@ static void change(struct search *s, struct draft *d)
 	const struct plan_task *tasks = s->player.plan->tasks;
 	uint16_t a = d->order[draw(s, s->n_waiting)], b = d->order[draw(s, s->n_waiting)];
 	uint64_t on = d->on[a];
-	switch (draw(s, 4)) {
+	switch (draw(s, tasks[a].patient ? 5 : 4)) {
 	case 0:
 		move_in_order(s, d);
 		break;
@@ -391,8 +422,11 @@ static void change(struct search *s, struct draft *d)
 		if (tasks[a].gpus == tasks[b].gpus && !(on & ~tasks[b].may) && !(d->on[b] & ~tasks[a].may))
 			d->on[a] = d->on[b], d->on[b] = on;
 		break;
-	default:
+	case 3:
 		d->keeps[a] = !d->keeps[a] || tasks[a].first;
+		break;
+	default:
+		d->among[a] = (uint8_t)draw(s, MOST_AMONG + 1);
 	}
 }
 
@@ -446,6 +480,7 @@ static void first_draft(struct search *s, bool afresh)
 	for (uint16_t i = 0; i < p->n; i++) {
 		d->on[i] = afresh && i >= p->n_running ? 0 : p->tasks[i].on;
 		d->keeps[i] = afresh || p->tasks[i].keeps || p->tasks[i].first;
+		d->among[i] = (uint8_t)(afresh ? 0 : p->tasks[i].among);
 	}
 	for (uint16_t i = 0; i < s->n_waiting; i++) {
 		uint16_t task = (uint16_t)(p->n_running + i), at = i;
@@ -481,6 +516,7 @@ double plan_improve(struct plan *p, unsigned steps)
 		sorted[i] = p->tasks[task];
 		sorted[i].on = s.best.on[task];
 		sorted[i].keeps = s.best.keeps[task];
+		sorted[i].among = s.best.among[task];
 		sorted[i].start_s = s.best.start_s[task];
 	}
 	memcpy(&p->tasks[p->n_running], sorted, s.n_waiting * sizeof *sorted);

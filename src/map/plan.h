@@ -8,7 +8,11 @@
  * ends, so wrong expectations cost no more than the decisions taken on them. Places and order are all that is planned:
  * whether a task may start now is asked of the filter (map/map.h), as ever.
  *
- * What is made small, in seconds from now: the end of the last task + PLAN_MEAN x the mean of all ends.
+ * What is made small, in seconds from now: the end of the last task + `mean` x the mean of all ends.
+ *
+ * One more task on a GPU that is full leaves the end of all as it is and makes each of those there end later. So a task may be
+ * held back until fewer run there; who would come first then is a matter of the search, as order and places are. While a task
+ * begins (its program starts and reads its data) its GPUs do nothing for it: that part of its work is best done beside others.
  *
  * The search is threshold accepting (Dueck, Scheuer, "Threshold accepting: a general purpose optimization algorithm appearing
  * superior to simulated annealing"): no logarithm and no clock, so equal problems have equal plans on every machine.
@@ -37,6 +41,7 @@ struct plan_task {
 	task_id id;
 	struct share_task load;	/* what it does alone; NaN: not known */
 	double left_s;		/* what is left of its work, alone; above 0 */
+	double begin_s;		/* of that, at first, while it begins; 0: it has */
 	uint64_t mib;		/* held on each of its GPUs, or to be */
 	unsigned gpus;
 	bool alone;		/* has its GPUs to itself */
@@ -44,6 +49,8 @@ struct plan_task {
 	uint64_t may;		/* GPUs it can use */
 	uint64_t on;		/* GPUs: where it runs, or is to start; 0 for one that is new */
 	bool keeps;		/* those behind it do not take its GPUs before it has started */
+	bool patient;		/* may be held back though there is room */
+	unsigned among;		/* of a patient one: starts as one of at most so many on each of its GPUs; 0: of any number */
 	bool first;		/* before all that have it not, whatever that costs: those at the head of the list, in their order; they keep */
 	double start_s;		/* when it is expected to start, from now */
 };
@@ -54,9 +61,10 @@ struct plan {
 	struct plan_task *tasks;	/* first those that run, then those that wait, in the order in which they are to start */
 	size_t n_running, n;
 	uint64_t slack_mib;	/* left free beside others */
+	double mean;		/* weight of the mean of all ends */
 };
 
-/* Improves the plan: sets order, `on`, `keeps` and `start_s` of those that wait. `steps`: plans that are tried, fewer where
+/* Improves the plan: sets order, `on`, `keeps`, `among` and `start_s` of those that wait. `steps`: plans that are tried, fewer where
  * they take long to play. `may` must have enough GPUs for every task that waits. Returns when the last task ends, in seconds
  * from now. */
 double plan_improve(struct plan *p, unsigned steps);
