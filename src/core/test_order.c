@@ -332,6 +332,32 @@ static void a_plan_takes_the_word_of_siblings(void **unused)
 	}
 }
 
+/* Three that fill the GPU, in slices, and have room: one after the other the first is done in a third of the time. */
+static void a_plan_holds_back_who_would_only_slow_the_others(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_STREAMS;
+	config.map.rank = RANK_GAIN;	/* until there is a plan */
+	struct world *w = new_world(1, &config);
+	teach(w, 9000, 1);
+	task_id tasks[3];
+	for (int i = 0; i < 3; i++)
+		hold_memory(w, tasks[i] = submit(w, spec_of(9000, 1)), 9000);
+	pass(w, 60);
+	assert_int_equal(state(w, tasks[0]), TASK_RUNNING);
+	assert_int_equal(state(w, tasks[1]), TASK_PENDING);
+	assert_int_equal(state(w, tasks[2]), TASK_PENDING);
+	scoped_free char *why = why_of(w, tasks[1]);
+	assert_non_null(strstr(why, "\"PlannedLater\""));
+	assert_non_null(strstr(why, "it would mostly slow who runs there: the plan has it start when no task does, in about "));
+	pass(w, 60);
+	exits(w, tasks[0], 0, SCAN_NOTHING);
+	pass(w, 3);
+	assert_int_not_equal(state(w, tasks[1]) == TASK_RUNNING, state(w, tasks[2]) == TASK_RUNNING);	/* they are alike */
+	end_world(w);
+}
+
 /* Of five tasks: with the times of two it is backfill, where the small one starts at once; with those of three a plan keeps
  * the GPU that is free for who wants two. */
 static void a_plan_wants_half_of_the_times(void **unused)
@@ -701,6 +727,7 @@ int main(void)
 		cmocka_unit_test(a_plan_has_the_long_task_start_first),
 		cmocka_unit_test(a_plan_promises_nothing_to_who_is_short_of_host_memory),
 		cmocka_unit_test(a_plan_takes_the_word_of_siblings),
+		cmocka_unit_test(a_plan_holds_back_who_would_only_slow_the_others),
 		cmocka_unit_test(a_plan_wants_half_of_the_times),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),

@@ -208,7 +208,10 @@ static enum map_reason map_ask_plan(const struct map_ask *ask, const struct map_
 		a->have = g->n_tasks, a->want = among;
 		return MAP_LATER;
 	}
-	return ask->r->planned && ask->r->later ? MAP_LATER : MAP_OK;
+	if (!ask->r->planned || !ask->r->later)
+		return MAP_OK;
+	a->have = a->want = NAN;
+	return MAP_LATER;
 }
 
 static enum map_reason map_ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
@@ -321,7 +324,7 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 	if (!a->reason)
 		a->reason = map_ask_memory(ask, g, a);
 	if (!a->reason && waits_to_see(ask, g, a->mode))
-		a->reason = MAP_UNSEEN;
+		a->reason = MAP_UNSEEN, a->have = a->want = NAN;
 	if (!a->reason)
 		a->reason = map_ask_load(ask, g, a);
 	if (!a->reason && g->n_tasks && (ask->predicts || g->has_limit))

@@ -135,6 +135,14 @@ static void explain(void **state)
 		  "ends" },
 		{ "gain", "rank=gain", "claim=1000 self=0.9:0.9", { "streams=0 has=0.9:0.9" },
 		  "GPU 0: beside the tasks there 2 % of its work would be gained, at least 5 % is wanted (min_gain): fits when one ends" },
+		{ "planned later", "rank=gain", "claim=1000 planned=10 later among=2", { "mps=1" },
+		  "GPU 0: fits, but the plan has others start before it; its turn comes within a minute" },
+		{ "planned beside fewer", "rank=gain", "claim=1000 planned=10 later among=2", { "mps=3" },
+		  "GPU 0: fits, but beside the 3 tasks there it would mostly slow them: the plan has it start beside 1 at most, within a minute" },
+		{ "planned beside nobody", "rank=gain", "claim=1000 planned=10 among=1", { "mps=1" },
+		  "GPU 0: fits, but it would mostly slow who runs there: the plan has it start when no task does, within a minute" },
+		{ "planned elsewhere", "rank=gain", "claim=1000 planned=11 later among=2", { "mps=3", "empty" },
+		  "GPU 0: not here: the plan has it start on another GPU, within a minute" },
 		{ "too few", "", "claim=1000 gpus=2", { "empty" }, "GPU 0: fits, but 1 of 2 GPUs fit at once" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -46,6 +46,22 @@ static void memory(void **state)
 	CHECK(rows);
 }
 
+static void planned(void **state)
+{
+	static const struct row rows[] = {
+		{ "where the plan says, whatever the load", "", "claim=5000 planned=10", { "mps=1 smact=1" }, "0 mps 5000" },
+		{ "nowhere else", "", "claim=5000 planned=11", { "empty", "mps=1 smact=1" }, "1 mps 5000" },
+		{ "not yet", "", "claim=5000 planned=10 later", { "empty" }, "PlannedLater" },
+		{ "as one of three", "", "claim=5000 planned=10 among=3", { "mps=2" }, "0 mps 5000" },
+		{ "not as the fourth", "", "claim=5000 planned=10 among=3", { "mps=3" }, "PlannedLater" },
+		{ "what is wrong beside is said first", "", "claim=40000 planned=10 among=3", { "mps=3" }, "Memory" },
+		{ "its feed's GPU is none of the plan's", "rank=gain", "claim=5000 planned=11 among=1 company=10 self=0.1:0.1",
+		  { "mps=0 has=0.1:0.1", "mps=0 has=0.1:0.1" }, "0 mps 5000" },
+		{ "among is of plans", "", "claim=5000 among=1", { "mps=1 smact=0.1" }, "0 mps 5000" },
+	};
+	CHECK(rows);
+}
+
 static void load(void **state)
 {
 	static const struct row rows[] = {
@@ -244,6 +260,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory),
+		cmocka_unit_test(planned),
 		cmocka_unit_test(load),
 		cmocka_unit_test(modes),
 		cmocka_unit_test(several_gpus),

@@ -119,6 +119,59 @@ static void only_gpus_that_a_task_may_use(void **state)
 		assert_int_equal(planned(job)->on, 4);
 }
 
+/* Four that fill the GPU, each for 600 s: all at once they are done after 4 x 600 / 0.92, one after the other after 2400, and
+ * in the mean after 2.5 x 600. */
+static void who_would_only_slow_those_there_is_held_back(void **state)
+{
+	(void)state;
+	some_gpus(1, SHARE_STREAMS);
+	p.mean = 0.2;
+	for (int i = 0; i < 4; i++)
+		add(600, 5 * GIB, 1, HEAVY);
+	near(plan_improve(&p, 2000), 4 * 600 / 0.92);
+	for (unsigned job = 1; job <= 4; job++) {
+		near(planned(job)->start_s, 0);
+		assert_int_equal(planned(job)->among, 0);
+	}
+	for (int i = 0; i < 4; i++)
+		tasks[i].patient = true;
+	near(plan_improve(&p, 2000), 2400);
+	for (unsigned i = 0; i < 4; i++) {
+		near(tasks[i].start_s, 600 * i);
+		assert_true(!i || tasks[i].among == 1);
+	}
+}
+
+static void nobody_is_held_back_where_all_gain(void **state)
+{
+	(void)state;
+	some_gpus(1, SHARE_MPS);
+	p.mean = 0.2;
+	for (int i = 0; i < 4; i++)
+		add(600, 5 * GIB, 1, (struct share_task){ 0.2, 0.1 })->patient = true;
+	plan_improve(&p, 2000);
+	for (unsigned job = 1; job <= 4; job++)
+		near(planned(job)->start_s, 0);
+}
+
+/* Half of their work is to begin, which both do at the same time; then slices are shared, of which 8 % go to switching. */
+static void tasks_begin_beside_each_other(void **state)
+{
+	(void)state;
+	some_gpus(1, SHARE_STREAMS);
+	add(100, 5 * GIB, 1, HEAVY)->begin_s = 50;
+	add(100, 5 * GIB, 1, HEAVY)->begin_s = 50;
+	near(plan_improve(&p, 200), 50 + 2 * 50 / 0.92);
+	/* The second is begun while the first, which has begun, computes alone: none is slowed by the other's beginning. */
+	some_gpus(1, SHARE_STREAMS);
+	struct plan_task *runs = add(50, 5 * GIB, 1, HEAVY);
+	runs->on = 1;
+	p.n_running = 1;
+	gpus[0].mode = SHARE_STREAMS;
+	add(100, 5 * GIB, 1, HEAVY)->begin_s = 50;
+	near(plan_improve(&p, 200), 100);
+}
+
 static void equal_problems_have_equal_plans(void **state)
 {
 	(void)state;
@@ -168,6 +221,9 @@ int main(void)
 		cmocka_unit_test(a_task_alone_has_nobody_beside_it),
 		cmocka_unit_test(what_runs_is_waited_for),
 		cmocka_unit_test(only_gpus_that_a_task_may_use),
+		cmocka_unit_test(who_would_only_slow_those_there_is_held_back),
+		cmocka_unit_test(nobody_is_held_back_where_all_gain),
+		cmocka_unit_test(tasks_begin_beside_each_other),
 		cmocka_unit_test(equal_problems_have_equal_plans),
 		cmocka_unit_test(a_better_plan_is_never_given_up),
 		cmocka_unit_test(a_plan_that_is_slow_to_play_is_tried_less_often),

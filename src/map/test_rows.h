@@ -87,6 +87,8 @@ static inline void read_policy(const char *word, struct map_policy *p)
 		fail_msg("policy: %s", word);
 }
 
+static uint32_t planned_slot;
+
 static inline void read_request(const char *word, struct map_request *r)
 {
 	const char *v;
@@ -110,6 +112,12 @@ static inline void read_request(const char *word, struct map_request *r)
 		r->exclusive = true;
 	else if (value_of(word, "start"))
 		r->start_alone = true;
+	else if ((v = value_of(word, "planned")))	/* on that slot */
+		planned_slot = (uint32_t)number(v), r->planned = &planned_slot;
+	else if ((v = value_of(word, "among")))
+		r->among = (unsigned)number(v);
+	else if (value_of(word, "later"))
+		r->later = true;
 	else if ((v = value_of(word, "company")))
 		r->company.slots[r->company.n++] = (uint32_t)number(v);
 	else
