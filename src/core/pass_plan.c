@@ -268,6 +268,9 @@ static void plan_list_waiting(struct pass *p, struct plan *out, const struct sib
 	for (size_t i = 0; i < n; i++)
 		if (!(several && by_turn[i]) && queued[i] != head && !pass_planned(p, queued[i]->id))
 			plan_add_waiting(p, &l, queued[i], NULL, false, now);
+	for (size_t i = out->n_running; i < out->n; i++)
+		while (out->tasks[i].turn < n && queued[out->tasks[i].turn]->id != out->tasks[i].id)
+			out->tasks[i].turn++;
 }
 
 /* The plan ------------------------------------------------------------------------------------------------------------ */

@@ -210,7 +210,7 @@ static void start_those_that_fit(struct plan_player *p, struct draft *d)
 	p->freed = 0;
 }
 
-/* 0: too many to remember. */
+/* 0: none, or too many to remember. */
 static uint64_t set_of(const uint16_t *who, unsigned n)
 {
 	uint64_t tasks = 0;
@@ -231,17 +231,13 @@ static void solve(struct plan_player *p, const uint16_t *who, unsigned n, enum s
 	}
 	for (unsigned i = 0; i < n; i++)
 		loads[i] = p->plan->tasks[who[i]].load;
-	share_speeds(loads, n, mode, speed);
+	if (n)
+		share_speeds(loads, n, mode, speed);
 	if (!tasks)
 		return;
 	known->tasks = tasks;
 	known->mode = mode;
 	memcpy(known->speed, speed, n * sizeof *speed);
-}
-
-static bool begins(const struct plan_player *p, uint16_t task)
-{
-	return p->later_s[p->place[task]] > 0;
 }
 
 /* Those who begin slow nobody, and nobody slows them. */
@@ -251,12 +247,15 @@ static void set_speeds(struct plan_player *p, struct lane *l)
 	double speed[PLAN_TASKS];
 	unsigned n = 0;
 	for (unsigned i = 0; i < l->n; i++)
-		if (!begins(p, l->tasks[i]))
+		if (!(p->later_s[p->place[l->tasks[i]]] > 0))
 			who[n++] = l->tasks[i];
-	if (n)
-		solve(p, who, n, l->mode, speed);
+	if (n == l->n) {
+		solve(p, l->tasks, n, l->mode, l->speed);
+		return;
+	}
+	solve(p, who, n, l->mode, speed);
 	for (unsigned i = 0, at = 0; i < l->n; i++)
-		l->speed[i] = begins(p, l->tasks[i]) ? 1 : speed[at++];
+		l->speed[i] = at < n && who[at] == l->tasks[i] ? speed[at++] : 1;
 }
 
 /* As fast as on the slowest of its GPUs. */
@@ -496,6 +495,37 @@ static void first_draft(struct search *s, bool afresh)
 	give_places(s, d);
 }
 
+static bool alike(const struct plan_task *a, const struct plan_task *b)
+{
+	return a->left_s == b->left_s && a->begin_s == b->begin_s && a->mib == b->mib && a->gpus == b->gpus && a->may == b->may &&
+	       a->alone == b->alone && a->no_mps == b->no_mps && a->patient == b->patient && !a->first && !b->first &&
+	       !memcmp(&a->load, &b->load, sizeof a->load);
+}
+
+/* Whether one starts before the other though the queue has it behind; of those who start at once the first in the list is served first. */
+static bool pushes_in(const struct plan_task *a, const struct plan_task *b)
+{
+	return a->turn > b->turn && (a->start_s < b->start_s || (a->start_s == b->start_s && a < b)) && alike(a, b);
+}
+
+/* A search does not mind which of two that are alike comes first; people do. Each swap leaves fewer pairs in the wrong order. */
+static void take_turns(struct plan_task *tasks, unsigned n)
+{
+	for (bool again = true; again;) {
+		again = false;
+		for (unsigned i = 0; i < n * n; i++) {
+			struct plan_task *a = &tasks[i / n], *b = &tasks[i % n];
+			if (!pushes_in(a, b))
+				continue;
+			task_id id = a->id;
+			unsigned turn = a->turn;
+			a->id = b->id, a->turn = b->turn;
+			b->id = id, b->turn = turn;
+			again = true;
+		}
+	}
+}
+
 double plan_improve(struct plan *p, unsigned steps)
 {
 	static _Thread_local struct search s;
@@ -519,6 +549,7 @@ double plan_improve(struct plan *p, unsigned steps)
 		sorted[i].among = s.best.among[task];
 		sorted[i].start_s = s.best.start_s[task];
 	}
+	take_turns(sorted, s.n_waiting);
 	memcpy(&p->tasks[p->n_running], sorted, s.n_waiting * sizeof *sorted);
 	return s.best.end_s;
 }

@@ -172,6 +172,22 @@ static void tasks_begin_beside_each_other(void **state)
 	near(plan_improve(&p, 200), 100);
 }
 
+static void those_who_are_alike_keep_their_turns(void **state)
+{
+	(void)state;
+	some_gpus(2, SHARE_STREAMS);
+	for (unsigned i = 0; i < 12; i++) {
+		add(i % 3 ? 300 : 500, 30 * GIB, 1, HEAVY)->turn = i * 7 % 12;
+		tasks[i].id = TASK_ID(1 + i * 7 % 12, -1);
+	}
+	plan_improve(&p, 500);
+	for (unsigned i = 0; i < 12; i++)
+		for (unsigned k = 0; k < 12; k++)
+			assert_true(tasks[i].left_s != tasks[k].left_s || tasks[i].start_s >= tasks[k].start_s || tasks[i].turn < tasks[k].turn);
+	for (unsigned i = 0; i < 12; i++)	/* which took nobody's number or place */
+		assert_int_equal(planned(i + 1)->turn, i);
+}
+
 static void equal_problems_have_equal_plans(void **state)
 {
 	(void)state;
@@ -224,6 +240,7 @@ int main(void)
 		cmocka_unit_test(who_would_only_slow_those_there_is_held_back),
 		cmocka_unit_test(nobody_is_held_back_where_all_gain),
 		cmocka_unit_test(tasks_begin_beside_each_other),
+		cmocka_unit_test(those_who_are_alike_keep_their_turns),
 		cmocka_unit_test(equal_problems_have_equal_plans),
 		cmocka_unit_test(a_better_plan_is_never_given_up),
 		cmocka_unit_test(a_plan_that_is_slow_to_play_is_tried_less_often),
