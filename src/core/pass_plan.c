@@ -13,8 +13,8 @@
 #define WORK 80000		/* steps x tasks of one plan: 10 to 25 milliseconds */
 #define MOST_STEPS 4000
 #define KNOWN 0.5		/* with the time of fewer tasks than that known, a plan is worth nothing */
-#define MEAN_KNOWN 0.2		/* what the mean of all ends counts where the times of all are known, */
-#define MEAN 0.05		/* and where not */
+#define MEAN_SURE 0.2		/* what the mean of all ends counts where nothing of those who wait is guessed, */
+#define MEAN 0.05		/* and elsewhere */
 #define BEGIN_S 10		/* Python, CUDA and a model take 8 to 18 s before anything is computed; */
 #define PATIENT_S (10 * BEGIN_S)	/* who has less to do than that is not held back: to begin is a good part of it */
 
@@ -151,6 +151,7 @@ static uint64_t may_use(const struct pass *p, const struct map_gpu *gpus, const 
 struct plan_listing {
 	struct plan *out;
 	const struct siblings *siblings;
+	bool all_sure;
 	struct { uid_t uid; struct fair_taken taken; } users[PLAN_WAITING];
 	size_t n_users;
 };
@@ -175,13 +176,20 @@ static bool listing_allows(struct pass *p, struct plan_listing *l, const struct 
 	return true;
 }
 
-/* Seconds alone; *known: whether that is more than a guess. */
-static double plan_work_s(struct pass *p, const struct siblings *all, const struct task *t, bool *known)
+/* Seconds alone; *how: what tells them, the word of siblings being as good as runs. */
+static double plan_work_s(struct pass *p, const struct siblings *all, const struct task *t, enum work_known *how)
 {
-	enum work_known how;
-	double work_s = estimates_work_s(p->estimates, t, &how), theirs_s = siblings_say_s(all, t->spec->signature);
-	*known = how != WORK_UNKNOWN || isfinite(theirs_s);
-	return how < WORK_COUNTED || isnan(theirs_s) ? work_s : theirs_s;
+	double work_s = estimates_work_s(p->estimates, t, how), theirs_s = siblings_say_s(all, t->spec->signature);
+	if (*how < WORK_COUNTED || isnan(theirs_s))
+		return work_s;
+	*how = WORK_RUNS;
+	return theirs_s;
+}
+
+/* Whether time and load were seen, and not guessed by a capture: who is held back for a guess's sake may have waited in vain. */
+static bool plan_is_sure(const struct pass *p, const struct task *t, enum work_known how)
+{
+	return how < WORK_COUNTED && estimates_load(p->estimates, t, fleet_first_model(p->fleet)).source > LOAD_GUESSED;
 }
 
 /* Who is short of the host's memory or CPUs could not start on GPUs that a plan keeps for it: it waits as under backfill, until
@@ -203,11 +211,13 @@ static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struc
 			       .may = may_use(p, gpus, &r), .keeps = before ? before->p.keeps : false, .first = first };
 	if ((unsigned)__builtin_popcountll(w.may) < w.gpus || !listing_allows(p, l, &r))
 		return;
-	bool known;
-	w.left_s = round(plan_work_s(p, l->siblings, t, &known));
-	k->n_known += known;
+	enum work_known how;
+	w.left_s = round(plan_work_s(p, l->siblings, t, &how));
 	w.begin_s = begin_left_s(w.left_s, 0);
-	w.patient = known && !first && w.left_s >= PATIENT_S && isfinite(w.load.gract) && isfinite(w.load.smact);
+	bool sure = plan_is_sure(p, t, how);
+	k->n_known += how != WORK_UNKNOWN;
+	l->all_sure = l->all_sure && sure;
+	w.patient = sure && !first && w.left_s >= PATIENT_S;
 	w.among = before && w.patient ? before->p.among : 0;
 	w.on = before ? bits_of(k, before->slots, w.gpus) & w.may : 0;
 	w.on = (unsigned)__builtin_popcountll(w.on) == w.gpus ? w.on : 0;
@@ -251,7 +261,7 @@ static void plan_list_waiting(struct pass *p, struct plan *out, const struct sib
 	const struct planning *k = &p->plan;
 	const struct task *queued[PLAN_WAITING], *head = tasks_find(p->tasks, p->head);
 	bool by_turn[PLAN_WAITING], several = p->config->fair.on && queue_users(tasks_queue(p->tasks)) > 1;
-	struct plan_listing l = { .out = out, .siblings = all };
+	struct plan_listing l = { .out = out, .siblings = all, .all_sure = true };
 	size_t n = plan_walk(p, queued, by_turn);
 	if (!plan_waits(p, head) || !pass_is_first(p, head->id))
 		head = NULL;
@@ -271,6 +281,7 @@ static void plan_list_waiting(struct pass *p, struct plan *out, const struct sib
 	for (size_t i = out->n_running; i < out->n; i++)
 		while (out->tasks[i].turn < n && queued[out->tasks[i].turn]->id != out->tasks[i].id)
 			out->tasks[i].turn++;
+	out->mean = l.all_sure ? MEAN_SURE : MEAN;
 }
 
 /* The plan ------------------------------------------------------------------------------------------------------------ */
@@ -312,7 +323,6 @@ static void plan_make(struct pass *p, struct now now)
 	if (small)
 		plan_list_waiting(p, &made, &all, now);
 	made.n_gpus = k->n_gpus;
-	made.mean = k->n_known == made.n ? MEAN_KNOWN : MEAN;
 	if (small && (double)k->n_known >= KNOWN * (double)made.n)
 		plan_improve(&made, steps_for(made.n));
 	else

@@ -209,8 +209,8 @@ static void say_later(struct explain_line *l, const struct map_request *r, const
 	if (!isfinite(f->want))
 		say(l, "fits, but the plan has others start before it; its turn comes %s", IN_ABOUT(r->planned_s));
 	else if (f->want > 1)
-		say(l, "fits, but beside the %.0f tasks there it would mostly slow them: the plan has it start beside %.0f at most, %s", f->have,
-		    f->want - 1, IN_ABOUT(r->planned_s));
+		say(l, "fits, but beside the %.0f tasks there it would mostly slow them: the plan has it start beside %.0f at most, %s",
+		    f->have, f->want - 1, IN_ABOUT(r->planned_s));
 	else
 		say(l, "fits, but it would mostly slow who runs there: the plan has it start when no task does, %s", IN_ABOUT(r->planned_s));
 }

@@ -283,8 +283,8 @@ static void set_rates(struct plan_player *p, const struct draft *d)
 	p->stale = 0;
 }
 
-/* Ends those who have nothing left, and has those work who have begun. From the last to the first, since whoever leaves has his place filled by one that was
- * looked at. Returns the sum of the ends. */
+/* Ends those who have nothing left, and has those work who have begun. From the last to the first, since whoever leaves has his
+ * place filled by one that was looked at. Returns the sum of the ends. */
 static double end_those_done(struct plan_player *p, const struct draft *d)
 {
 	double ends = 0;
@@ -502,13 +502,15 @@ static bool alike(const struct plan_task *a, const struct plan_task *b)
 	       !memcmp(&a->load, &b->load, sizeof a->load);
 }
 
-/* Whether one starts before the other though the queue has it behind; of those who start at once the first in the list is served first. */
+/* Whether one starts before the other though the queue has it behind; of those who start at the same time, the first in the
+ * list. */
 static bool pushes_in(const struct plan_task *a, const struct plan_task *b)
 {
 	return a->turn > b->turn && (a->start_s < b->start_s || (a->start_s == b->start_s && a < b)) && alike(a, b);
 }
 
-/* A search does not mind which of two that are alike comes first; people do. Each swap leaves fewer pairs in the wrong order. */
+/* A search does not mind which of two that are alike comes first; people do. Each swap leaves fewer pairs in the wrong
+ * order. */
 static void take_turns(struct plan_task *tasks, unsigned n)
 {
 	for (bool again = true; again;) {

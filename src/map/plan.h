@@ -65,8 +65,8 @@ struct plan {
 	double mean;		/* weight of the mean of all ends */
 };
 
-/* Improves the plan: sets order, `on`, `keeps`, `among` and `start_s` of those that wait. `steps`: plans that are tried, fewer where
- * they take long to play. `may` must have enough GPUs for every task that waits. Returns when the last task ends, in seconds
+/* Improves the plan: sets order, `on`, `keeps`, `among` and `start_s` of those that wait. `steps`: plans that are tried, fewer
+ * where they take long to play. `may` must have enough GPUs for every task that waits. Returns when the last task ends, in seconds
  * from now. */
 double plan_improve(struct plan *p, unsigned steps);
 

@@ -138,7 +138,8 @@ static void explain(void **state)
 		{ "planned later", "rank=gain", "claim=1000 planned=10 later among=2", { "mps=1" },
 		  "GPU 0: fits, but the plan has others start before it; its turn comes within a minute" },
 		{ "planned beside fewer", "rank=gain", "claim=1000 planned=10 later among=2", { "mps=3" },
-		  "GPU 0: fits, but beside the 3 tasks there it would mostly slow them: the plan has it start beside 1 at most, within a minute" },
+		  "GPU 0: fits, but beside the 3 tasks there it would mostly slow them: the plan has it start beside 1 at most, within a "
+		  "minute" },
 		{ "planned beside nobody", "rank=gain", "claim=1000 planned=10 among=1", { "mps=1" },
 		  "GPU 0: fits, but it would mostly slow who runs there: the plan has it start when no task does, within a minute" },
 		{ "planned elsewhere", "rank=gain", "claim=1000 planned=11 later among=2", { "mps=3", "empty" },
