@@ -186,7 +186,7 @@ static double plan_work_s(struct pass *p, const struct siblings *all, const stru
 	return theirs_s;
 }
 
-/* Whether time and load were seen, and not guessed by a capture: who is held back for a guess's sake may have waited in vain. */
+/* Whether time and load were seen, and not guessed by a capture: who is held back for a guess's sake may wait in vain. */
 static bool plan_is_sure(const struct pass *p, const struct task *t, enum work_known how)
 {
 	return how < WORK_COUNTED && estimates_load(p->estimates, t, fleet_first_model(p->fleet)).source > LOAD_GUESSED;

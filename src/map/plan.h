@@ -52,7 +52,7 @@ struct plan_task {
 	bool patient;		/* may be held back though there is room */
 	unsigned among;		/* of a patient one: starts as one of at most so many on each of its GPUs; 0: of any number */
 	bool first;		/* before all that have it not, whatever that costs: those at the head of the list, in their order; they keep */
-	unsigned turn;		/* its place in the queue: of those who are alike in all that stands above, who is first there starts first */
+	unsigned turn;		/* its place in the queue: of those who are alike in all above, who is first there starts first */
 	double start_s;		/* when it is expected to start, from now */
 };
 
@@ -66,8 +66,8 @@ struct plan {
 };
 
 /* Improves the plan: sets order, `on`, `keeps`, `among` and `start_s` of those that wait. `steps`: plans that are tried, fewer
- * where they take long to play. `may` must have enough GPUs for every task that waits. Returns when the last task ends, in seconds
- * from now. */
+ * where they take long to play. `may` must have enough GPUs for every task that waits. Returns when the last task ends, in
+ * seconds from now. */
 double plan_improve(struct plan *p, unsigned steps);
 
 #endif
