@@ -192,6 +192,12 @@ static bool plan_is_sure(const struct pass *p, const struct task *t, enum work_k
 	return how < WORK_COUNTED && estimates_load(p->estimates, t, fleet_first_model(p->fleet)).source > LOAD_GUESSED;
 }
 
+/* A plan shifts tasks, not users: who has nothing running is not held back for others. */
+static bool plan_may_hold(const struct pass *p, const struct plan *out, const struct plan_task *w, uid_t uid)
+{
+	return !w->first && w->left_s >= PATIENT_S && (fair_taken_of(p->fair, uid).tasks || !out->n_running);
+}
+
 /* Who is short of the host's memory or CPUs could not start on GPUs that a plan keeps for it: it waits as under backfill, until
  * some are given back, which makes a new plan. */
 static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struct task *t, const struct planned *before,
@@ -217,7 +223,7 @@ static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struc
 	bool sure = plan_is_sure(p, t, how);
 	k->n_known += how != WORK_UNKNOWN;
 	l->all_sure = l->all_sure && sure;
-	w.patient = sure && !first && w.left_s >= PATIENT_S;
+	w.patient = sure && plan_may_hold(p, out, &w, r.uid);
 	w.among = before && w.patient ? before->p.among : 0;
 	w.on = before ? bits_of(k, before->slots, w.gpus) & w.may : 0;
 	w.on = (unsigned)__builtin_popcountll(w.on) == w.gpus ? w.on : 0;

@@ -359,6 +359,29 @@ static void a_plan_holds_back_who_would_only_slow_the_others(void **unused)
 	end_world(w);
 }
 
+/* Another user's task, with as much to do: his own may wait for each other, and for nobody else's. */
+static void a_plan_holds_nobody_back_for_another_user(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_STREAMS;
+	config.map.rank = RANK_GAIN;
+	struct world *w = new_world(1, &config);
+	teach(w, 9000, 1);
+	struct spec *theirs = spec_of(9000, 1), *more = spec_of(9000, 1);
+	theirs->uid = more->uid = 1001;
+	task_id runs = submit(w, spec_of(9000, 1));
+	hold_memory(w, runs, 9000);
+	task_id other = submit(w, theirs);
+	pass(w, 5);
+	assert_int_equal(state(w, runs), TASK_RUNNING);
+	assert_int_equal(state(w, other), TASK_RUNNING);
+	task_id next = submit(w, more);
+	pass(w, 5);
+	assert_int_equal(state(w, next), TASK_PENDING);
+	end_world(w);
+}
+
 /* Of five tasks: with the times of two it is backfill, where the small one starts at once; with those of three a plan keeps
  * the GPU that is free for who wants two. */
 static void a_plan_wants_half_of_the_times(void **unused)
@@ -729,6 +752,7 @@ int main(void)
 		cmocka_unit_test(a_plan_promises_nothing_to_who_is_short_of_host_memory),
 		cmocka_unit_test(a_plan_takes_the_word_of_siblings),
 		cmocka_unit_test(a_plan_holds_back_who_would_only_slow_the_others),
+		cmocka_unit_test(a_plan_holds_nobody_back_for_another_user),
 		cmocka_unit_test(a_plan_wants_half_of_the_times),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
