@@ -71,20 +71,21 @@ static int make_folder(const struct mps *m, const char *path, mode_t mode)
 	return fstat(fd, &st) || st.st_uid != m->uid ? -1 : 0;
 }
 
-/* While FOLDER/pid is written or removed: one that is stopped late finds that of the next there. Unlocked with the
- * descriptor. */
-static int lock_pid(const struct mps *m)
+/* While FOLDER/pid is written or removed: one that is stopped late finds that of the next there. By a file of our own: whoever
+ * may open the folder may lock it. Unlocked with the descriptor. */
+static int lock_pid(const struct mps *m, int flags)
 {
-	scoped_fd int folder = open(m->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return folder < 0 || flock(folder, LOCK_EX) ? -1 : steal_fd(folder);
+	scoped_free char *path = alloc_printf("%s/lock", m->folder);
+	scoped_fd int lock = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
+	return lock < 0 || flock(lock, LOCK_EX) ? -1 : steal_fd(lock);
 }
 
 static int write_pid(const struct mps *m)
 {
 	uint64_t start;
 	scoped_free char *path = alloc_printf("%s/pid", m->folder);
-	scoped_fd int folder = lock_pid(m);
-	if (folder < 0 || proc_stat(getpid(), &start, NULL))
+	scoped_fd int lock = lock_pid(m, O_CREAT);
+	if (lock < 0 || proc_stat(getpid(), &start, NULL))
 		return -1;
 	scoped_free char *text = alloc_printf("%d %llu\n", (int)getpid(), (unsigned long long)start);
 	return io_replace_file(path, text, strlen(text), 0644, NULL);
@@ -336,8 +337,8 @@ static bool end_left(const struct mps *m, struct proc_id control)
 static void remove_pid(const struct mps *m, struct proc_id control)
 {
 	struct proc_id id;
-	scoped_fd int folder = lock_pid(m);
-	if (folder >= 0 && claim_read(folder, "pid", &id, NULL) > 0 && id.pid == control.pid && id.start_ticks == control.start_ticks)
+	scoped_fd int lock = lock_pid(m, 0), folder = open(m->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (lock >= 0 && claim_read(folder, "pid", &id, NULL) > 0 && id.pid == control.pid && id.start_ticks == control.start_ticks)
 		unlinkat(folder, "pid", 0);
 }
 

@@ -11,11 +11,13 @@
 #include "device/device.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -436,6 +438,26 @@ static void test_late_stop(void **state)
 	assert_int_equal(mps_control(b->server).pid, second.pid);
 }
 
+/* Everybody may open the folder, and with that lock it for as long as he likes: nobody's server waits for him. */
+static void test_locked_by_another(void **state)
+{
+	struct bench *b = *state;
+	scoped_free char *path = alloc_printf("%s/mps/%u.0", b->dir, (unsigned)getuid());
+	scoped_free char *lock = alloc_printf("%s/lock", path), *pid = alloc_printf("%s/pid", path);
+	assert_int_equal(io_make_dirs(path, 0755, NULL), 0);
+	scoped_fd int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(flock(folder, LOCK_EX), 0);
+	start_ready(b);
+	struct proc_id server = server_process(b);
+	struct stat st;
+	assert_int_equal(stat(lock, &st), 0);
+	assert_int_equal(st.st_mode & 077, 0);
+	mps_stop(b->server);
+	wait_stopped(b, server);
+	for (int64_t end = clock_mono_ms() + DEADLINE_MS; !access(pid, F_OK); poll(NULL, 0, 5))
+		assert_true(clock_mono_ms() < end);
+}
+
 static void test_stop_when_its_client_fails(void **state)
 {
 	struct bench *b = *state;
@@ -533,7 +555,7 @@ int main(void)
 		T(test_becomes_ready), T(test_runs_as_the_user), T(test_serves_all_users), T(test_what_a_driver_can),
 		T(test_dies_at_start), T(test_dies_later),
 		T(test_never_waits_for_it), T(test_two_at_once), T(test_adopted), T(test_stop),
-		T(test_left_behind), T(test_late_stop),
+		T(test_left_behind), T(test_late_stop), T(test_locked_by_another),
 		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_clients),
 		T(test_terminate_a_stranger), T(test_bad_places),
 		T(test_not_installed),
