@@ -525,7 +525,7 @@ static void the_cgroup_of_one_that_is_begun_again_goes_when_it_can(void **state)
 {
 	struct running *s = *state;
 	scoped_free char *before = alloc_string_or_null(getenv("RAD_SHIM")), *shim = path_of(s, "short");
-	scoped_free char *held = path_of(s, "held"), *child = path_of(s, "held/child"), *real = spawn_shim_path(NULL);
+	scoped_free char *held = path_of(s, "rad-held"), *child = path_of(s, "rad-held/child"), *real = spawn_shim_path(NULL);
 	scoped_free char *text = alloc_printf("#!/bin/sh\nmkdir '%s' 2>/dev/null || exec '%s' \"$@\"\n: >'%s'\nfolder=$2\n"
 					      "read -r line </proc/$$/stat\nset -- $line\necho \"$$ ${22}\" >$folder/claim\n"
 					      "printf %%s '%s' >$folder/cgroup\n"

@@ -52,7 +52,8 @@ char *attempt_cgroup(int folder)
 	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
 	path[n > 0 ? n : 0] = 0;
-	return n > 0 ? alloc_string(path) : NULL;
+	const char *name = strrchr(path, '/');
+	return name && !strncmp(name + 1, CGROUP_PREFIX, strlen(CGROUP_PREFIX)) ? alloc_string(path) : NULL;
 }
 
 int claim_create(int folder, const char *name, struct proc_id self, struct error *err)

@@ -16,12 +16,14 @@
 #define ATTEMPT_EXIT "exit"
 #define ATTEMPT_TOKEN "token"		/* 32 hexadecimal digits */
 #define ATTEMPT_CGROUP "cgroup"		/* the path of its cgroup; only when there is one */
+#define CGROUP_PREFIX "rad-"		/* of the names of attempts' cgroups */
 
 /* Opens the folder. Refuses one that others may write, or that is a link. Returns a descriptor, or -1;
  * the code is ERR_NOT_FOUND when there is none. */
 int attempt_open(const char *path, struct error *err);
 
-/* The path of its cgroup, the caller's; NULL: none is noted. */
+/* The path of its cgroup, the caller's; NULL: none is noted, or a part of its path only, as a power cut may leave it: that
+ * would name one with processes and cgroups of others. */
 char *attempt_cgroup(int folder);
 
 /* "PID START_TICKS\n": the file comes into being whole or not at all (written aside, then linked to its name, which fails

@@ -16,8 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CGROUP_PREFIX "rad-"
-
 struct paths { char **list; size_t n, cap; };
 
 struct leftovers {

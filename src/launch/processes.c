@@ -17,7 +17,7 @@
 
 void family_cgroup_name(const char *label, struct proc_id shim, char *name, size_t size)
 {
-	snprintf(name, size, "rad-%.80s-%d-%llu", label, (int)shim.pid, (unsigned long long)shim.start_ticks);
+	snprintf(name, size, CGROUP_PREFIX "%.80s-%d-%llu", label, (int)shim.pid, (unsigned long long)shim.start_ticks);
 }
 
 void family_of(struct proc_id shim, int folder, struct family *f)

@@ -605,6 +605,25 @@ static void test_cgroup_is_not_forgotten(void **state)
 	assert_int_equal(access(folder, F_OK), -1);
 }
 
+/* A part of the path would be that of a cgroup with all that runs beside the task, and of theirs. */
+static void test_half_a_note_of_a_cgroup(void **state)
+{
+	struct bench *b = *state;
+	set_script(b, "true\n");
+	run(b);
+	scoped_free char *folder = launch_folder(&b->request.home, b->task), *other = alloc_printf("%s/other/below", b->dir);
+	scoped_free char *note = alloc_printf("%s/other", b->dir), *procs = alloc_printf("%s/other/cgroup.procs", b->dir);
+	scoped_free char *file = alloc_printf("%s/" ATTEMPT_CGROUP, folder);
+	assert_int_equal(io_make_dirs(other, 0755, NULL), 0);
+	assert_int_equal(io_replace_file(procs, "4711\n", 5, 0644, NULL), 0);
+	assert_int_equal(io_replace_file(file, note, strlen(note), 0600, NULL), 0);
+	scoped_free pid_t *pids = NULL;
+	assert_int_equal(launch_processes(&b->request.home, b->task, &pids), 0);
+	forget(folder);
+	assert_int_equal(access(folder, F_OK), -1);
+	assert_int_equal(access(other, F_OK), 0);
+}
+
 static void test_no_mps_by_accident(void **state)
 {
 	struct bench *b = *state;
@@ -637,7 +656,8 @@ int main(void)
 		T(test_kill_0_spares_the_shim), T(test_torn_record),
 		T(test_record_of_a_liar), T(test_progress), T(test_no_progress_of_what_is_no_file),
 		T(test_progress_of_a_liar), T(test_full_disk), T(test_folder_of_others_is_refused), T(test_no_shim),
-		T(test_drafts_are_forgotten), T(test_cgroup_is_not_forgotten), T(test_no_mps_by_accident),
+		T(test_drafts_are_forgotten), T(test_cgroup_is_not_forgotten), T(test_half_a_note_of_a_cgroup),
+		T(test_no_mps_by_accident),
 		cmocka_unit_test(test_shim_links_the_c_library_only),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
