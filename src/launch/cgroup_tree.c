@@ -107,9 +107,9 @@ static void move_to(int *at, const char *name)
 	*at = fd;
 }
 
-/* Down to one that has none below it, which goes, and up again: no cgroup is ever moved, so ".." is where we came from. False:
- * processes are in one, or there are more than can be removed at one time. */
-static bool remove_below(const char *path)
+/* Down to one that has none below it, which goes, and up again: no cgroup is ever moved, so ".." is where we came from. Ends at
+ * one that processes are in, and where there are more than can be removed at one time. */
+static void remove_below(const char *path)
 {
 	char name[NAME_MAX + 1];
 	scoped_fd int at = open(path, OPEN_FOLDER);
@@ -123,13 +123,12 @@ static bool remove_below(const char *path)
 				depth++;
 			}
 		} else if (held || !depth) {
-			return !depth;
+			return;
 		} else {
 			move_to(&at, "..");
 			depth--;
 		}
 	}
-	return false;
 }
 
 static bool in_use(void)
@@ -139,5 +138,8 @@ static bool in_use(void)
 
 bool cgroup_remove_path(const char *path)
 {
-	return !rmdir(path) || !in_use() || (remove_below(path) && (!rmdir(path) || !in_use()));
+	if (!rmdir(path) || !in_use())
+		return true;
+	remove_below(path);
+	return !rmdir(path) || !in_use();
 }
