@@ -112,17 +112,17 @@ our_cgroup()
 	done | head -n 1
 }
 
-@test "of an attempt that runs, the cgroup of a shim that came before and began nothing goes, and its own stays" {
+@test "of an attempt that runs, the cgroup of a shim that came before and began nothing goes, and its own stays with those below it" {
 	local own
 	begin_first
 	wait_for 10 test -s pid
 	own=$(cat "$WORLD"/state/attempts/"$ID".1-*/cgroup) || skip "no cgroup can be made here"
 	kill_radd
-	mkdir "${own%-*-*}-999999-1"
+	mkdir "${own%-*-*}-999999-1" "$own/below"
 	start_radd
 	wait_for 10 test ! -e "${own%-*-*}-999999-1"
-	[ -e "$own" ]
 	[ "$(state "$ID")" = RUNNING ]
+	[ -e "$own/below" ]
 	touch go
 	wait_state "$ID" FAILED
 	wait_for 10 test ! -e "$own"
