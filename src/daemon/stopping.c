@@ -15,8 +15,7 @@
 #include <string.h>
 
 #define AGAIN_MS 100		/* to a program that is not there yet */
-#define TERMINATE_MS 5000	/* between terminate_client and SIGKILL */
-#define KILL_MIN_MS 1000	/* between two of these, at least; at most TERMINATE_MS, else kill_wait */
+#define KILL_MIN_MS 1000	/* between two of these, at least; at most MPS_TERMINATE_MS, else kill_wait */
 #define SHIM_KILLS 6		/* times SIGKILL is sent to a task before its shim is taken for stuck */
 #define SHIM_GIVEN_UP 8		/* and when that did not help: it hangs in the kernel */
 
@@ -50,7 +49,7 @@ static void nudge_shim(struct stopping *s, const struct task *t, int shim_fd)
 static int64_t kill_pause(const struct stopping_plan *plan)
 {
 	int64_t wait = plan->config->kill_wait_ms;
-	return wait < KILL_MIN_MS ? KILL_MIN_MS : wait < TERMINATE_MS ? wait : TERMINATE_MS;
+	return wait < KILL_MIN_MS ? KILL_MIN_MS : wait < MPS_TERMINATE_MS ? wait : MPS_TERMINATE_MS;
 }
 
 /* The time runs from the first asking, also where a signal found nobody: a shim that takes long to begin must not put the
@@ -78,7 +77,7 @@ bool stopping_step(struct stopping *s, const struct stopping_plan *plan, const s
 		break;
 	case STOPPING_CLIENTS:
 		terminate_clients(plan, t);
-		s->next_step_ms = now + TERMINATE_MS;
+		s->next_step_ms = now + MPS_TERMINATE_MS;
 		s->step = STOPPING_KILL;
 		break;
 	case STOPPING_KILL:

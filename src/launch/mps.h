@@ -23,6 +23,8 @@ struct mps_server;
 #define MPS_CONTROL "nvidia-cuda-mps-control"
 /* What the control program gets to come up in when it is tried out (mps_serves_all). */
 #define MPS_TRIAL_MS 15000
+/* What a server gets to end clients in before they are killed. */
+#define MPS_TERMINATE_MS 5000
 /* In place of a uid: the server for all users. */
 #define MPS_ALL_USERS ((uid_t)-1)
 

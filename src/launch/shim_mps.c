@@ -274,14 +274,17 @@ static bool is_listed(const char *list, int pid)
 	}
 }
 
+/* A control daemon that is its user's may answer as late, and name as many, as it likes: by then its clients are killed, and we
+ * are not to stand about. */
 static int terminate_clients(const struct mps *m, const char *list)
 {
 	int servers[SERVERS_MAX], clients[CLIENTS_MAX];
+	int64_t end = clock_mono_ms() + MPS_TERMINATE_MS;
 	size_t n = ask_pids(m, "get_server_list\n", servers, SERVERS_MAX);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && clock_mono_ms() < end; i++) {
 		scoped_free char *which = alloc_printf("get_client_list %d\n", servers[i]);
 		size_t n_clients = ask_pids(m, which, clients, CLIENTS_MAX);
-		for (size_t k = 0; k < n_clients; k++) {
+		for (size_t k = 0; k < n_clients && clock_mono_ms() < end; k++) {
 			scoped_buf answer = { 0 };
 			scoped_free char *command = alloc_printf("terminate_client %d %d\n", servers[i], clients[k]);
 			if (is_listed(list, clients[k]))

@@ -4,6 +4,7 @@
 #include "launch/mps.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -508,6 +509,23 @@ static void test_terminate_a_stranger(void **state)
 	assert_false(file_has(b, "log/commands", "terminate_client 4242 7777\n"));
 }
 
+/* Its control daemon is a user's program, the helper ours. */
+static void test_terminate_comes_to_an_end(void **state)
+{
+	struct bench *b = *state;
+	scoped_buf command = { 0 };
+	set_mode(b, "slow");
+	start_ready(b);
+	buf_printf(&command, "%s mps-terminate %s/mps/%u.0 %u %u %s '", getenv("RAD_SHIM"), b->dir, (unsigned)getuid(),
+		   (unsigned)getuid(), (unsigned)getgid(), getenv("RAD_MPS_CONTROL"));
+	for (int i = 701; i <= 720; i++)
+		buf_printf(&command, "%d ", i);
+	buf_printf(&command, "'");
+	int64_t began = clock_mono_ms();
+	assert_int_equal(system(buf_text(&command)), 0);
+	assert_in_range(clock_mono_ms() - began, MPS_TERMINATE_MS, DEADLINE_MS);
+}
+
 static void test_bad_places(void **state)
 {
 	struct bench *b = *state;
@@ -557,7 +575,7 @@ int main(void)
 		T(test_never_waits_for_it), T(test_two_at_once), T(test_adopted), T(test_stop),
 		T(test_left_behind), T(test_late_stop), T(test_locked_by_another),
 		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_clients),
-		T(test_terminate_a_stranger), T(test_bad_places),
+		T(test_terminate_a_stranger), T(test_terminate_comes_to_an_end), T(test_bad_places),
 		T(test_not_installed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
