@@ -115,7 +115,8 @@ static bool server_running(struct mps_server *s)
 	return claim_read(folder, "pid", &s->id, NULL) > 0 && proc_alive(s->id);
 }
 
-/* By its session, which keeps its number for as long as anything is in it. */
+/* By its session, which keeps its number for as long as anything is in it. Its environment is not asked for here: who is ending
+ * has none, and one that hangs in the driver may hold up its reader, which is radd's loop. */
 bool mps_is_left(struct mps_server *s)
 {
 	int64_t now = clock_mono_ms();
