@@ -523,6 +523,10 @@ def test_buckets_of_data_parallel_training(traced, views):
     assert "distributed: the first of 2 processes was captured" in f.notes
 
 
+def test_a_process_alone_is_not_the_first_of_several(traced):
+    assert "distributed: the only process was captured" in traced(parallel(True, world=1)).notes
+
+
 def test_more_than_two_processes_are_no_pair(traced):
     f = traced(parallel(True, world=3))
     assert (f.header["communicators"], f.header["flags"]) == (1, 0)

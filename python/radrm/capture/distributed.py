@@ -84,7 +84,8 @@ def install(session):
         real_init(backend="fake", store=FakeStore(), rank=0, world_size=world)
         session.world = world
         header.communicators = 1 if "nccl" in backend_asked else 0
-        recorder.note(ff.PAIR if world <= 2 else 0, f"distributed: the first of {world} processes was captured")
+        which = f"the first of {world} processes" if world > 1 else "the only process"
+        recorder.note(ff.PAIR if world <= 2 else 0, f"distributed: {which} was captured")
         refuse_sharding(patch)
 
     def new_group(ranks=None, timeout=None, backend=None, *args, **kwargs):
