@@ -116,9 +116,9 @@ static void add_row(struct table *table, const struct queue_row *row, const json
 	table_cell(table, STYLE_PLAIN, format_mib(member_deep_number(t, "estimate.claim_mib"), text));
 	scoped_free char *where = format_gpus(member_deep(t, "attempts.gpus"), gpus);
 	const char *reason = member_text(t, "reason");
-	/* Its GPU is held, and it does not run yet, not now, not where it was sent, or computes nothing. */
-	if (s == TASK_RUNNING && (!strcmp(reason, "Delayed") || !strcmp(reason, "Suspended") || !strcmp(reason, "OtherGpus") ||
-				  !strcmp(reason, "Idle")))
+	/* Its GPU is held, and it does not run yet, not now, not for long, not where it was sent, or computes nothing. */
+	if (s == TASK_RUNNING && (!strcmp(reason, "Delayed") || !strcmp(reason, "Suspended") || !strcmp(reason, "Stopping") ||
+				  !strcmp(reason, "OtherGpus") || !strcmp(reason, "Idle")))
 		table_printf(table, STYLE_WARN, "%s (%s)", where, reason);
 	else if (s != TASK_PENDING && s != TASK_HELD)
 		table_cell(table, STYLE_PLAIN, where);

@@ -167,6 +167,21 @@ static void test_wide_enough_shows_all(void **state)
 		assert_non_null(strstr(text, all[i]));
 }
 
+/* It still holds its GPU, which whoever cancelled it waits for. */
+static void test_one_that_is_asked_to_end_says_so(void **state)
+{
+	(void)state;
+	scoped_json *tasks = json_pack("[o]", task("12", "RUNNING", "Stopping", false));
+	scoped_json *gpus = json_pack("[{ss, si}]", "uuid", "GPU-0", "index", 3);
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	queue_table_print(tasks, gpus, false, false, &(struct term){ .utf8 = true }, out);
+	fclose(out);
+	assert_non_null(strstr(text, "  3 (Stopping)"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +192,7 @@ int main(void)
 		cmocka_unit_test(test_tasks_at_all_widths),
 		cmocka_unit_test(test_elements_are_all_named),
 		cmocka_unit_test(test_wide_enough_shows_all),
+		cmocka_unit_test(test_one_that_is_asked_to_end_says_so),
 	};
 	setlocale(LC_ALL, "C.UTF-8");
 	return cmocka_run_group_tests_name("table", tests, NULL, NULL);

@@ -247,6 +247,8 @@ static void people_hold_release_cancel_and_requeue(void **unused)
 	assert_int_equal(state(w, a), TASK_RUNNING);
 	assert_int_equal(core_requeue(w->c, a, 1000, w->now, NULL), 0);
 	assert_int_equal(core_task(w->c, a)->stopping, STOP_REQUEUE);
+	scoped_free char *why = why_of(w, a);
+	assert_non_null(strstr(why, "it is to be run again, and its processes were asked to end"));
 	exits(w, a, 143, SCAN_NOTHING);
 	pass(w, 1);
 	assert_int_equal(state(w, a), TASK_RUNNING);

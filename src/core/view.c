@@ -201,6 +201,17 @@ static void reason_idle(const struct core *c, const struct task *t, struct now n
 		 t->spec->process_pid ? "lease --give-back" : "cancel", task_id_text(t->id, id));
 }
 
+/* Its program may take kill_wait to end, and nothing else tells its owner that it was heard. */
+static void reason_stopping(const struct task *t, struct reason *out)
+{
+	const char *why = t->stopping == STOP_TIME_LIMIT ? "its time limit is over" :
+			  t->stopping == STOP_REQUEUE ? "it is to be run again" : "it was cancelled";
+	out->word = "Stopping";
+	if (t->stopping != STOP_GIVEN_BACK)	/* of that nobody asks anything */
+		snprintf(out->text, sizeof out->text, "%s, and its processes were asked to end; those that do not are killed after "
+			 "kill_wait (rad.conf(5))", why);
+}
+
 /* In the order in which things stand in a task's way: a person, other tasks, an estimate, its own array, the GPUs. */
 static void reason_of(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
@@ -224,7 +235,7 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 			reason_from_map(c, t, now, out);
 		reason_again(t, out);
 	} else if (t->state == TASK_RUNNING && t->stopping) {
-		out->word = "Stopping";
+		reason_stopping(t, out);
 	} else if (t->state == TASK_RUNNING && t->suspended) {
 		out->word = "Suspended";
 		snprintf(out->text, sizeof out->text, "its processes are stopped%s", t->suspended_uid == t->spec->uid ?
