@@ -130,6 +130,12 @@ setup()
 	[[ "$output" == *"Load: not known: on which GPU is not known (--gpu-model NAME)"* ]]
 }
 
+@test "estimate: a capture may stand where a task file does" {
+	cp "$BATS_TEST_DIRNAME/fuzz/corpus-capture/load" job.radcap
+	run -0 rad estimate job.radcap --gpu-model "NVIDIA H200"
+	[ "$output" = "$(rad estimate --capture job.radcap --gpu-model "NVIDIA H200")" ]
+}
+
 @test "estimate: a capture of an older rad tells no load" {
 	run -0 rad estimate --capture "$BATS_TEST_DIRNAME/fuzz/corpus-capture/max-split" --gpu-model "NVIDIA H200"
 	[[ "$output" == *"Load: not known: "*"capture again"* ]]

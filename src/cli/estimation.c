@@ -9,6 +9,7 @@
 #include "parse/radfile.h"
 #include "submit/options.h"
 
+#include <string.h>
 
 static int set_options(struct spec *s, const struct estimation *e, struct error *err)
 {
@@ -35,14 +36,21 @@ static struct spec *read_task_file(const char *path, struct error *err)
 	return s;
 }
 
+static bool is_capture_name(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+	return dot && !strcmp(dot, ".radcap");
+}
+
 struct spec *estimation_read(const char *path, struct estimation *e, struct error *err)
 {
-	bool task_file = path && radfile_is_name(path);
-	const char *summary = e->summary ? e->summary : task_file ? NULL : path;
+	bool task_file = path && radfile_is_name(path), capture_file = path && is_capture_name(path);
+	const char *summary = e->summary ? e->summary : task_file || capture_file ? NULL : path;
+	const char *capture = e->capture ? e->capture : capture_file ? path : NULL;
 	struct spec *s = task_file ? read_task_file(path, err) : spec_create();
 	e->usage = s && (set_options(s, e, err) || submit_check_words(s, err));
 	if (s && (e->usage || (summary && submit_read_model(s, summary, err)) ||
-		  (e->capture && submit_read_capture(s, e->capture, err)))) {
+		  (capture && submit_read_capture(s, capture, err)))) {
 		spec_unref(s);
 		return NULL;
 	}

@@ -22,8 +22,8 @@ struct estimation {
 	{ "optimizer", 0, "NAME", "optimizer: adam, sgd, ...", .value = &(e).optimizer }, \
 	{ "precision", 0, "NAME", "precision: fp32, bf16, amp, ...", .value = &(e).precision }
 
-/* A spec with what estimators use. `path`: a task file (*.rad), or another model summary, or NULL; options beat what is in the
- * file. A new reference, or NULL. Notes on the file are printed. */
+/* A spec with what estimators use. `path`: a task file (*.rad), a capture (*.radcap), or another model summary, or NULL;
+ * options beat what is in the file. A new reference, or NULL. Notes on the file are printed. */
 struct spec *estimation_read(const char *path, struct estimation *e, struct error *err);
 
 #endif

@@ -52,7 +52,7 @@
 	  "[options] [HOW-MANY | --gpus LIST] [--user NAME] [--begin TIME] --for TIME", OWN_CODE) \
 	X(limit, verb_limit, "what users had and have, whose turn it is, what each may have", \
 	  "[options] [max_running|max_gpus|max_queued|max_mem=VALUE|off|default...]", OWN_CODE) \
-	X(estimate, verb_estimate, "estimate a task's GPU memory", "[options] [FILE.rad]", OWN_CODE) \
+	X(estimate, verb_estimate, "estimate a task's GPU memory", "[options] [FILE.rad | FILE.radcap]", OWN_CODE) \
 	X(parse, verb_parse, "what a model summary says to the estimators", "[options] SUMMARY | FILE.rad", OWN_CODE) \
 	X(capture, verb_capture, "what a training script asks of the GPU's memory, found without a GPU", \
 	  "[options] -o FILE -- python train.py...", OWN_CODE) \
