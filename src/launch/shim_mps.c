@@ -367,9 +367,9 @@ int shim_mps(int argc, char **argv)
 		return SHIM_USAGE;
 	signal(SIGPIPE, SIG_IGN);
 	bool all = (uid_t)number(argv[3]) == MPS_ALL_USERS;
+	scoped_free char *pipe = alloc_printf("%s/pipe", argv[2]), *log = alloc_printf("%s/log", argv[2]);
 	const struct mps m = { .folder = argv[2], .control = argv[5], .uid = all ? geteuid() : (uid_t)number(argv[3]),
-			       .gid = all ? getegid() : (gid_t)number(argv[4]), .all = all,
-			       .pipe = alloc_printf("%s/pipe", argv[2]), .log = alloc_printf("%s/log", argv[2]) };
+			       .gid = all ? getegid() : (gid_t)number(argv[4]), .all = all, .pipe = pipe, .log = log };
 	if (!strcmp(word, "mps-control") && argc == 7)
 		return become_control(&m, argv[6]);
 	if (!strcmp(word, "mps-try") && argc == 6)
