@@ -343,7 +343,7 @@ done" ]
 	run rad queue -t CG
 	one_line_error "no task is ever in that state here"
 	run rad queue --partition=gpu
-	one_line_error "there are no partitions here"
+	one_line_error "there are no partitions, accounts or QOS here"
 	run rad queue --sort=nonsense
 	[ "$status" -eq 2 ]
 	run rad squeue
