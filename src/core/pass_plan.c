@@ -329,7 +329,7 @@ static void plan_make(struct pass *p, struct now now)
 	if (small)
 		plan_list_waiting(p, &made, &all, now);
 	made.n_gpus = k->n_gpus;
-	if (small && (double)k->n_known >= KNOWN * (double)made.n)
+	if (small && made.n > made.n_running && (double)k->n_known >= KNOWN * (double)made.n)
 		plan_improve(&made, steps_for(made.n));
 	else
 		made.n = made.n_running = 0;
