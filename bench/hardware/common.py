@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import signal
@@ -272,6 +273,46 @@ class Rad:
     def wait_state(self, task_id, states, deadline_s):
         return wait_for(f"task {task_id} to be {'/'.join(states)}", deadline_s,
                         lambda: (t := self.tasks().get(task_id)) and t["state"] in states and t)
+
+
+class Users(Rad):
+    """A radd of root's whose tasks are submitted by others, accounts of this machine. What they need is copied to where they can
+    read it: the programs, and into `work` what tasks run."""
+    def __init__(self, bin_dir, workspace, devices, config, names):
+        workspace.dir.chmod(0o755)
+        self.work = workspace.dir / "work"
+        self.work.mkdir()
+        shutil.copy(WORKLOADS / "train.py", self.work)
+        (workspace.dir / "bin").mkdir()
+        for name in ("rad", "radd", "rad-shim"):
+            shutil.copy(pathlib.Path(bin_dir) / name, workspace.dir / "bin")
+        beside = pathlib.Path(bin_dir).resolve().parent / "lib"  # a bundle's own libraries
+        if beside.is_dir():
+            shutil.copytree(beside, workspace.dir / "lib")
+        super().__init__(workspace.dir / "bin", workspace, devices, config)
+        self.users = [pwd.getpwnam(name) for name in names]
+        for user in self.users:
+            (workspace.dir / user.pw_name).mkdir()
+            os.chown(workspace.dir / user.pw_name, user.pw_uid, user.pw_gid)
+
+    def as_user(self, user, command, timeout=30, **more):
+        home = self.ws.dir / user.pw_name
+        env = {**self.env, "HOME": str(home), "TMPDIR": str(home), "USER": user.pw_name, **more}
+        return subprocess.run([str(c) for c in command], env=env, cwd=home, user=user.pw_uid, group=user.pw_gid, extra_groups=[],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+
+    def submit_of(self, user, name, command, *options):
+        done = self.as_user(user, [self.bin / "rad", "submit", "--parsable", "--name", name, "--output", self.output_of(user, name),
+                                   *options, "--", *command])
+        if done.returncode:
+            raise RuntimeError(f"rad submit {name}: {done.stderr.strip()}")
+        return done.stdout.strip()
+
+    def output_of(self, user, name):
+        return self.ws.dir / user.pw_name / f"{name}.log"
+
+    def cancel_of(self, user, task):
+        self.as_user(user, [self.bin / "rad", "cancel", task])
 
 
 def train(*args, python=sys.executable):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Experiments on rad itself: a task that lies about its memory, a killed daemon, a cancel. They run on a GPU (PyTorch tasks)
 and on a simulated one (`rad simtask`) alike."""
+import os
 import pathlib
+import signal
 import statistics
 import time
 
@@ -16,7 +18,7 @@ CONFIG = "placement: magm\nshare: mps\nmax_smact: off\nmax_tasks: off\nslack: 0\
 def start(step):
     args = step.args
     config = CONFIG + args.config.replace("\\n", "\n") + "\n"
-    return Rad(args.bin, step.ws, "sim:1xa100-40g" if args.sim else "nvml", config).start()
+    return Rad(args.bin, step.ws, "sim:1xa100-40g" if args.sim else f"nvml:{args.gpu}", config).start()
 
 
 def light(step, seconds):
@@ -143,4 +145,55 @@ def cancel(step):
         step.note(f"{describe(tasks[name])} {speed_of(rad, name)}".strip())
     for name in ("neighbour", "next"):
         step.check(tasks[name]["state"] == "COMPLETED" and len(tasks[name]["attempts"]) == 1, f"{name} was not disturbed")
+    rad.stop()
+
+
+def mps_processes(step):
+    """{pid: (name, session, the pipe folder in its environment)} of MPS control daemons and servers that are there."""
+    found = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            name = pathlib.Path(words[0].decode()).name
+            if not name.startswith("nvidia-cuda-mps"):
+                continue
+            session = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[3])
+            environ = (entry / "environ").read_bytes().decode(errors="replace").split("\0")
+            pipe = next((e.split("=", 1)[1] for e in environ if e.startswith("CUDA_MPS_PIPE_DIRECTORY=")), None)
+            found[int(entry.name)] = (name, session, pipe)
+        except (OSError, ValueError, IndexError):
+            continue
+    return {pid: seen for pid, seen in found.items() if seen[2] and str(step.ws.dir) in seen[2]}
+
+
+def kill_control(step):
+    """SIGKILL of every control daemon of ours; returns the servers that are left."""
+    seen = mps_processes(step)
+    controls = [pid for pid, (name, *_) in seen.items() if name.endswith("control")]
+    for pid in controls:
+        os.kill(pid, signal.SIGKILL)
+    servers = {pid: what for pid, what in seen.items() if what[0].endswith("server")}
+    step.keep(**{f"mps_{len(step.data['raw'])}": {str(pid): what for pid, what in seen.items()}})
+    step.check(len(controls) == 1 and len(servers) == 1, f"one control daemon ({controls}) and one server ({list(servers)}) were there")
+    for pid, (_, session, pipe) in servers.items():
+        step.note(f"the server is in session {session} of control daemon {controls}, with {pathlib.Path(pipe).name} as its pipe's folder")
+    return servers
+
+
+def killed_control(step):
+    """SIGKILL of the MPS control daemon, with a client: its server and client end too, the next task starts, the first one again."""
+    rad = start(step)
+    ids = {"first": rad.submit("first", light(step, 25), "--gpu-mem", "1536M")}
+    wait_for("the first task to train", 60, lambda: progress(tail(rad.output("first"))))
+    left = kill_control(step)
+    begin = time.monotonic()
+    ids["next"] = rad.submit("next", light(step, 3), "--gpu-mem", "1536M")
+    rad.wait_all([ids["next"]], 60)
+    step.note(f"next: done {time.monotonic() - begin:.1f} s after it was submitted")
+    rad.wait_all(ids.values(), 60)
+    step.check(not set(left) & set(mps_processes(step)), "nothing is left of the server")
+    tasks = collect(step, rad, ids)
+    for name in ids:
+        step.note(f"{describe(tasks[name])} {speed_of(rad, name)}".strip())
+        step.check(tasks[name]["state"] == "COMPLETED", f"{name} ran to its end")
     rad.stop()

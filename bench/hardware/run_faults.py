@@ -39,6 +39,7 @@ STEPS = {
     "j": (faults_mps_many.fault_apart, 150, True),
     "k": (faults_mps_many.fences, 60, True),
     "l": (faults_mps_many.two_servers, 100, True),
+    "m": (faults_rad.killed_control, 200, True),
 }
 
 
@@ -125,7 +126,7 @@ def main():
     p.add_argument("--bin", required=True, help="folder that holds rad and radd")
     p.add_argument("--out", required=True, help="folder for the results")
     p.add_argument("--only", default="abcdefg",
-                   help="letters of the steps (default abcdefg; h to l need two GPUs)")
+                   help="letters of the steps (default abcdefg; h to l need two GPUs; m kills a control daemon)")
     p.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="which GPU, in PCI order (default 0)")
     p.add_argument("--python", default=sys.executable, help="a Python with PyTorch (default: this one)")
     p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")

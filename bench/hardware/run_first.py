@@ -32,7 +32,7 @@ import captures
 import gantt
 import pages
 import simulate_policies
-from common import Rad, Workspace, in_turn, save, say
+from common import WORKLOADS, Rad, Users, Workspace, in_turn, save, say
 from mix import MOMENTUM, Task
 from run_policies import command, declared, measured, run_tasks, seconds_of, tell, warm_up, watched
 from table import cell, change, read
@@ -76,15 +76,19 @@ def parse_args(words=None):
     p.add_argument("--runs", default=",".join(DEFAULT), help=f"some of {', '.join(RUNS)}, in this order (default %(default)s)")
     p.add_argument("--tasks", help="names of some of them, with commas between")
     p.add_argument("--scale", type=float, default=1.0, help="steps of every task times this (default 1)")
-    p.add_argument("--gpus", type=int, default=1, metavar="N", help="how many the machine has (default 1)")
+    p.add_argument("--gpus", type=int, default=1, metavar="N", help="how many are used (default 1)")
+    p.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="the first of them (default 0)")
+    p.add_argument("--users", default="", metavar="A,B", help="accounts that submit in turns to one radd, which must be root's")
     p.add_argument("--deadline", type=float, default=300, metavar="S", help="of one run (default 300)")
     p.add_argument("--budget", type=float, default=570, metavar="S", help="for all together (default 570)")
     p.add_argument("--sim", action="store_true", help="simulated GPUs, `rad simtask` as the tasks, declared memory for captures")
     p.add_argument("--table", action="store_true", help="measure nothing: tables and picture of what is there")
+    p.add_argument("--alone", type=pathlib.Path, metavar="FILE", help="with --table: the run-exclusive.json of another folder")
     p.add_argument("--page", help="with --table: the page that gets the tables, between its comments")
     p.add_argument("--section", default="first", help="how those comments begin (default %(default)s)")
     args = p.parse_args(words)
     args.runs = args.runs.split(",")
+    args.users = [name for name in args.users.split(",") if name]
     if unknown := set(args.runs) - set(RUNS):
         p.error(f"no such run: {', '.join(sorted(unknown))}; there are {', '.join(RUNS)}")
     names = args.tasks.split(",") if args.tasks else [t.name for t in TASKS]
@@ -138,18 +142,44 @@ def options_of(args, run):
     return captured
 
 
+class InTurns(Users):
+    """Submits a task as one of its users, the next one as the next."""
+    def submit(self, name, command, *options):
+        user = self.user_of(name)
+        words = [str(w).replace(str(WORKLOADS / "train.py"), str(self.work / "train.py")) for w in command]
+        return self.submit_of(user, name, words, *(self.readable(o) for o in options))
+
+    def user_of(self, name):
+        return self.users[[t.name for t in TASKS].index(name) % len(self.users)]
+
+    def readable(self, option):
+        if not isinstance(option, pathlib.Path):
+            return option
+        copy = pathlib.Path(shutil.copy(option, self.work))
+        copy.chmod(0o644)
+        return copy
+
+    def output(self, name):
+        return self.output_of(self.user_of(name), name)
+
+
+def radd_of(args, ws, run):
+    devices = f"sim:{args.gpus}xa100-40g" if args.sim else "nvml:" + ",".join(str(args.gpu + i) for i in range(args.gpus))
+    return InTurns(args.bin, ws, devices, run.settings, args.users) if args.users else Rad(args.bin, ws, devices, run.settings)
+
+
 def measure(args, name, deadline_s):
     run = RUNS[name]
     result = {"policy": name, **settings_of(args), "config": run.settings, "after": run.after, "tasks": [],
               "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
     with measured(name, result) as ws:
-        rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", run.settings)
+        rad = radd_of(args, ws, run)
         if run.after:
             if not state_file(args, run.after).exists():
                 raise RuntimeError(f"{run.after} did not end well: there is no state to begin with")
             with tarfile.open(state_file(args, run.after)) as tar:
                 tar.extractall(rad.state)
-        with watched(args, rad, result):
+        with watched(args, rad, result, args.gpu):
             run_tasks(args, name, rad, result, deadline_s, options_of(args, run))
         if all(t["state"] == "COMPLETED" for t in result["tasks"]) and any(r.after == name for r in RUNS.values()):
             keep_state(rad, state_file(args, name))
@@ -158,7 +188,8 @@ def measure(args, name, deadline_s):
 
 def settings_of(args):
     """What must be the same in all results of a folder."""
-    return {"sim": args.sim, "scale": args.scale, "gpus": args.gpus, "names": [t.name for t in args.tasks]}
+    return {"sim": args.sim, "scale": args.scale, "gpus": args.gpus, "names": [t.name for t in args.tasks],
+            **({"users": args.users} if args.users else {})}
 
 
 def complete(result):
@@ -172,9 +203,11 @@ def results_of(args):
         for path in (args.out / f"run-{name}.json", args.out / f"run-{name}.json.gz"):
             if path.exists():
                 found[name] = json.loads(read(path))
+    if args.alone:
+        found["exclusive"] = json.loads(read(args.alone))
     if not args.table:
         for name, result in found.items():
-            if other := [k for k, v in settings_of(args).items() if result[k] != v]:
+            if other := [k for k, v in settings_of(args).items() if result.get(k) != v]:
                 sys.exit(f"run_first.py: {args.out}/run-{name}.json was measured with another {' and '.join(other)}: take another --out")
     return found
 

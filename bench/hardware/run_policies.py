@@ -177,8 +177,8 @@ def together(readings):
     return out
 
 
-def nvml_reader(n):
-    gpus = [nvml.Gpu(i) for i in range(n)]
+def nvml_reader(n, first=0):
+    gpus = [nvml.Gpu(first + i) for i in range(n)]
     return lambda: together([gpu.read() for gpu in gpus])
 
 
@@ -218,11 +218,12 @@ def only_files(folder, names):
 
 
 @contextlib.contextmanager
-def watched(args, rad, result):
-    """The daemon runs meanwhile, and another witness looks at the GPUs once a second; what he saw is in the result."""
+def watched(args, rad, result, first=0):
+    """The daemon runs meanwhile, and another witness looks at the GPUs, of which that is the first, once a second; what he saw is in the
+    result."""
     rad.start()
     result["gpus_before"] = rad.json("gpus")
-    logger = nvml.Logger(rad_reader(rad) if args.sim else nvml_reader(args.gpus))
+    logger = nvml.Logger(rad_reader(rad) if args.sim else nvml_reader(args.gpus, first))
     logger.start()
     try:
         yield

@@ -27,7 +27,7 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common
-from common import Rad, Workspace, progress, say, tail, wait_for
+from common import Users, Workspace, progress, say, tail, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = ("placement: magm\nshare: mps\nmps_users: together\norder: backfill\nmax_smact: off\nmax_tasks: off\nslack: 0\n"
@@ -39,50 +39,11 @@ class OutOfTime(Exception):
     pass
 
 
-class Users(Rad):
-    """A radd of root's whose tasks are submitted by others. What they need is copied to where they can read it."""
-    def __init__(self, args, ws):
-        ws.dir.chmod(0o755)
-        (ws.dir / "work").mkdir()
-        for source in (common.WORKLOADS / "train.py", HERE / "culprit.py"):
-            shutil.copy(source, ws.dir / "work")
-        (ws.dir / "bin").mkdir()
-        for name in ("rad", "radd", "rad-shim"):
-            shutil.copy(pathlib.Path(args.bin) / name, ws.dir / "bin")
-        beside = pathlib.Path(args.bin).resolve().parent / "lib"  # a bundle's own libraries
-        if beside.is_dir():
-            shutil.copytree(beside, ws.dir / "lib")
-        super().__init__(ws.dir / "bin", ws, "sim:1xh200-141g" if args.sim else f"nvml:{args.gpu}", CONFIG)
-        self.users = [pwd.getpwnam(name) for name in args.users.split(",")]
-        for user in self.users:
-            (ws.dir / user.pw_name).mkdir()
-            os.chown(ws.dir / user.pw_name, user.pw_uid, user.pw_gid)
-
-    def as_user(self, user, command, timeout=30, **more):
-        home = self.ws.dir / user.pw_name
-        env = {**self.env, "HOME": str(home), "TMPDIR": str(home), "USER": user.pw_name, **more}
-        return subprocess.run([str(c) for c in command], env=env, cwd=home, user=user.pw_uid, group=user.pw_gid,
-                              extra_groups=[],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
-
-    def submit_of(self, user, name, command, *options):
-        done = self.as_user(user, [self.bin / "rad", "submit", "--parsable", "--name", name, "--output", self.output_of(user,
-                            name),
-                                   *options, "--", *command])
-        if done.returncode:
-            raise RuntimeError(f"rad submit {name}: {done.stderr.strip()}")
-        return done.stdout.strip()
-
-    def output_of(self, user, name):
-        return self.ws.dir / user.pw_name / f"{name}.log"
-
-    def cancel_of(self, user, task):
-        self.as_user(user, [self.bin / "rad", "cancel", task])
-
-
 class Experiment:
     def __init__(self, args, ws):
-        self.args, self.ws, self.rad = args, ws, Users(args, ws)
+        self.args, self.ws = args, ws
+        self.rad = Users(args.bin, ws, "sim:1xh200-141g" if args.sim else f"nvml:{args.gpu}", CONFIG, args.users.split(","))
+        shutil.copy(HERE / "culprit.py", self.rad.work)
         self.alice, self.bob = self.rad.users
         self.lines = open(ws.dir / "users.jsonl", "w", encoding="utf-8")
         self.now, self.end = None, time.monotonic() + args.limit - 12  # what packing takes
@@ -122,7 +83,7 @@ class Experiment:
     # Tasks ----------------------------------------------------------------------------------------------------------
 
     def train(self, *words):
-        return [self.args.python, self.ws.dir / "work" / "train.py", *words, "--steps", 0, "--optimizer", "momentum"]
+        return [self.args.python, self.rad.work / "train.py", *words, "--steps", 0, "--optimizer", "momentum"]
 
     def large(self, seconds):
         """About 4.2 GiB."""
@@ -149,7 +110,7 @@ class Experiment:
         if self.args.sim:
             fault = ["--mps-fault-at", "3"] if kind == "address" else []
             return [self.rad.bin / "rad", "simtask", "--mem", "900", "--seconds", "60", *fault]
-        return [self.args.python, self.ws.dir / "work" / "culprit.py", kind]
+        return [self.args.python, self.rad.work / "culprit.py", kind]
 
     def works(self, user, name, task):
         """Until it makes progress, or does what it is there for."""

@@ -354,6 +354,23 @@ class Cores(unittest.TestCase):
         self.assertEqual([(r["cores"], r["max_cpu"], r["completed"], r["host"]["cores"]) for r in rows], [(1, "off", 8, None), (1, "1", 8, 1)])
 
 
+@unittest.skipUnless(BUILD, "RAD_BUILD_ROOT is not set")
+class Sweep(unittest.TestCase):
+    """run_sweep.py: like tasks after one of them alone."""
+    def test_each_order_is_a_line_with_every_end(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "sweep.jsonl"
+            done = subprocess.run([sys.executable, HERE / "run_sweep.py", "--sim", "--bin", BUILD, "--out", out, "--scale", "0.1",
+                                   "--count", "2", "--look", "0"], capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            rows = [json.loads(line) for line in out.read_text().splitlines()]
+        self.assertEqual([r["order"] for r in rows], ["plan", "backfill"])
+        for r in rows:
+            self.assertEqual((r["completed"], len(r["ends_s"]), len(r["why"])), (2, 2, 2))
+            self.assertLessEqual(0.9, r["alone_s"])
+            self.assertLessEqual(r["alone_s"], r["ends_s"][-1] + 0.5)
+
+
 class Trace(unittest.TestCase):
     """run_trace.py on a trace and workloads of its own."""
     COLUMNS = "workload,model,dataset,batch_size,gpus,solo_s_a100,mem_mib_2025,h200_steps_per_s,a100_gract,a100_smact"
