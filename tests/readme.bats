@@ -139,7 +139,7 @@ steps() { section "$1" | code | sed -n 's/^\$ //p; /^export /p'; }
 }
 
 @test "a policy, tried: every command as it stands" {
-	steps "A policy, tried before you trust it" >steps
+	steps "Try a policy before you trust it" >steps
 	[ -s steps ]
 	cp -R "$(dirname "$README")/workloads" . 2>/dev/null || :
 	while IFS= read -r step; do
