@@ -146,7 +146,8 @@ class RadExecutor(core.PicklingExecutor):
             if value is not None:
                 given.setdefault(option, "%ds" % round(60 * value) if name == "timeout_min" else "%dM" % round(1024 * value)
                                  if name == "mem_gb" else value)
-        given.setdefault("signal", job_environment.JobEnvironment.USR_SIG + "@60")
+        if given.get("time") or given.get("slot"):     # without an end that is known there is nothing to be told of
+            given.setdefault("signal", job_environment.JobEnvironment.USR_SIG + "@60")
         if self._array:
             given["array"] = "0-%d%s" % (self._array - 1, "%%%d" % limit if limit else "")
         for option, name in self._logs().items():

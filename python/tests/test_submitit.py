@@ -32,6 +32,15 @@ def test_jobs(executor):
     assert "said before" in bad.stdout()
 
 
+def test_a_job_without_a_time_limit(radd, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.abspath(__file__)))
+    made = RadExecutor(folder=tmp_path / "%j")
+    made.update_parameters(gpu_mem="1G")
+    assert made.submit(add, 3, b=4).result() == 7
+    made.update_parameters(slot="1h")
+    assert "--signal=%s@60" % submitit.JobEnvironment.USR_SIG in made._options()
+
+
 def test_arrays(executor):
     executor.update_parameters(array_parallelism=2)
     jobs = executor.map_array(add, range(4), range(4))
