@@ -232,6 +232,11 @@ static void print_out_of_memory(const struct simtask_run *r, size_t i, uint64_t 
 	uint64_t total = t->gpu.mem_total_mib - t->gpu.mem_reserved_mib;
 	uint64_t context = t->held_mib < SIMDEV_CONTEXT_MIB ? t->held_mib : SIMDEV_CONTEXT_MIB;
 	char tried[32], capacity[32], available[32], held[32], allocated[32];
+	if (t->held_mib + free_mib < SIMDEV_CONTEXT_MIB) {	/* not even its context: no size is told then */
+		print_traceback("model.cuda()");
+		fprintf(stderr, "torch.AcceleratorError: CUDA error: out of memory\n");
+		return;
+	}
 	print_traceback("loss.backward()");
 	fprintf(stderr, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %s. GPU %zu has a total capacity of %s "
 		"of which %s is free. Including non-PyTorch memory, this process has %s memory in use. Of the allocated memory "

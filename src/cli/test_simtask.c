@@ -228,6 +228,12 @@ static void test_fence_of_mps(void **state)
 		assert_int_equal(scanned(&fenced), SCAN_GPU_OOM);
 		buf_free(&free_one.text), buf_free(&fits.text), buf_free(&fenced.text);
 	}
+	setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=20M", 1);
+	struct proc tiny = start("--mem 4G --seconds 9 --ramp 1");
+	assert_int_equal(finish(&tiny), 1);
+	must_say(&tiny, "CUDA error: out of memory");
+	assert_null(strstr(buf_text(&tiny.text), "Tried to allocate"));
+	buf_free(&tiny.text);
 }
 
 static void test_grows_later(void **state)

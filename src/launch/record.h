@@ -5,6 +5,7 @@
  * A line without its newline, or that is not JSON, was torn and counts as none.
  *	{"v":1,"began":true,"exit_code":1,"signal":0,"start_ms":...,"end_ms":...,"maxrss_kib":...,"oom_kills":0,
  *	 "again":false,"kind":1,"survived":false,"oom_seen":1,"offset":120,"source":"PyTorch","line":"..."}
+ * With a GPU out-of-memory that told sizes "tried_mib" and "held_mib", too (recover/scan.h).
  * With "again":true the program did not begin for want of something that may come back.
  * `line` is the last error in the output, or why the program did not begin. It is ASCII here.
  *

@@ -16,7 +16,7 @@
 
 static int read_numbers(const json_t *obj, struct exit_record *r)
 {
-	int64_t exit_code = 0, signal = 0, kind = 0, oom_seen = 0, offset = 0;
+	int64_t exit_code = 0, signal = 0, kind = 0, oom_seen = 0, offset = 0, tried = 0, held = 0;
 	if (json_read_bool(obj, "began", &r->began, NULL) || json_read_bool(obj, "again", &r->again, NULL) ||
 	    json_read_bool(obj, "survived", &r->output.survived, NULL) ||
 	    json_read_bool(obj, "oom_near", &r->output.oom_near, NULL) ||
@@ -30,6 +30,7 @@ static int read_numbers(const json_t *obj, struct exit_record *r)
 	    json_read_int(obj, "host_peak_mib", 0, 1 << 30, &r->host_peak_mib, NULL) ||
 	    json_read_int(obj, "kind", 0, SCAN_OTHER_ERROR, &kind, NULL) ||
 	    json_read_int(obj, "oom_seen", 0, UINT32_MAX, &oom_seen, NULL) ||
+	    json_read_int(obj, "tried_mib", 0, 1 << 30, &tried, NULL) || json_read_int(obj, "held_mib", 0, 1 << 30, &held, NULL) ||
 	    json_read_int(obj, "offset", 0, INT64_MAX, &offset, NULL))
 		return -1;
 	r->exit_code = (int)exit_code;
@@ -37,6 +38,8 @@ static int read_numbers(const json_t *obj, struct exit_record *r)
 	r->output.kind = (enum scan_kind)kind;
 	r->output.oom_seen = (unsigned)oom_seen;
 	r->output.offset = (uint64_t)offset;
+	r->output.tried_mib = (uint64_t)tried;
+	r->output.held_mib = (uint64_t)held;
 	return 0;
 }
 

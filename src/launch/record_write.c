@@ -56,6 +56,9 @@ int record_write(int fd, const struct exit_record *r)
 	buf_printf(&out, ",\"kind\":%d,\"survived\":%s,\"oom_near\":%s,\"oom_seen\":%u,\"offset\":%llu", r->output.kind,
 		   r->output.survived ? "true" : "false", r->output.oom_near ? "true" : "false", r->output.oom_seen,
 		   (unsigned long long)r->output.offset);
+	if (r->output.tried_mib)
+		buf_printf(&out, ",\"tried_mib\":%llu,\"held_mib\":%llu", (unsigned long long)r->output.tried_mib,
+			   (unsigned long long)r->output.held_mib);
 	add_text(&out, "source", r->output.source, sizeof r->output.source);
 	add_text(&out, "line", r->output.line, sizeof r->output.line);
 	buf_add_text(&out, "}\n");

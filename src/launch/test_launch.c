@@ -67,13 +67,16 @@ static void test_script_without_a_link(void **state)
 static void test_error_file(void **state)
 {
 	struct bench *b = *state;
-	set_script(b, "echo out\necho 'RuntimeError: CUDA error: out of memory' >&2\nexit 1\n");
+	set_script(b, "echo out\necho 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 is large, "
+		      "this process has 5.00 GiB memory in use' >&2\nexit 1\n");
 	set_text(&b->task->spec->error, "err.%j");
 	struct exit_report r = run(b);
 	assert_log(b, "out\n");
 	scoped_free char *text = content(b, "err.12");
 	assert_non_null(strstr(text, "out of memory"));
 	assert_int_equal(r.output.kind, SCAN_GPU_OOM);
+	assert_int_equal(r.output.tried_mib, 2048);
+	assert_int_equal(r.output.held_mib, 5120);
 }
 
 /* What the output files held before is not this attempt's. */
@@ -423,6 +426,7 @@ static void test_record_of_a_liar(void **state)
 	scoped_free char *path = alloc_printf("%s/exit", b->dir);
 	static const char *const lines[] = {
 		"{\"v\":1,\"began\":true,\"exit_code\":-4}\n", "{\"v\":1,\"kind\":99}\n", "{\"v\":2,\"began\":true}\n", "[]\n", "\n",
+		"{\"v\":1,\"tried_mib\":-1}\n", "{\"v\":1,\"held_mib\":9e99}\n",
 		"{\"v\":1,\"source\":\"longer than any name that we know\"}\n",
 	};
 	scoped_fd int folder = open(b->dir, O_RDONLY | O_DIRECTORY);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define LEFT_MIN_MIB 1024	/* a device with more than this free was not what stopped a task at its own limit */
+#define CONTEXT_MIB 640		/* on an H100 CUDA's context takes 514 of its limit, with PyTorch's first tensor 611 */
 
 struct recover_policy recover_policy_default(void)
 {
@@ -43,15 +44,35 @@ static bool stopped_by_fence(const struct exit_report *r)
 	return r->peak_mib >= r->claim_mib / 10 * 9;
 }
 
-/* Half as much again at a fence, where nothing is known but that the claim was too small; else section 7.2: what it had or
- * could have had, and a step. */
-static uint64_t larger_claim(const struct recover_policy *p, const struct exit_report *r)
+/* What it had when it was refused, by whoever saw more of it: samples are a second apart, and few programs tell. */
+static uint64_t held_mib(const struct exit_report *r)
 {
+	return r->output.held_mib > r->peak_mib ? r->output.held_mib : r->peak_mib;
+}
+
+/* What it would have had with what it was refused, by its own words; 0: it told nothing, or more than any GPU has. */
+static uint64_t wanted_mib(const struct exit_report *r, uint64_t empty_gpu_mib)
+{
+	uint64_t tried = r->output.tried_mib, held = held_mib(r);
+	if (!tried || !empty_gpu_mib || tried > empty_gpu_mib || held > empty_gpu_mib)
+		return 0;
+	return held + tried;
+}
+
+/* At a fence half as much again, for nothing is known but that the claim was too small; else section 7.2: what it had or could
+ * have had, and a step. So, too, where the fence was below what CUDA takes before a program has anything: that says nothing of
+ * the program. Never less than what it asked for, and a quarter: programs ask for more after that. */
+static uint64_t larger_claim(const struct recover_policy *p, const struct exit_report *r, uint64_t empty_gpu_mib)
+{
+	bool no_context = r->claim_mib < CONTEXT_MIB && !held_mib(r);
 	uint64_t available = r->peak_mib + (r->device_known ? r->device_free_min_mib : 0);
+	uint64_t wanted = wanted_mib(r, empty_gpu_mib), next;
 
 	if (stopped_by_fence(r))
-		return r->claim_mib + r->claim_mib / 2;
-	return (available > r->claim_mib ? available : r->claim_mib) + p->grow_step_mib;
+		next = no_context ? r->claim_mib + p->grow_step_mib : r->claim_mib + r->claim_mib / 2;
+	else
+		next = (available > r->claim_mib ? available : r->claim_mib) + p->grow_step_mib;
+	return wanted + wanted / 4 > next ? wanted + wanted / 4 : next;
 }
 
 /* Alone on an unfenced GPU it had all there is: final, unless a larger GPU exists. A claim that reaches an empty GPU's
@@ -68,7 +89,7 @@ static void decide_oom(const struct recover_policy *p, const struct task *t, con
 	if (p->mode == RECOVER_OFF || t->recoveries + 1 >= p->max_attempts || (whole_gpu && !larger_exists))
 		return;
 	out->next = NEXT_RECOVER;
-	out->claim_mib = larger_claim(p, r);
+	out->claim_mib = larger_claim(p, r, empty_gpu_mib);
 	out->exclusive = last_chance || (p->mode == RECOVER_EXCLUSIVE && !fence);
 	if (whole_gpu)
 		out->claim_mib = empty_gpu_mib;

@@ -116,8 +116,10 @@ struct recover_next {
  * After an out-of-memory the next claim is, in both modes, what section 7.2 asks for: max(available to it, last claim) +
  * grow_step, where available = its own peak + the lowest free memory (if known); so when an exclusive attempt cannot get its
  * GPUs within keep_max, dropping `exclusive` makes it a growing one. At its own fence with device memory left: claim * 1.5,
- * shared; but a claim that was wrong all along is not trusted with the last attempt: that one is exclusive. A claim that
- * reaches an empty GPU is clamped to it, and the attempt is exclusive (and so without a fence).
+ * shared, or claim + grow_step where CUDA itself did not fit into the fence; but a claim that was wrong all along is not
+ * trusted with the last attempt: that one is exclusive. Where its output told what it asked for: at least (what it had + that)
+ * * 1.25 (decision 195). A claim that reaches an empty GPU is clamped to it, and the attempt is exclusive (and so without a
+ * fence).
  * Out of host memory at the limit that it asked for itself, it asks for half as much again, at most all that tasks get: up to
  * max_attempts, and where it may run again. */
 void recover_decide(const struct recover_policy *p, const struct task *t, const struct exit_report *r, enum verdict v,

@@ -17,7 +17,9 @@
 
 #include "base/alloc.h"
 #include "base/scope.h"
+#include "base/units.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,6 +181,12 @@ static const struct wording wordings[] = {
 	{ SCAN_OTHER_ERROR, "", ": invalid option -- '" },
 	{ SCAN_OTHER_ERROR, "", "error: unexpected argument '" },
 };
+
+/* What stands before the sizes in a GPU out-of-memory. Not TensorFlow's "failed to allocate 11.90GiB from device": it goes on
+ * to ask for less, so that is no need. */
+static const char *const tried_words[] = { "Tried to allocate ", "trying to allocate ", "Failed to allocate request for ",
+					   "Out of memory allocating ", "Cannot allocate ", "allocating " };
+static const char *const held_words[] = { "this process has ", "(allocated so far: " };
 
 /* Every phrase of the table contains one of these, so most lines of a log are passed over quickly. */
 static const char *const hints[] = { "rror", "emory", "EMORY", "STATUS_", "ALLOC", "failure", "xception", "fault", "hausted",
@@ -390,6 +398,50 @@ static const struct wording *match_wording(const char *text, size_t n, size_t *a
 	return hinted && mps_number(text, n) ? &mps_numbered : NULL;
 }
 
+/* The size that begins there, as frameworks write sizes: "2.00 GiB", "3.06GiB", "25,600,000,000 bytes". In MiB; 0: there is
+ * none, it has no unit, or more than any GPU has. */
+static uint64_t size_at(const char *text, size_t n)
+{
+	char size[40] = "";
+	size_t len = 0, i = 0;
+	uint64_t mib;
+
+	for (; i < n && len < sizeof size - 8 && (is_digit(text[i]) || text[i] == '.' || text[i] == ','); i++)
+		if (text[i] != ',')
+			size[len++] = text[i];
+	i += i < n && text[i] == ' ';
+	bool bytes = i < n && (text[i] == 'B' || text[i] == 'b');
+	if (i == n || (!bytes && !memchr("KMGT", text[i], 4)))
+		return 0;
+	snprintf(size + len, sizeof size - len, "%cB", bytes ? 'K' : text[i]);
+	if (units_parse_mib(size, &mib, NULL))
+		return 0;
+	return bytes ? (mib + 1023) / 1024 : mib;
+}
+
+static uint64_t size_after(const char *const *words, size_t n_words, const char *text, size_t n)
+{
+	for (size_t i = 0; i < n_words; i++) {
+		const char *p = scan_find(text, n, words[i]);
+		uint64_t mib = p ? size_at(p + strlen(words[i]), n - (size_t)(p - text) - strlen(words[i])) : 0;
+
+		if (mib)
+			return mib;
+	}
+	return 0;
+}
+
+/* TensorFlow tells the size in one line and dies with another: what was told near stands. */
+static void note_sizes(struct scan_result *r, const char *text, size_t n, bool near)
+{
+	uint64_t tried_mib = size_after(tried_words, COUNT_OF(tried_words), text, n);
+
+	if (!tried_mib && near)
+		return;
+	r->tried_mib = tried_mib;
+	r->held_mib = size_after(held_words, COUNT_OF(held_words), text, n);
+}
+
 /* An echo, or an exception that was raised on purpose from another, does not replace an error that is still fresh: it
  * reports that one. The quote begins a little before the phrase when that stands far inside the line. */
 static void scan_record(struct scan *s, const struct wording *w, const char *text, size_t n, size_t at)
@@ -402,6 +454,7 @@ static void scan_record(struct scan *s, const struct wording *w, const char *tex
 	if (w->kind == SCAN_GPU_OOM) {
 		s->last.oom_seen++;
 		s->lines_after_oom = 0;
+		note_sizes(&s->last, text, n, near);
 	} else if (fresh && (w->echo || s->caused)) {
 		return;
 	}
@@ -409,6 +462,8 @@ static void scan_record(struct scan *s, const struct wording *w, const char *tex
 		from++;
 	s->last.kind = w->kind;
 	s->last.oom_near = near && w->kind != SCAN_GPU_OOM;
+	if (!near && w->kind != SCAN_GPU_OOM)
+		s->last.tried_mib = s->last.held_mib = 0;
 	s->last.offset = s->line_offset;
 	s->lines_after = 0;
 	copy_printable(text + from, n - from, s->last.line, sizeof s->last.line);

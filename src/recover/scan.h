@@ -27,6 +27,9 @@ struct scan_result {
 	bool survived;			/* output went on for more than a traceback's worth after it */
 	bool oom_near;			/* it is another error than GPU out-of-memory, but one came within a traceback's worth before it */
 	unsigned oom_seen;		/* how many GPU out-of-memory errors in all */
+	/* Of the last GPU out-of-memory that said so, where that is the last error or near it; MiB, 0: not told. */
+	uint64_t tried_mib;		/* what it asked for and did not get */
+	uint64_t held_mib;		/* what the process had by then */
 };
 
 struct scan;

@@ -67,6 +67,8 @@ static const struct verdict_case verdict_cases[] = {
 	  VERDICT_FAILED, "KeyError" },
 	{ "handler of an out-of-memory failed, at its fence",
 	  { ENDED, .exit_code = 1, .output = OOM_IN_HANDLER, ROOMY, .fenced = true, .claim_mib = 8192 }, VERDICT_OOM, "limit 8.0G" },
+	{ "no handler, for the fence is below CUDA's context", { ENDED, .exit_code = 1, .output = OOM_IN_HANDLER, .device_known = true,
+	  .device_total_mib = 40960, .device_free_min_mib = 40000, .fenced = true, .claim_mib = 400 }, VERDICT_OOM, "limit 400M" },
 	{ "no handle, device full", { ENDED, .exit_code = 1, .output = NO_HANDLE, FULL }, VERDICT_OOM, "(cuBLAS); GPU had 400M" },
 	{ "no handle, room left", { ENDED, .exit_code = 1, .output = NO_HANDLE, ROOMY }, VERDICT_FAILED, "(cuBLAS)" },
 	{ "no handle, device not known", { ENDED, .exit_code = 1, .output = NO_HANDLE }, VERDICT_FAILED, "(cuBLAS)" },
@@ -210,6 +212,8 @@ struct decide_case {
 #define FINAL(s) { NEXT_DONE, s, 0, false }
 #define AGAIN(queue, s, claim, alone) { queue, s, claim, alone }
 #define OOM_STATE TASK_OUT_OF_MEMORY
+#define TOLD(tried, held) .output = { .tried_mib = tried, .held_mib = held }
+#define EMPTY .device_known = true, .device_total_mib = 40960, .device_free_min_mib = 40000
 
 /* FULL: 400 MiB free and 30000 of its own: 30400 were available to it; + 5120 is 35520. */
 static const struct decide_case decide_cases[] = {
@@ -248,6 +252,27 @@ static const struct decide_case decide_cases[] = {
 	  { ROOMY, SHARED, .fenced = true, .claim_mib = 12000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 18000, true) },
 	{ "the same where claims grow", RECOVER_GROW, 1, VERDICT_OOM, false, VERDICT_OOM,
 	  { ROOMY, SHARED, .fenced = true, .claim_mib = 12000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 18000, true) },
+	{ "at its fence, a large allocation: what it had and asked for, and a quarter", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 8000, TOLD(12000, 7000) }, 40000,
+	  AGAIN(NEXT_RECOVER, OOM_STATE, 25000, false) },
+	{ "the task was seen to have less than it says", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 12000, TOLD(12000, 12000) }, 40000,
+	  AGAIN(NEXT_RECOVER, OOM_STATE, 30000, false) },
+	{ "a small allocation: half as much again", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 8000, TOLD(20, 7990) }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 12000, false) },
+	{ "more than any GPU has: no size", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 8000, TOLD(40001, 0) }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 12000, false) },
+	{ "has more than any GPU: no size", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 8000, TOLD(2000, 1 << 30) }, 40000,
+	  AGAIN(NEXT_RECOVER, OOM_STATE, 12000, false) },
+	{ "as much as a GPU has: the whole GPU", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 8000, TOLD(39000, 0) }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 40000, true) },
+	{ "the device was full, and a large allocation", RECOVER_GROW, 0, 0, false, VERDICT_OOM,
+	  { FULL, SHARED, .claim_mib = 12000, TOLD(4000, 30000) }, 80000, AGAIN(NEXT_RECOVER, OOM_STATE, 42500, false) },
+	{ "a fence below CUDA's context", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { EMPTY, SHARED, .fenced = true, .claim_mib = 20 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 5140, false) },
+	{ "a small one in which the context came up", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { EMPTY, SHARED, .fenced = true, .claim_mib = 600, TOLD(40, 580) }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 900, false) },
 	{ "a fence that cannot grow: the whole GPU without one", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
 	  { ROOMY, SHARED, .fenced = true, .claim_mib = 30000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 40000, true) },
 
@@ -298,6 +323,46 @@ static void test_decisions(void **state)
 		    n.exclusive != k->expected.exclusive)
 			fail_msg("%s: next %d, state %s, claim %llu, exclusive %d", k->what, (int)n.next, task_state_name(n.state),
 				 (unsigned long long)n.claim_mib, n.exclusive);
+	}
+}
+
+/* How many attempts a task takes that needs so many times what it claims, of which the last has the GPU to itself. */
+static void test_attempts_to_reach_a_need(void **state)
+{
+	static const struct { uint64_t claim, need, last; unsigned attempts; bool alone; } rows[] = {
+		/* In small pieces, as PyTorch trains: claims grow by half. */
+		{ 4000, 4400, 20, 2, false }, { 4000, 8000, 20, 3, true }, { 4000, 20000, 20, 3, true }, { 2000, 40000, 20, 3, true },
+		/* Much at once: a model's weights, a cache of keys, a program of JAX. */
+		{ 4000, 4400, 2000, 2, false }, { 4000, 8000, 6000, 2, false }, { 4000, 20000, 18000, 2, false },
+		{ 2000, 40000, 39000, 2, false },
+		/* A number that meant GiB. */
+		{ 1, 1100, 20, 2, false }, { 2, 2000, 20, 2, false }, { 5, 5000, 20, 2, false }, { 20, 20000, 20, 3, true },
+		{ 20, 20000, 19000, 3, true },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct recover_policy p = recover_policy_default();
+		struct spec spec = { .requeue = true };
+		struct attempt attempts[3] = { 0 };
+		struct task t = { .spec = &spec, .attempts = attempts };
+		struct recover_next n = { .claim_mib = rows[i].claim };
+		for (t.n_attempts = 1; !n.exclusive && n.claim_mib < rows[i].need; t.n_attempts++, t.recoveries++) {
+			uint64_t before = rows[i].need - rows[i].last, held = before < n.claim_mib ? before : n.claim_mib;
+			if (n.claim_mib < 514)
+				held = 0;
+			struct exit_report r = { ENDED, .exit_code = 1, .fenced = true, .claim_mib = n.claim_mib, .peak_mib = held / 2,
+						 .device_known = true, .device_total_mib = 81920, .device_free_min_mib = 40000,
+						 .output = { SCAN_GPU_OOM, .oom_seen = 1 } };
+			if (held) {
+				r.output.held_mib = held;
+				r.output.tried_mib = before < n.claim_mib ? rows[i].last : 20;
+			}
+			recover_decide(&p, &t, &r, VERDICT_OOM, 80000, &n);
+			assert_int_equal(n.next, NEXT_RECOVER);
+		}
+		if (t.n_attempts != rows[i].attempts || n.exclusive != rows[i].alone)
+			fail_msg("row %zu: %u attempts, the last with %llu%s", i, t.n_attempts, (unsigned long long)n.claim_mib,
+				 n.exclusive ? ", alone" : "");
 	}
 }
 
@@ -431,6 +496,7 @@ int main(void)
 		cmocka_unit_test(test_every_combination_has_a_verdict),
 		cmocka_unit_test(test_whose_verdict_needs_the_word_of_neighbours),
 		cmocka_unit_test(test_decisions),
+		cmocka_unit_test(test_attempts_to_reach_a_need),
 		cmocka_unit_test(test_once_is_once),
 		cmocka_unit_test(test_every_life_ends),
 		cmocka_unit_test(test_slot),

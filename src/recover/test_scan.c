@@ -224,6 +224,43 @@ static void test_commands_typed_wrong_are_errors_of_their_own(void **state)
 	}
 }
 
+/* What was asked for and what the process had, of those that tell; in MiB. */
+static void test_sizes_that_are_told(void **state)
+{
+	static const struct { const char *name; uint64_t tried, held; } rows[] = {
+		{ "pytorch-1.12", 20, 0 }, { "pytorch-2.13", 2048, 39906 }, { "pytorch-cpp", 2048, 0 }, { "pytorch-hip", 6144, 0 },
+		{ "pytorch-rich", 2048, 0 }, { "pytorch-exabyte", 0, 0 }, { "pytorch-cuda-error", 0, 0 },
+		{ "torchrun-ranks", 2048, 39906 }, { "h200-fence", 26, 5100 }, { "tensorflow-2", 3134, 0 }, { "tensorflow-driver", 0, 0 },
+		{ "jax", 7064, 0 }, { "jax-new", 7066, 0 }, { "jax-old", 5266, 0 }, { "jax-request", 3062, 0 },
+		{ "cupy", 24415, 3467 }, { "ggml", 23512, 0 }, { "paddle", 1536, 0 }, { "handler-failed", 2048, 39906 },
+		{ "caught-then-other", 0, 0 }, { "host-numpy", 0, 0 }, { "invalid-utf8", 0, 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		scoped_buf b = { 0 };
+		read_fixture(rows[i].name, &b);
+		struct scan_result r = scan_all(buf_text(&b), b.len, b.len + 1);
+		if (r.tried_mib != rows[i].tried || r.held_mib != rows[i].held)
+			fail_msg("%s: tried %llu, held %llu", rows[i].name, (unsigned long long)r.tried_mib, (unsigned long long)r.held_mib);
+	}
+}
+
+/* What is no size of a GPU's memory teaches nothing. */
+static void test_sizes_that_lie(void **state)
+{
+	static const char *const sizes[] = { "-5.00 GiB", "1e30 GiB", "18446744073709551615 bytes", "99999999999999999999999999 GiB",
+					     "2.00", "2.00 parsecs", "nan GiB", "0x10 GiB", "0 bytes", ". GiB", "1.2.3 GiB",
+					     "2048.00 PiB", "2000000 TiB", "" };
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+		scoped_free char *text = alloc_printf("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %s", sizes[i]);
+		struct scan_result r = scan_text(text);
+		assert_int_equal(r.kind, SCAN_GPU_OOM);
+		if (r.tried_mib)
+			fail_msg("%s: %llu", sizes[i], (unsigned long long)r.tried_mib);
+	}
+}
+
 static void test_every_file_has_its_row(void **state)
 {
 	scoped_free char *path = outputs_dir();
@@ -343,6 +380,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fixtures_however_they_are_cut),
+		cmocka_unit_test(test_sizes_that_are_told),
+		cmocka_unit_test(test_sizes_that_lie),
 		cmocka_unit_test(test_every_file_has_its_row),
 		cmocka_unit_test(test_commands_typed_wrong_are_errors_of_their_own),
 		cmocka_unit_test(test_offset_is_of_the_line),

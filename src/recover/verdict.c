@@ -111,10 +111,11 @@ static bool device_full(const struct exit_report *r)
 	return r->device_known && r->device_free_min_mib < (part > FULL_MIN_MIB ? part : FULL_MIN_MIB);
 }
 
-/* At its MPS limit: within the size of a workspace of it. */
+/* At its MPS limit: within the size of a workspace of it. So is one of which no memory was seen where CUDA's context alone is
+ * larger. */
 static bool fence_full(const struct exit_report *r)
 {
-	return r->fenced && r->peak_mib && r->peak_mib + FULL_MIN_MIB / 2 >= r->claim_mib;
+	return r->fenced && r->peak_mib + FULL_MIN_MIB / 2 >= r->claim_mib;
 }
 
 /* Errors of CUDA's libraries that say nothing of memory and are often caused by the lack of it. */

@@ -156,7 +156,7 @@ static void leave(struct cluster *c, uint32_t job, enum world_event met)
 	bool oom = met == WORLD_OUT_OF_MEMORY, last = j->whole || c->o->way == CLUSTER_WHOLE;
 	int64_t ran_ms = c->now_ms - j->start_ms;
 	for (uint32_t i = 0; i < place.n_nodes && c->o->way == CLUSTER_NODE; i++)
-		cluster_nodes_exited(&c->nodes, place.nodes[i], j->serial, oom);
+		cluster_nodes_exited(&c->nodes, place.nodes[i], j->serial, oom ? j->runs : NULL);
 	world_end(&c->world, j->runs);
 	j->runs = NULL;
 	out->run_ms += ran_ms;

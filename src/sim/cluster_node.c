@@ -175,9 +175,9 @@ const struct attempt *cluster_nodes_placed(const struct cluster_nodes *ns, uint3
 	return a;
 }
 
-void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t serial, bool out_of_memory)
+void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t serial, const struct world_task *refused)
 {
-	const struct exit_report r = look_exit(out_of_memory);
+	const struct exit_report r = look_exit(refused);
 	core_exited(ns->list[node].core, TASK_ID(serial, -1), &r, look_now(ns->now_ms));
 	mark(ns, node);
 }

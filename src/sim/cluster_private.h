@@ -57,7 +57,7 @@ void cluster_nodes_withdraw(struct cluster_nodes *ns, uint32_t node, uint32_t se
 /* Where it was placed there; the task's own GPUs, as places in the list of devices. */
 const struct attempt *cluster_nodes_placed(const struct cluster_nodes *ns, uint32_t node, uint32_t serial, uint32_t *gpus);
 void cluster_nodes_started(struct cluster_nodes *ns, uint32_t node, uint32_t serial);
-void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t serial, bool out_of_memory);
+void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t serial, const struct world_task *refused);
 /* Shows every core what changed on its GPUs, and gives those a turn that may have something to say; what they placed is
  * added to ns->placed. */
 void cluster_nodes_turn(struct cluster_nodes *ns);

@@ -25,13 +25,15 @@ static void earliest(int64_t *next, int64_t t_ms, int64_t after_ms)
 		*next = t_ms;
 }
 
-struct exit_report look_exit(bool out_of_memory)
+struct exit_report look_exit(const struct world_task *refused)
 {
 	struct exit_report r = { .have_record = true };
-	if (out_of_memory) {
+	if (refused) {
 		r.exit_code = 1;
 		r.output.kind = SCAN_GPU_OOM;
 		r.output.oom_seen = 1;
+		r.output.held_mib = refused->mem_mib;
+		r.output.tried_mib = refused->mem_mib ? world_refused_mib(refused) : 0;
 		snprintf(r.output.source, sizeof r.output.source, "PyTorch");
 		snprintf(r.output.line, sizeof r.output.line, "CUDA out of memory");
 	}

@@ -17,8 +17,9 @@ static inline struct now look_now(int64_t now_ms)
 	return (struct now){ LOOK_MONO_MS + now_ms, LOOK_WALL_MS + now_ms };
 }
 
-/* What the shim of an attempt would report that ended by itself, or ran out of memory. */
-struct exit_report look_exit(bool out_of_memory);
+/* What the shim of an attempt would report that ended by itself (NULL), or of this one that ran out of memory. One whose
+ * context was refused tells no size. */
+struct exit_report look_exit(const struct world_task *refused);
 /* The place of the device with that UUID in the list of devices. */
 uint32_t look_place(const char *uuid);
 /* When looking at that GPU may next show the core something new, if nothing happens there until then; INT64_MAX: never. */

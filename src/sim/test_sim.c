@@ -206,6 +206,26 @@ static void who_says_too_little_is_fenced(void **state)
 	end_scene(s);
 }
 
+/* MiB for GiB: CUDA itself has no room, which says nothing of the program. And one whose half is three times its claim says
+ * what it lacked. */
+static void who_says_far_too_little_gets_far_more(void **state)
+{
+	(void)state;
+	static const struct { uint64_t says, takes, next; } rows[] = { { 5, 5000, 5 + 5120 }, { 900, 6000, 3260 * 5 / 4 } };
+	for (size_t i = 0; i < 2; i++) {
+		struct scene *s = new_scene(1);
+		uint32_t w = workload(s, 100, rows[i].takes, 1, .9, .6);
+		s->workloads.list[w].declared_mib = rows[i].says;
+		arrive(s, 0, w);
+		simulate(s);
+		const struct sim_task *t = &s->r.tasks[0];
+		assert_int_equal(t->attempts[0].verdict, VERDICT_OOM);
+		assert_int_equal(t->attempts[1].claim_mib, rows[i].next);
+		assert_int_equal(t->state, TASK_COMPLETED);
+		end_scene(s);
+	}
+}
+
 /* What it takes is more than its fence, what it needs is not: it makes do. */
 static void who_needs_less_than_he_takes_makes_do(void **state)
 {
@@ -600,6 +620,7 @@ int main(void)
 		cmocka_unit_test(energy_is_parted_by_what_each_adds),
 		cmocka_unit_test(starts_disturb_nobody),
 		cmocka_unit_test(who_says_too_little_is_fenced),
+		cmocka_unit_test(who_says_far_too_little_gets_far_more),
 		cmocka_unit_test(who_needs_less_than_he_takes_makes_do),
 		cmocka_unit_test(a_task_of_two_gpus_runs_at_the_slower),
 		cmocka_unit_test(an_out_of_memory_wastes_its_time),

@@ -226,11 +226,16 @@ static uint64_t room_of(const struct world *w, const struct world_task *t)
 	return room;
 }
 
+static uint64_t needed_at(const struct world_task *t, unsigned step)
+{
+	return memory_at(t->of->need_mib ? t->of->need_mib : t->of->mem_mib, step);
+}
+
 /* Takes the memory of its next step on all its GPUs: where that is not to be had, as much as there is, unless it needs more. */
 static bool grow(struct world *w, struct world_task *t)
 {
 	uint64_t room = room_of(w, t), mib = memory_at(t->of->mem_mib, t->step);
-	if (memory_at(t->of->need_mib ? t->of->need_mib : t->of->mem_mib, t->step++) > room)
+	if (needed_at(t, t->step++) > room)
 		return false;
 	mib = mib < room ? mib : room;
 	uint64_t more = mib > t->mem_mib ? mib - t->mem_mib : 0;
@@ -294,6 +299,11 @@ struct world_task *world_find(const struct world *w, task_id id)
 		if (w->tasks[i] && w->tasks[i]->id == id)
 			return w->tasks[i];
 	return NULL;
+}
+
+uint64_t world_refused_mib(const struct world_task *t)
+{
+	return needed_at(t, t->step - 1) - t->mem_mib;
 }
 
 int64_t world_left_ms(const struct world *w, struct world_task *t)

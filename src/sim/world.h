@@ -98,6 +98,8 @@ struct world_task *world_start(struct world *w, const struct world_begin *b, enu
 double world_fraction(const struct world_task *t, int64_t now_ms);
 /* NULL: it does not run. */
 struct world_task *world_find(const struct world *w, task_id id);
+/* What one that ran out of memory asked for and did not get. */
+uint64_t world_refused_mib(const struct world_task *t);
 /* The work that it has still to do once it computes again, in ms alone, rounded up: all of it while it has not begun to. */
 int64_t world_left_ms(const struct world *w, struct world_task *t);
 /* Takes it off its GPUs and frees it. */

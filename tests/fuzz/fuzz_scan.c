@@ -25,7 +25,8 @@ static void scan_pieces(const char *bytes, size_t n, size_t piece, struct scan_r
 static bool same(const struct scan_result *a, const struct scan_result *b)
 {
 	return a->kind == b->kind && !strcmp(a->line, b->line) && !strcmp(a->source, b->source) && a->offset == b->offset &&
-	       a->survived == b->survived && a->oom_near == b->oom_near && a->oom_seen == b->oom_seen;
+	       a->survived == b->survived && a->oom_near == b->oom_near && a->oom_seen == b->oom_seen &&
+	       a->tried_mib == b->tried_mib && a->held_mib == b->held_mib;
 }
 
 /* Lead bytes are followed by as many continuation bytes as they say, and those stand nowhere else. */
