@@ -308,8 +308,15 @@ static int apply_key(struct file *f, const yaml_node_t *map, const struct key *k
 	return 0;
 }
 
-static int check_item(const struct device_model *m, struct error *err)
+static int check_item(const struct item *it, struct error *err)
 {
+	const struct device_model *m = &it->model;
+	uint32_t instances = 0;
+	for (size_t i = 0; i < it->layout.n; i++)
+		instances += it->layout.list[i]->sm_count;
+	if (instances > m->sm_count)
+		return error_set(err, ERR_INVALID, "'%s' has sm_count %u, and the profiles of its mig have %u: say more, or other profiles",
+				 m->name, m->sm_count, instances);
 	if (!m->mem_total_mib)
 		return error_set(err, ERR_INVALID, "'%s' is no built-in model: say its memory", m->name);
 	if (m->mem_reserved_mib >= m->mem_total_mib)
@@ -347,7 +354,7 @@ static int read_item(struct file *f, const yaml_node_t *map, struct devices *out
 	for (size_t k = 1; k < COUNT_OF(keys); k++)
 		if (apply_key(f, map, &keys[k], &it, err))
 			return -1;
-	if (check_item(&it.model, err) || add_devices(out, &it.model, &it.layout, it.count, err))
+	if (check_item(&it, err) || add_devices(out, &it.model, &it.layout, it.count, err))
 		return wrong_at(f, map, err);
 	return 0;
 }

@@ -267,6 +267,8 @@ static void test_yaml_files(void **state)
 		{ "devices:\n - model: mine\n   memory: 1G\n   reserved: 2G\n", ":2: the driver cannot reserve 2048 MiB" },
 		{ "devices:\n - model: mine\n   memory: 17T\n", ":3: memory: '17T' is more than 16T" },
 		{ "devices:\n - model: a100-40g\n   idle_w: 900\n", ":2: idle_w 900 is above peak_w 400" },
+		{ "devices:\n - model: h100-80g\n   sm_count: 123\n   mig: 3g.40gb+4g.40gb\n",
+		  ":2: 'h100-80g' has sm_count 123, and the profiles of its mig have 124" },
 		{ "devices:\n - model: a100-40g\n   gpu_name: \"a\\tb\"\n", ":3: gpu_name: control characters" },
 		{ "devices:\n - model: a100-40g\n   count: 131072\n - model: v100-16g\n   count: 25\n", ":4: more than 131072" },
 		{ "devices:\n - model: [\n", "is not YAML" },
