@@ -267,13 +267,15 @@ static void starts_tell(struct starts *s, const struct task *t, double at_s, con
 		"in_s", known ? json_round3(at_s) : json_null(), "source", json_text_or_null(known ? source : NULL)));
 }
 
-static void start_one(void *ctx, const struct task *t)
+static bool starts_full(const struct starts *s)
 {
-	struct starts *s = ctx;
+	return json_array_size(s->list) >= MOST_STARTS;
+}
+
+static void start_one(struct starts *s, const struct task *t)
+{
 	uint32_t slots[SPEC_MAX_GPUS];
 	enum known how = KNOWN_NOT;
-	if (t->state != TASK_PENDING || json_array_size(s->list) >= MOST_STARTS)
-		return;
 	if (begins_later(t, s->now.wall_ms)) {
 		const struct dependency *open;
 		bool free_then = !tasks_waits_in_vain(s->c->tasks, t, &open) && !open;
@@ -300,15 +302,28 @@ static void start_one(void *ctx, const struct task *t)
 	starts_tell(s, t, there ? s->at_s : INFINITY, known_words[how]);
 }
 
-/* Who waits comes in the order of the queue (core_each_task), so each finds what those before it left. */
+static void start_outside(void *ctx, const struct task *t)
+{
+	struct starts *s = ctx;
+	if (t->state == TASK_PENDING && !starts_full(s) && !tasks_in_queue(s->c->tasks, t))
+		start_one(s, t);
+}
+
+/* Who waits comes in the order of the queue, so each finds what those before it left; then who is not in the queue yet. */
 json_t *core_starts_json(struct core *c, struct now now)
 {
 	struct starts s = { .c = c, .now = now, .gpus = fleet_gpus(c->fleet, now), .n_gpus = fleet_size(c->fleet),
 			    .list = json_array() };
+	struct queue_walk queued;
 	list_stays(&s);
 	list_rooms(&s);
-	core_each_task(c, start_one, &s);
+	queue_walk_begin(&queued, tasks_queue(c->tasks), QUEUE_RECOVERY);
+	for (const struct task *t; !starts_full(&s) && (t = queue_walk_next(&queued));)
+		start_one(&s, t);
+	queue_walk_end(&queued);
+	if (!starts_full(&s))
+		core_each_task(c, start_outside, &s);
 	free(s.stays);
 	free(s.rooms);
-	return json_pack("{si, so, sb}", "schema", 1, "starts", s.list, "truncated", json_array_size(s.list) >= MOST_STARTS);
+	return json_pack("{si, so, sb}", "schema", 1, "starts", s.list, "truncated", starts_full(&s));
 }

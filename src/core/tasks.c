@@ -438,9 +438,13 @@ size_t tasks_queued(const struct tasks *ts)
 	return queue_length(ts->queue);
 }
 
+/* By the record, as task_step_in puts it there: a list of all tasks asks this of each. */
 bool tasks_in_queue(const struct tasks *ts, const struct task *t)
 {
-	return queue_contains(ts->queue, t);
+	if (!is_ready(t))
+		return false;
+	const struct job *j = job_of(ts, t->id);
+	return !j || !j->limit || j->elements[job_place(j, t->id)].admitted;
 }
 
 bool tasks_are_waited_for(const struct tasks *ts, task_id id)
@@ -524,8 +528,9 @@ static int check_task(const struct tasks *ts, const struct task *t, struct error
 	if (!j != (TASK_INDEX(t->id) < 0) || (j && (at >= j->n || j->elements[at].task != t)))
 		return error_set(err, ERR_CORRUPT, "task %s: is no element of its job", id);
 	bool limited = j && j->limit, admitted = limited ? j->elements[at].admitted : is_admissible(t);
-	if (tasks_in_queue(ts, t) != (is_ready(t) && admitted))
-		return error_set(err, ERR_CORRUPT, "task %s: is %s in the queue", id, tasks_in_queue(ts, t) ? "wrongly" : "not");
+	bool queued = queue_contains(ts->queue, t);
+	if (queued != (is_ready(t) && admitted) || queued != tasks_in_queue(ts, t))
+		return error_set(err, ERR_CORRUPT, "task %s: is %s in the queue", id, queued ? "wrongly" : "not");
 	if (limited && admitted && !is_admissible(t))
 		return error_set(err, ERR_CORRUPT, "task %s: takes a place of its array that it cannot use", id);
 	if (limited && !admitted && is_ready(t) && (at < j->parked_from || j->n_admitted < j->limit))
@@ -550,7 +555,7 @@ int tasks_check(const struct tasks *ts, struct error *err)
 	size_t at = 0, by_state[TASK_STATE_COUNT] = { 0 }, in_queue = 0, n = 0;
 	for (const struct task *t; (t = idmap_next(&ts->by_id, &at)); n++) {
 		by_state[t->state]++;
-		in_queue += tasks_in_queue(ts, t);
+		in_queue += queue_contains(ts->queue, t);
 		if (check_task(ts, t, err))
 			return -1;
 	}

@@ -148,6 +148,31 @@ static void a_requeued_task_is_waited_for(void **unused)
 	end_world(w);
 }
 
+/* In the order of the queue, behind them who is not in it; as many as are told. */
+static void starts_are_told_in_order(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id runs = submit(w, spec_of(40000, 1)), after = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, runs));
+	task_id first = submit(w, spec_of(40000, 1)), second = submit(w, spec_of(40000, 1));
+	core_hold(w->c, submit(w, spec_of(1000, 1)), 1000, w->now, NULL);
+	const task_id expected[] = { first, second, after };
+	scoped_json *few = core_starts_json(w->c, w->now);
+	assert_int_equal(json_array_size(json_object_get(few, "starts")), 3);
+	assert_true(json_is_false(json_object_get(few, "truncated")));
+	for (size_t i = 0; i < 3; i++) {
+		char id[TASK_ID_TEXT];
+		const json_t *one = json_array_get(json_object_get(few, "starts"), i);
+		assert_string_equal(json_string_value(json_object_get(one, "id")), task_id_text(expected[i], id));
+	}
+	for (int i = 0; i < 600; i++)
+		submit(w, spec_of(40000, 1));
+	scoped_json *many = core_starts_json(w->c, w->now);
+	assert_int_equal(json_array_size(json_object_get(many, "starts")), 500);
+	assert_true(json_is_true(json_object_get(many, "truncated")));
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +182,7 @@ int main(void)
 		cmocka_unit_test(an_array_after_an_array_is_no_square),
 		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
 		cmocka_unit_test(a_requeued_task_is_waited_for),
+		cmocka_unit_test(starts_are_told_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
