@@ -213,9 +213,9 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 								 ops->claim ? may_claim : NULL }, c->fair);
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
 	c->limits = limits_create(ops, c->tasks, c->fleet);
-	c->endings = endings_create(&c->config, c->tasks, c->fleet);
 	c->host = host_create(&c->config);
 	c->pass = pass_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->estimates, c->host);
+	c->endings = endings_create(&c->config, c->tasks, c->fleet, c->pass);
 	c->timeslots = timeslots_create(&c->config, c->fair, c->tasks, c->fleet, c->host, c->pass);
 	return c;
 }
@@ -235,9 +235,9 @@ void core_destroy(struct core *c)
 	if (!c)
 		return;
 	timeslots_destroy(c->timeslots);
+	endings_destroy(c->endings);
 	pass_destroy(c->pass);
 	host_destroy(c->host);
-	endings_destroy(c->endings);
 	limits_destroy(c->limits);
 	estimates_destroy(c->estimates);
 	fleet_destroy(c->fleet);

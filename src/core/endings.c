@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/idmap.h"
+#include "core/pass.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -36,18 +37,20 @@ struct endings {
 	const struct core_config *config;
 	struct tasks *tasks;
 	struct fleet *fleet;
+	const struct pass *pass;
 	struct idmap open;	/* task_id -> struct open_end */
 	struct death *deaths;	/* recent ones */
 	size_t n_deaths, cap_deaths;
 	struct now restored;	/* until then nobody was there who could have noticed an end. wall_ms 0: all that runs began here */
 };
 
-struct endings *endings_create(const struct core_config *config, struct tasks *ts, struct fleet *f)
+struct endings *endings_create(const struct core_config *config, struct tasks *ts, struct fleet *f, const struct pass *p)
 {
 	struct endings *e = alloc_zero(sizeof *e);
 	e->config = config;
 	e->tasks = ts;
 	e->fleet = f;
+	e->pass = p;
 	return e;
 }
 
@@ -164,7 +167,8 @@ static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 	o->report.neighbour = other ? other->task : 0;
 	o->report.neighbour_is_others = other && other->uid != t->spec->uid;
 	recover_verdict(&o->report, &v);
-	recover_decide(&e->config->recover, t, &o->report, v.verdict, fleet_largest_mib(e->fleet), &next);
+	uint64_t largest_mib = v.verdict == VERDICT_OOM ? pass_largest_mib(e->pass, t->spec) : 0;	/* a look at every GPU */
+	recover_decide(&e->config->recover, t, &o->report, v.verdict, largest_mib, &next);
 	bool known = o->report.have_record && !o->report.never_began && !o->report.unseen;
 	struct event ev = { .kind = EV_ENDED, .t_ms = ended_at(e, o, now), .u.ended = {
 		.verdict = v.verdict, .exit_code = known ? o->report.exit_code : -1, .signal = o->report.signal,

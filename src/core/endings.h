@@ -10,9 +10,10 @@
 #include "core/tasks.h"
 
 struct endings;
+struct pass;
 
 /* The other owners, and the core's config, outlive it. */
-struct endings *endings_create(const struct core_config *config, struct tasks *ts, struct fleet *f);
+struct endings *endings_create(const struct core_config *config, struct tasks *ts, struct fleet *f, const struct pass *p);
 /* Takes NULL. */
 void endings_destroy(struct endings *e);
 

@@ -50,6 +50,8 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 bool pass_would_place(struct pass *p, const struct map_request *r, struct map_finding *findings, struct now now);
 /* Whether GPUs of this machine could ever run that, had it declared so much; -1 with why not. */
 int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err);
+/* What the largest GPU that it may use offers when empty (of n at once, the smallest); 0: there is none just now. */
+uint64_t pass_largest_mib(const struct pass *p, const struct spec *spec);
 /* What that user may have at one time, and which of it keeps this task, or the first of his behind which it stands, from being
  * tried; ALLOWANCE_COUNT: none does. */
 struct allowance pass_allowance(const struct pass *p, uid_t uid);

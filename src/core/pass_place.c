@@ -214,14 +214,27 @@ bool pass_would_place(struct pass *p, const struct map_request *r, struct map_fi
 	return map_place(&s, r, &where, findings);
 }
 
+/* What does not change with time. */
+static struct map_request request_of(const struct spec *spec)
+{
+	return (struct map_request){ .gpus = spec->gpus, .exclusive = spec->exclusive, .share = spec->share, .uid = spec->uid,
+				     .model = spec->gpu_model, .constraint = spec->constraint };
+}
+
 int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err)
 {
-	struct map_request r = {
-		.gpus = spec->gpus, .exclusive = spec->exclusive, .share = spec->share, .uid = spec->uid,
-		.model = spec->gpu_model, .constraint = spec->constraint,
-		.claim_mib = gpu_mem_mib, .claim_is_declared = gpu_mem_mib != 0,
-	};
+	struct map_request r = request_of(spec);
+	r.claim_mib = gpu_mem_mib;
+	r.claim_is_declared = gpu_mem_mib != 0;
 	scoped_free struct map_gpu *devices = alloc_zero((fleet_size(p->fleet) + 1) * sizeof *devices);
 	const struct map_scene s = { &p->config->map, devices, fleet_devices(p->fleet, devices), NULL };
 	return map_feasible(&s, &r, err);
+}
+
+uint64_t pass_largest_mib(const struct pass *p, const struct spec *spec)
+{
+	const struct map_request r = request_of(spec);
+	scoped_free struct map_gpu *devices = alloc_zero((fleet_size(p->fleet) + 1) * sizeof *devices);
+	const struct map_scene s = { &p->config->map, devices, fleet_devices(p->fleet, devices), NULL };
+	return map_largest_mib(&s, &r);
 }

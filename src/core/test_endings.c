@@ -263,6 +263,23 @@ static void an_end_that_nobody_saw_has_no_exit_code(void **unused)
 	}
 }
 
+/* A larger GPU that it may not use is none: it ran alone on as much as there is for it. */
+static void the_largest_gpu_is_one_that_it_may_use(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(2, NULL);
+	w->last_mib = 24576;
+	pass(w, 2);
+	struct spec *bound = spec_of(20000, 1);
+	bound->constraint = alloc_string("mem<30G");
+	bound->exclusive = true;
+	task_id a = submit(w, bound);
+	assert_string_equal(gpu_of(w, a), "GPU-1");
+	exits(w, a, 1, SCAN_GPU_OOM);
+	assert_int_equal(core_task(w->c, a) ? state(w, a) : TASK_OUT_OF_MEMORY, TASK_OUT_OF_MEMORY);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +295,7 @@ int main(void)
 		cmocka_unit_test(clients_that_were_not_there_together_are_no_cohort),
 		cmocka_unit_test(an_attempt_ends_when_its_processes_do),
 		cmocka_unit_test(an_end_that_nobody_saw_has_no_exit_code),
+		cmocka_unit_test(the_largest_gpu_is_one_that_it_may_use),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,13 @@ static int refuse_memory(const struct map_request *r, const struct map_gpu *last
 			 units_format_mib((double)last->total_mib, have, sizeof have), r->gpus > 1 ? "" : ", and none has more");
 }
 
+uint64_t map_largest_mib(const struct map_scene *s, const struct map_request *r)
+{
+	struct map_ask ask;
+	map_ask_init(&ask, s, r);
+	return map_nth_capacity(&ask, true, NULL);
+}
+
 int map_feasible(const struct map_scene *s, const struct map_request *r, struct error *err)
 {
 	const struct map_gpu *gpus = s->gpus;

@@ -249,6 +249,8 @@ struct map_scene {
 /* Whether the request could ever run on these GPUs, drained and silent ones included: -1 with why for memory that no GPU has
  * (declared), more GPUs than there are, and a sharing mode that none can do. */
 int map_feasible(const struct map_scene *s, const struct map_request *r, struct error *err);
+/* What the largest of these that it could run on offers when empty (of n at once, the smallest); 0: there is none. */
+uint64_t map_largest_mib(const struct map_scene *s, const struct map_request *r);
 
 /* Whether that GPU could be among those of the request once nothing of ours runs there. */
 bool map_suits(const struct map_scene *s, const struct map_request *r, const struct map_gpu *g);

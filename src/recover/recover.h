@@ -112,7 +112,8 @@ struct recover_next {
 	uint64_t host_mem_mib;	/* to ask for of the machine's memory; 0: unchanged */
 };
 
-/* `t` as it is before EV_ENDED. `empty_gpu_mib`: what the largest GPU it may use offers when empty; 0: not known.
+/* `t` as it is before EV_ENDED. `empty_gpu_mib`: what the largest GPU it may use offers when empty, asked after an
+ * out-of-memory alone; 0: not known.
  * After an out-of-memory the next claim is, in both modes, what section 7.2 asks for: max(available to it, last claim) +
  * grow_step, where available = its own peak + the lowest free memory (if known); so when an exclusive attempt cannot get its
  * GPUs within keep_max, dropping `exclusive` makes it a growing one. At its own fence with device memory left: claim * 1.5,
