@@ -475,6 +475,9 @@ int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struc
 	c->now = now;
 	if (!t)
 		return -1;
+	if (t->state == TASK_RUNNING && t->stopping && t->stopping != STOP_REQUEUE)
+		return error_set(err, ERR_CONFLICT, "task %s: is being ended for good already: requeue it when it has ended",
+				 task_id_text(id, text));
 	if (t->state == TASK_RUNNING) {
 		if (!t->stopping)
 			core_ask_stop(c, t, STOP_REQUEUE, uid);

@@ -254,6 +254,8 @@ static void people_hold_release_cancel_and_requeue(void **unused)
 	assert_int_equal(state(w, a), TASK_RUNNING);
 	assert_int_equal(core_task(w->c, a)->n_attempts, 2);
 	assert_int_equal(core_cancel(w->c, a, 1000, w->now, NULL), 0);
+	assert_int_equal(core_requeue(w->c, a, 1000, w->now, &err), -1);	/* it will be cancelled, whoever wants what */
+	assert_int_equal(err.code, ERR_CONFLICT);
 	exits(w, a, 143, SCAN_NOTHING);
 	assert_int_equal(state(w, a), TASK_CANCELLED);
 	assert_int_equal(core_cancel(w->c, a, 1000, w->now, &err), -1);
