@@ -67,106 +67,109 @@ static int change_ids(const struct requests *q, const struct message *m, task_id
 }
 
 /* One change of one task; `how` is the caller's. */
-typedef int (*change)(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err);
+typedef int (*change)(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err);
 
 #define CHANGE_BYTES 400	/* of an event, with its place in the indexes */
 #define CHANGE_TEXT 1500	/* what of a message may come into each event: a name */
 
-/* What came of all that were looked at. */
-struct change_sum { size_t done, denied; struct error why; };
+/* A change of many tasks, and what came of all that were looked at. */
+struct changes {
+	const struct requests *q;
+	const struct message *m;
+	change one;
+	const void *how;
+	int64_t until_us;	/* clock_mono_us */
+	size_t done, denied;
+	struct error why;
+};
 
-/* Tasks of others are passed over like those in another state, but told. At least one, and no more after that time
- * (clock_mono_us). Returns how many were looked at. */
-static size_t change_some(const struct requests *q, const struct message *m, const task_id *ids, size_t n, change f,
-			  const void *how, int64_t until_us, struct change_sum *sum)
+/* Tasks of others are passed over like those in another state, but told. At least one, and no more after its time. Returns how
+ * many were looked at. */
+static size_t change_some(struct changes *c, const task_id *ids, size_t n)
 {
-	size_t i = 0, before = sum->done;
+	const struct message *m = c->m;
+	size_t i = 0, before = c->done;
 	do {
 		struct error one = ERROR_INIT;
-		const struct task *t = core_task(q->core, ids[i]);
-		if (!(t && request_need_owner(m, t, &one)) && !f(q, ids[i], m->uid, how, &one)) {
-			sum->done++;
+		const struct task *t = core_task(c->q->core, ids[i]);
+		if (!(t && request_need_owner(m, t, &one)) && !c->one(c->q, m, ids[i], c->how, &one)) {
+			c->done++;
 			continue;
 		}
-		sum->denied += one.code == ERR_DENIED;
-		if (!sum->why.code || (one.code == ERR_DENIED && sum->denied == 1))
-			sum->why = one;
-	} while (++i < n && (until_us == INT64_MAX || clock_mono_us() < until_us));
-	request_spend_store(q, m, (sum->done - before) * (CHANGE_BYTES + (m->bytes < CHANGE_TEXT ? m->bytes : CHANGE_TEXT)));
+		c->denied += one.code == ERR_DENIED;
+		if (!c->why.code || (one.code == ERR_DENIED && c->denied == 1))
+			c->why = one;
+	} while (++i < n && (c->until_us == INT64_MAX || clock_mono_us() < c->until_us));
+	request_spend_store(c->q, m, (c->done - before) * (CHANGE_BYTES + (m->bytes < CHANGE_TEXT ? m->bytes : CHANGE_TEXT)));
 	return i;
 }
 
 /* As long as one was changed the others are no failure. What refuses all is told by one reason, and a denial goes before any
  * other: "not yours" explains more than the state of some other task. */
-static int change_tell(const struct change_sum *sum, struct reply *reply, struct error *err)
+static int change_tell(const struct changes *c, struct reply *reply, struct error *err)
 {
-	if (!sum->done) {
-		*err = sum->why;
+	if (!c->done) {
+		*err = c->why;
 		return -1;
 	}
-	return request_answer(reply, json_pack("{si, sI, sI, so}", "schema", 1, "changed", (json_int_t)sum->done, "denied",
-					       (json_int_t)sum->denied, "why",
-					       json_text_or_null(sum->denied ? sum->why.text : NULL)));
+	return request_answer(reply, json_pack("{si, sI, sI, so}", "schema", 1, "changed", (json_int_t)c->done, "denied",
+					       (json_int_t)c->denied, "why", json_text_or_null(c->denied ? c->why.text : NULL)));
 }
 
 /* Of tasks that live, which costs little each. */
-static int change_each(const struct requests *q, const struct message *m, const task_id *ids, size_t n, change f,
-		       const void *how, struct reply *reply, struct error *err)
-{
-	struct change_sum sum = { 0 };
-	change_some(q, m, ids, n, f, how, INT64_MAX, &sum);
-	return change_tell(&sum, reply, err);
-}
-
-static int change_all(const struct requests *q, const struct message *m, change f, const void *how, struct reply *reply,
+static int change_all(const struct requests *q, const struct message *m, change one, const void *how, struct reply *reply,
 		      struct error *err)
 {
+	struct changes c = { .q = q, .m = m, .one = one, .how = how, .until_us = INT64_MAX };
 	scoped_free task_id *ids = NULL;
 	size_t n = 0;
-	return change_ids(q, m, &ids, &n, err) ? -1 : change_each(q, m, ids, n, f, how, reply, err);
+	if (change_ids(q, m, &ids, &n, err))
+		return -1;
+	change_some(&c, ids, n);
+	return change_tell(&c, reply, err);
 }
 
-static int change_cancel(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+static int change_cancel(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	(void)how;
-	return core_cancel(q->core, id, uid, now_read(), err);
+	return core_cancel(q->core, id, m->uid, now_read(), err);
 }
 
 /* A bound on changes of one task: each is an event that is kept for ever. */
-static int change_hold(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+static int change_hold(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	(void)how;
 	if (request_need_changes(core_task(q->core, id), err))
 		return -1;
-	return core_hold(q->core, id, uid, now_read(), err);
+	return core_hold(q->core, id, m->uid, now_read(), err);
 }
 
 /* Not bounded: whoever could hold may take it back, or it would wait for ever. */
-static int change_release(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+static int change_release(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	(void)how;
-	return core_release(q->core, id, uid, now_read(), err);
+	return core_release(q->core, id, m->uid, now_read(), err);
 }
 
-static int change_suspend(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+static int change_suspend(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	(void)how;
 	if (request_need_changes(core_task(q->core, id), err))
 		return -1;
-	return core_suspend(q->core, id, uid, now_read(), err);
+	return core_suspend(q->core, id, m->uid, now_read(), err);
 }
 
-static int change_resume(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+static int change_resume(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	(void)how;
-	return core_resume(q->core, id, uid, now_read(), err);
+	return core_resume(q->core, id, m->uid, now_read(), err);
 }
 
-static int change_update(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+static int change_update(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	struct event one = *(const struct event *)how;
 	one.u.updated.by_known = true;
-	one.u.updated.uid = uid;
+	one.u.updated.uid = m->uid;
 	if (request_need_changes(core_task(q->core, id), err))
 		return -1;
 	return core_update(q->core, id, &one, now_read(), err);
@@ -244,11 +247,11 @@ static int requeue_check(const struct requests *q, const task_id *asked, size_t 
 }
 
 /* A finished task comes back from the store first, and only when nothing speaks against it any more: once it is the core's it
- * counts among its user's. `how` is the message. */
-static int requeue_one(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+ * counts among its user's. */
+static int requeue_one(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
-	const struct message *m = how;
 	struct task *old = NULL;
+	(void)how;
 	const struct task *t = request_any_task(q, id, &old, err);
 	bool folded = old && store_is_folded(q->store, TASK_JOB(id));
 	if (folded)
@@ -262,38 +265,37 @@ static int requeue_one(const struct requests *q, task_id id, uid_t uid, const vo
 	}
 	if (old)
 		core_restore(q->core, old, now_read());
-	return core_requeue(q->core, id, uid, now_read(), err);
+	return core_requeue(q->core, id, m->uid, now_read(), err);
 }
 
 /* The last task that was looked at, and what came of all until then. */
-static json_t *requeue_so_far(task_id last, const struct change_sum *sum)
+static json_t *requeue_so_far(task_id last, const struct changes *c)
 {
-	return json_pack("{sI, sI, sI, si, so}", "last", (json_int_t)last, "done", (json_int_t)sum->done, "denied",
-			 (json_int_t)sum->denied, "code", sum->why.code, "why", json_string_nocheck(sum->why.text));
+	return json_pack("{sI, sI, sI, si, so}", "last", (json_int_t)last, "done", (json_int_t)c->done, "denied",
+			 (json_int_t)c->denied, "code", c->why.code, "why", json_string_nocheck(c->why.text));
 }
 
 /* Nothing so far is read as 0 of everything, and 0 is no task's id: the first piece begins here, too. */
-static task_id requeue_go_on(const json_t *so_far, struct change_sum *sum)
+static task_id requeue_go_on(const json_t *so_far, struct changes *c)
 {
 	const char *why = json_string_value(json_object_get(so_far, "why"));
-	sum->done = (size_t)json_integer_value(json_object_get(so_far, "done"));
-	sum->denied = (size_t)json_integer_value(json_object_get(so_far, "denied"));
-	sum->why.code = (enum error_code)json_integer_value(json_object_get(so_far, "code"));
-	snprintf(sum->why.text, sizeof sum->why.text, "%s", why ? why : "");
+	c->done = (size_t)json_integer_value(json_object_get(so_far, "done"));
+	c->denied = (size_t)json_integer_value(json_object_get(so_far, "denied"));
+	c->why.code = (enum error_code)json_integer_value(json_object_get(so_far, "code"));
+	snprintf(c->why.text, sizeof c->why.text, "%s", why ? why : "");
 	return json_integer_value(json_object_get(so_far, "last"));
 }
 
-/* Of the tasks of one id those behind *last, until that time. 0: all of them; 1: there are more. */
-static int requeue_some(const struct requests *q, const struct message *m, task_id id, task_id *last, int64_t until_us,
-			struct change_sum *sum, struct error *err)
+/* Of the tasks of one id those behind *last, until its time. 0: all of them; 1: there are more. */
+static int requeue_some(struct changes *c, task_id id, task_id *last, struct error *err)
 {
 	struct change_list all = { 0 };
 	size_t at = 0;
-	int failed = requeue_add(q, id, &all, err);
+	int failed = requeue_add(c->q, id, &all, err);
 	while (at < all.n && all.ids[at] <= *last)
 		at++;
 	if (!failed && at < all.n) {
-		at += change_some(q, m, all.ids + at, all.n - at, requeue_one, m, until_us, sum);
+		at += change_some(c, all.ids + at, all.n - at);
 		*last = all.ids[at - 1];
 	}
 	free(all.ids);
@@ -305,22 +307,21 @@ static int requeue_some(const struct requests *q, const struct message *m, task_
 int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	scoped_free task_id *asked = NULL;
-	struct change_sum sum = { 0 };
-	task_id last = requeue_go_on(m->so_far, &sum);
-	int64_t until_us = clock_mono_us() + REQUEUE_US;
+	struct changes c = { .q = q, .m = m, .one = requeue_one, .until_us = clock_mono_us() + REQUEUE_US };
+	task_id last = requeue_go_on(m->so_far, &c);
 	size_t n = request_ids(m, &asked, err), at = 0;
 	if (!n || request_need_room(q, err) || (!m->so_far && (request_need_store(q, m, err) || requeue_check(q, asked, n, err))))
 		return -1;
 	while (at < n && TASK_JOB(asked[at]) < TASK_JOB(last))
 		at++;
 	for (; at < n; at++) {
-		int more = requeue_some(q, m, asked[at], &last, until_us, &sum, err);
+		int more = requeue_some(&c, asked[at], &last, err);
 		if (more < 0)
 			return -1;
-		if (more || (at + 1 < n && clock_mono_us() >= until_us))
-			return *reply = (struct reply){ .kind = REPLY_MORE, .json = requeue_so_far(last, &sum) }, 0;
+		if (more || (at + 1 < n && clock_mono_us() >= c.until_us))
+			return *reply = (struct reply){ .kind = REPLY_MORE, .json = requeue_so_far(last, &c) }, 0;
 	}
-	return change_tell(&sum, reply, err);
+	return change_tell(&c, reply, err);
 }
 
 /* The capture of a job that waits for it, or why there is none. A reference of its own, since those who wait for it may
