@@ -101,6 +101,16 @@ static int check_given(const struct core_reservation *others, size_t n, const st
 	return 0;
 }
 
+static unsigned count_present(const struct core *c, bool mig)
+{
+	unsigned n = 0;
+	for (uint32_t i = 0; i < fleet_size(c->fleet); i++) {
+		struct fleet_gpu g = fleet_look(c->fleet, i, 0);
+		n += g.present && g.reading->mig == mig;
+	}
+	return n;
+}
+
 /* One after the other by merit, and kept by slot. `want` holds those that were chosen so far, which is how the next choice
  * knows them. */
 int core_pick_reserved(struct core *c, const struct core_reservation *others, size_t n, struct core_reservation *want,
@@ -122,9 +132,9 @@ int core_pick_reserved(struct core *c, const struct core_reservation *others, si
 	}
 	if (want->n_gpus == wanted)
 		return 0;
-	return error_set(err, ERR_CONFLICT, "%u GPU%s wanted, and %u of %zu %s free of other reservations at that time; 'rad "
-			 "reserve' lists them", wanted, wanted == 1 ? "" : "s", want->n_gpus, fleet_present(c->fleet),
-			 want->n_gpus == 1 ? "is" : "are");
+	return error_set(err, ERR_CONFLICT, "%u GPU%s wanted, and %u of %u %s free of other reservations at that time; 'rad "
+			 "reserve' lists them%s", wanted, wanted == 1 ? "" : "s", want->n_gpus, count_present(c, false),
+			 want->n_gpus == 1 ? "is" : "are", count_present(c, true) ? ", and MIG instances are reserved by UUID" : "");
 }
 
 static void add_overlap(const struct core *c, const struct core_reservation *r, const struct fleet_run *run, int64_t ends_ms,

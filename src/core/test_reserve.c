@@ -208,6 +208,12 @@ static void it_gets_gpus_that_are_free_then(void **unused)
 	assert_int_equal(core_pick_reserved(w->c, &want, 1, &more, false, w->now, &err), -1);
 	assert_int_equal(err.code, ERR_CONFLICT);
 	assert_non_null(strstr(err.text, "3 GPUs wanted, and 2 of 4 are free"));
+	w->mig = true;
+	pass(w, 1);
+	assert_int_equal(core_pick_reserved(w->c, NULL, 0, &more, false, w->now, &err), -1);
+	assert_non_null(strstr(err.text, "0 of 0 are free of other reservations at that time; 'rad reserve' lists them, and MIG"));
+	w->mig = false;
+	pass(w, 1);
 	more.n_gpus = 4;
 	more.begin_ms = want.end_ms;
 	more.end_ms = want.end_ms + 1000;

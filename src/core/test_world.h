@@ -32,6 +32,7 @@ struct world {
 	unsigned n_procs;
 	double smact;
 	uint64_t foreign_mib;	/* on each GPU */
+	bool mig;		/* they are instances of GPUs */
 	uint64_t last_mib;	/* of the last GPU in all; 0: as the others */
 	struct {
 		enum event_kind kind;
@@ -146,6 +147,7 @@ static inline void sample(struct world *w)
 		snprintf(r->name, sizeof r->name, "%s", w->gpu_name);
 		r->index = g;
 		r->mps_capable = true;
+		r->mig = w->mig;
 		r->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_PROCS | GPU_PROC_MEM | GPU_SMACT | GPU_GRACT;
 		r->mem_total_mib = w->last_mib && g + 1 == w->n_gpus ? w->last_mib : 40960;
 		r->smact = r->gract = w->smact;
