@@ -2,7 +2,6 @@
  * Several users on the GPUs of one machine: whose turn it is, how long somebody's first task waits beside another's array, what
  * a user may have, and what the head is promised.
  */
-#include "base/json.h"
 #include "core/test_world.h"
 
 #include <math.h>
@@ -10,7 +9,6 @@
 #define ALICE 1000
 #define BOB 1001
 #define CAROL 1002
-#define HOUR_MS 3600000
 
 static struct core_config plain(enum core_order order)
 {

@@ -4,7 +4,6 @@
 #include "daemon/forgetting.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

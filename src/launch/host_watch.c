@@ -6,7 +6,6 @@
 
 #include "base/buf.h"
 #include "base/io.h"
-#include "base/proc.h"
 #include "base/proc_tree.h"
 #include "base/scope.h"
 

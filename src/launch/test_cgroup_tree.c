@@ -5,7 +5,6 @@
 #include "launch/cgroup.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
 

@@ -13,7 +13,6 @@
 #include "base/scope.h"
 #include "device/device.h"
 #include "launch/attempt.h"
-#include "launch/cgroup.h"
 #include "launch/processes.h"
 #include "launch/record.h"
 #include "launch/shim.h"

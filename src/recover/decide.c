@@ -11,7 +11,6 @@
  */
 #include "recover/recover.h"
 
-#include "base/scope.h"
 
 #include <string.h>
 
