@@ -73,6 +73,7 @@ static const struct wording wordings[] = {
 	{ SCAN_GPU_OOM, "NCCL", "Cuda failure", "'out of memory'" },
 	{ SCAN_GPU_OOM, "CuPy", "cupy.cuda.memory.OutOfMemoryError" },
 	{ SCAN_GPU_OOM, "CuPy", "Out of memory allocating", "(allocated so far:" },
+	{ SCAN_GPU_OOM, "RAPIDS", "std::bad_alloc:", "RMM failure" },	/* of the GPU, though Python calls it a MemoryError */
 	{ SCAN_GPU_OOM, "Paddle", "Out of memory error on GPU" },
 
 	{ SCAN_GPU_OOM, "CUDA", "CUDA_ERROR_OUT_OF_MEMORY" },
@@ -185,7 +186,8 @@ static const struct wording wordings[] = {
 /* What stands before the sizes in a GPU out-of-memory. Not TensorFlow's "failed to allocate 11.90GiB from device": it goes on
  * to ask for less, so that is no need. */
 static const char *const tried_words[] = { "Tried to allocate ", "trying to allocate ", "Failed to allocate request for ",
-					   "Out of memory allocating ", "Cannot allocate ", "allocating " };
+					   "Out of memory allocating ", "Cannot allocate ", "(failed to allocate ",
+					   "allocating " };
 static const char *const held_words[] = { "this process has ", "(allocated so far: " };
 
 /* Every phrase of the table contains one of these, so most lines of a log are passed over quickly. */

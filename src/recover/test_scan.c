@@ -69,6 +69,7 @@ static const struct fixture fixtures[] = {
 	{ "nccl", SCAN_GPU_OOM, "NCCL", 2, 0, "Cuda failure 2 'out of memory'" },
 	{ "nccl-other", SCAN_OTHER_ERROR, "NCCL", 0, 0, "torch.distributed.DistBackendError" },
 	{ "cupy", SCAN_GPU_OOM, "CuPy", 1, 0, "cupy.cuda.memory.OutOfMemoryError" },
+	{ "rapids-pool", SCAN_GPU_OOM, "RAPIDS", 1, 0, "Maximum pool size exceeded" },
 	{ "cuda-sample", SCAN_GPU_OOM, "CUDA", 1, 0, "code=2(cudaErrorMemoryAllocation)" },
 	{ "cuda-runtime-2", SCAN_GPU_OOM, "CUDA", 1, 0, "cuda runtime error (2)" },
 	{ "cuda-driver-error", SCAN_GPU_OOM, "CUDA", 1, 0, "CUDA driver error: out of memory" },
@@ -232,6 +233,7 @@ static void test_sizes_that_are_told(void **state)
 		{ "pytorch-rich", 2048, 0 }, { "pytorch-exabyte", 0, 0 }, { "pytorch-cuda-error", 0, 0 },
 		{ "torchrun-ranks", 2048, 39906 }, { "h200-fence", 26, 5100 }, { "tensorflow-2", 3134, 0 }, { "tensorflow-driver", 0, 0 },
 		{ "jax", 7064, 0 }, { "jax-new", 7066, 0 }, { "jax-old", 5266, 0 }, { "jax-request", 3062, 0 },
+		{ "rapids-pool", 6656, 0 },
 		{ "cupy", 24415, 3467 }, { "ggml", 23512, 0 }, { "paddle", 1536, 0 }, { "handler-failed", 2048, 39906 },
 		{ "caught-then-other", 0, 0 }, { "host-numpy", 0, 0 }, { "invalid-utf8", 0, 0 },
 	};
