@@ -60,6 +60,7 @@ static const struct fixture fixtures[] = {
 	{ "jax-new", SCAN_GPU_OOM, "JAX", 1, 0, "JaxRuntimeError" },
 	{ "jax-request", SCAN_GPU_OOM, "JAX", 1, 0, "Failed to allocate request" },
 	{ "jax-old", SCAN_GPU_OOM, "JAX", 1, 0, "Resource exhausted" },
+	{ "jax-no-context", SCAN_OTHER_ERROR, "", 1, NEAR, "no supported devices found" },	/* an H100, a fence of 400 MiB */
 	{ "cublas-alloc", SCAN_GPU_OOM, "cuBLAS", 1, 0, "CUBLAS_STATUS_ALLOC_FAILED" },
 	{ "cublas-not-initialized", SCAN_OTHER_ERROR, "cuBLAS", 0, 0, "CUBLAS_STATUS_NOT_INITIALIZED" },
 	{ "cudnn-alloc", SCAN_GPU_OOM, "cuDNN", 1, 0, "CUDNN_STATUS_ALLOC_FAILED" },
