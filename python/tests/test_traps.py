@@ -538,7 +538,50 @@ def test_small_buckets_stay_where_gradients_may_be_missing(traced):
     assert [n for n in f.iteration(1) if abs(n) > W] == []
 
 
-def test_sharded_training_is_refused(traced):
+def sharded(world, before=lambda model: model.cuda(), after=lambda model: None):
+    """Two weights of W, sharded apart by FSDP2."""
+    def setup():
+        from torch.distributed.fsdp import fully_shard
+        torch.distributed.init_process_group("nccl", rank=0, world_size=world)
+        model = nn.Sequential(nn.Linear(256, 256, bias=False), nn.Linear(256, 256, bias=False))
+        before(model)
+        for part in (*model, model):
+            fully_shard(part)
+        after(model)
+        x, learns = torch.randn(8, 256, device="cuda"), torch.optim.Adam(model.parameters())
+
+        def step():
+            learns.zero_grad()
+            model(x).sum().backward()
+            learns.step()
+        return step
+    return setup
+
+
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("before", [nn.Module.cuda, lambda _: None], ids=["moved before", "moved by it"])
+def test_fully_sharded_training(traced, world, before):
+    """Of two weights a process has its share, and as much of gradients and of each of Adam's two averages; a whole weight is
+    there while it is used, in the forward pass the next one beside it. The averages are there after the first step."""
+    f = traced(sharded(world, before))
+    share = 2 * W // world
+    assert kept(f.iteration(0)) // W == 3 * share // W and kept(f.iteration(1)) // W == 0
+    assert sum(n for n in f.phase(1, STEP) if abs(n) > 1024) == 0
+    assert f.peak_bytes == pytest.approx(max(5 * share, 4 * share + 2 * W), rel=0.1)
+    assert f.header["params"] == 2 * 256 * 256 and f.marks[2][1] == FORWARD
+    assert f"distributed: {'the first of 2 processes' if world > 1 else 'the only process'} was captured" in f.notes
+
+
+def test_fully_sharded_training_from_meta(traced):
+    def begin(model):
+        model.to_empty(device="cuda")
+        for layer in model:
+            layer.reset_parameters()
+    found = [traced(sharded(1, before, after)) for before, after in ((nn.Module.cuda, lambda _: None), (lambda m: m.to("meta"), begin))]
+    assert found[0].peak_bytes == found[1].peak_bytes and found[0].iteration(2) == found[1].iteration(2)
+
+
+def test_the_older_form_of_sharded_training_is_refused(traced):
     from radrm.capture import CaptureError
 
     def setup():
@@ -547,6 +590,21 @@ def test_sharded_training_is_refused(traced):
         FullyShardedDataParallel(nn.Linear(8, 8).cuda())
     with pytest.raises(CaptureError, match="sharded over several GPUs"):
         traced(setup)
+
+
+def test_parameters_that_are_moved_by_hand(traced):
+    def setup():
+        model = nn.Linear(256, 256)
+        learns = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        for p in model.parameters():
+            p.data = p.data.cuda()
+
+        def step():
+            model(torch.randn(8, 256, device="cuda")).sum().backward()
+            learns.step()
+        return step
+    f = traced(setup)
+    assert f.header["params"] == 257 * 256 and kept(f.iteration(0)) // W == 2  # gradients and momentum
 
 
 @pytest.mark.parametrize("words, processes, rest", [

@@ -2,8 +2,9 @@
 """Training on several GPUs: the first process of the job alone is captured.
 
 A process group of PyTorch's backend "fake" stands for the others, which never answer and need not: what a collective asks of
-memory is known from the call. DistributedDataParallel (DDP) is replaced by what it takes: buckets for all gradients. Sharded
-training is refused: what a process holds at one time is decided by the traffic with the others.
+memory is known from the call. DistributedDataParallel (DDP) is replaced by what it takes: buckets for all gradients.
+fully_shard() (FSDP2) runs as it is. FullyShardedDataParallel is refused: what a process holds at one time is decided by the traffic
+with the others.
 """
 import contextlib
 import os
@@ -70,7 +71,7 @@ def install(session):
     backend_asked = "nccl"
 
     def both(name, value):
-        for module in (dist, c10d):
+        for module in filter(None, (dist, c10d, getattr(dist, "device_mesh", None))):
             if hasattr(module, name):
                 patch(module, name, value)
 
@@ -86,7 +87,7 @@ def install(session):
         header.communicators = 1 if "nccl" in backend_asked else 0
         which = f"the first of {world} processes" if world > 1 else "the only process"
         recorder.note(ff.PAIR if world <= 2 else 0, f"distributed: {which} was captured")
-        refuse_sharding(patch)
+        sharding(patch)
 
     def new_group(ranks=None, timeout=None, backend=None, *args, **kwargs):
         if "nccl" in str(backend or backend_asked):
@@ -284,21 +285,28 @@ def split(patch):
     patch(torch.nn.DataParallel, "forward", forward)
 
 
-def refuse_sharding(patch):
-    """Patches what begins sharded training. Looked for once a job is known to be distributed: the import is slow."""
+def part(tensor):
+    """What of a sharded tensor is here; any other, itself."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def sharding(patch):
+    """Patches for training that is sharded over GPUs. Done once a job is known to be distributed: the imports are slow."""
     import importlib
 
     from .sandbox import CaptureError
-    told = ("training is sharded over several GPUs (FSDP), which cannot be captured: capture a run of one process without it, "
-            "or say what the task needs (rad submit --gpu-mem)")
+    told = ("training is sharded over several GPUs by FullyShardedDataParallel, which cannot be captured: use fully_shard() (FSDP2), which "
+            "can, capture a run of one process without it, or say what the task needs (rad submit --gpu-mem)")
 
     def refuse(*_, **__):
         raise CaptureError(told)
-    for module, name in (("torch.distributed.fsdp", "FullyShardedDataParallel"),
-                         ("torch.distributed.fsdp._fully_shard._fsdp_state", "FSDPState"),
-                         ("torch.distributed._composable.fsdp._fsdp_state", "FSDPState")):
+    for module, owner, name, value in (("torch.distributed.fsdp", "FullyShardedDataParallel", "__init__", refuse),
+                                       # Else a state of the GPU's random numbers would be asked for, to keep it alike everywhere.
+                                       ("torch.distributed.tensor._random", None, "is_rng_supported_mesh", lambda _: False),
+                                       ("torch.distributed.tensor._dispatch", None, "is_rng_supported_mesh", lambda _: False)):
         with contextlib.suppress(ImportError, AttributeError):
-            patch(getattr(importlib.import_module(module), name), "__init__", refuse)
+            found = importlib.import_module(module)
+            patch(getattr(found, owner) if owner else found, name, value)
 
 
 def same(recorder, func, args, kwargs):

@@ -236,6 +236,8 @@ class Gpu:
         self.patch(cuda, "device_of", lambda _: contextlib.nullcontext())
         self.patch(torch.version, "cuda", torch.version.cuda or "13.0")
         self.patch(torch.backends.cuda, "is_built", answer(True))
+        if hasattr(torch._C, "_get_accelerator"):
+            self.patch(torch._C, "_get_accelerator", answer(torch.device("cuda")))
         accelerator = getattr(torch, "accelerator", None)  # 2.6 on
         if accelerator is not None:
             for name, value in (("is_available", True), ("device_count", self.count), ("current_device_index", 0),

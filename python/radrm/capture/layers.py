@@ -4,12 +4,14 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .distributed import part
 from .recorder import is_gpu
 
 
 def install(recorder, patch):
     """Patches them: patch(owner, name, value)."""
     patch(torch.nn.Module, "_apply", apply_to_module)
+    patch(torch.Tensor, "data", property(DATA.__get__, give_data))
     linear(recorder, patch)
     foreach(patch)
     scaler(recorder, patch)
@@ -68,15 +70,30 @@ def apply_to_module(module, fn, recurse=True):
     return module
 
 
+DATA = torch._C.TensorBase.data
+
+
+def give_data(tensor, moved):
+    """`tensor.data = moved`: where the one is on the CPU and the other on the GPU, as of a parameter that is moved by hand."""
+    if is_gpu(moved) and not is_gpu(part(tensor)) and type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        with torch.no_grad():
+            exchange(tensor, moved.detach())
+    else:
+        DATA.__set__(tensor, moved)
+
+
 def exchange(tensor, moved):
     """`tensor` becomes what `moved` is, and stays the same object."""
     if moved is tensor:
         return
-    if not (is_gpu(tensor) or is_gpu(moved)):
+    if torch._has_compatible_shallow_copy_type(tensor, moved) and not (is_gpu(part(tensor)) or is_gpu(part(moved))):
         tensor.data = moved
         return
     if isinstance(tensor, torch.nn.Parameter):
         moved = torch.nn.Parameter(moved, requires_grad=tensor.requires_grad)
+    if part(moved) is not moved:
+        torch.utils.swap_tensors(tensor, moved)
+        return
     tensor.__class__, moved.__class__ = moved.__class__, tensor.__class__
     tensor.__dict__, moved.__dict__ = {**tensor.__dict__, **moved.__dict__}, tensor.__dict__
     torch._C._swap_tensor_impl(tensor, moved)

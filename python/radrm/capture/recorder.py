@@ -47,6 +47,17 @@ def composed(func):
     return func._can_decompose() and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
+@functools.lru_cache(None)
+def wraps(kind):
+    """Whether tensors of that class are others', whose operators it calls."""
+    return not issubclass(kind, FakeTensor) and kind.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+
+
+def imagined():
+    """Whether something asks for shapes alone, of fake tensors of its own: those of a sharded tensor, before its first operator."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+
+
 class Recorder(TorchDispatchMode):
     """One recording. `records` grows as operators run; `live` maps a storage's address to its number and size."""
 
@@ -54,6 +65,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.records = ff.Records()
         self.live = {}
+        self.emptied = {}  # storage's address -> weak reference to it: was live, and was resized to nothing
         self.live_bytes = 0
         self.peak_bytes = 0
         self.flags = 0
@@ -74,12 +86,18 @@ class Recorder(TorchDispatchMode):
 
     def threads(self, patch):
         """Records what threads do that begin from now on: libraries load weights in some."""
-        real = threading.Thread._bootstrap_inner
+        real, real_resize = threading.Thread._bootstrap_inner, torch.UntypedStorage.resize_
 
         def begin(thread):
             with self:
                 real(thread)
+
+        def resize(storage, size):
+            result = real_resize(storage, size)
+            self.resized(storage)
+            return result
         patch(threading.Thread, "_bootstrap_inner", begin)
+        patch(torch.UntypedStorage, "resize_", resize)
 
     # --- storages ---
 
@@ -127,6 +145,17 @@ class Recorder(TorchDispatchMode):
         self.live_bytes -= known[1]
         self.records.free(known[0])
 
+    def resized(self, storage):
+        """A script resized a storage itself: sharded training gives parameters back so, and takes them again."""
+        key, nbytes = storage._cdata, storage.nbytes()
+        known = self.live.get(key)
+        if known is not None and known[1] != nbytes:
+            self._resized(key, known, nbytes, storage)
+            if not nbytes:
+                self.emptied[key] = weakref.ref(storage, lambda _: self.emptied.pop(key, None))
+        elif known is None and nbytes and self.emptied.pop(key, None):
+            self._born(key, nbytes, storage)
+
     def _count(self, nbytes):
         self.live_bytes += nbytes
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
@@ -170,6 +199,10 @@ class Recorder(TorchDispatchMode):
     def dispatch(self, func, types, args=(), kwargs=None):
         if func is torch.ops.prim.device.default:
             return self._device(args[0])
+        if imagined():
+            return func(*args, **(kwargs or {}))
+        if any(map(wraps, types)):
+            return NotImplemented  # a sharded tensor, say: comes back with the part that it has
         kwargs = kwargs or {}
         device = kwargs.get("device")
         if device is not None and device.type == SPARE:

@@ -173,7 +173,7 @@ class Session:
 
     def _forward(self, module, args, kwargs):
         """An outermost forward pass begins. Returns whether it may be one of many that are alike."""
-        if not any(is_gpu(p) for p in module.parameters()):
+        if not any(is_gpu(distributed.part(p)) for p in module.parameters()):
             return False  # a loss without parameters, or a model on the CPU
         if self.iterations is not None and not self.learns:
             self.passes += 1
