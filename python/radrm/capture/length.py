@@ -64,6 +64,12 @@ def loops_around(frame):
     return [loop for function, loop in there if function is not None and begins(function) == code.co_firstlineno]
 
 
+def function_of(frame):
+    """The function that it is in, as it stands in the script; None: none, or none that has a loop in it."""
+    functions = (function for _, _, function, _ in loops_of(frame.f_code.co_filename))
+    return next((f for f in functions if f is not None and begins(f) == frame.f_code.co_firstlineno), None)
+
+
 def begins(function):
     """The line that its code object says it begins at."""
     return min(n.lineno for n in (function, *getattr(function, "decorator_list", ())))
@@ -202,6 +208,7 @@ class Length:
         self.made = 0
         self.before = {}  # counter of a guard -> what it was when the step before was made
         self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
+        self.passes = []  # those that gave some before it, and were not over
 
     def begin(self):
         """What was a step until now is none: another optimizer steps."""
@@ -218,6 +225,7 @@ class Length:
         except Exception:  # whatever a script's own attributes do when they are asked
             steps = 0
         self.steps = min(int(steps), limits.MAX_COUNT) if math.isfinite(steps) and steps >= self.made else 0
+        self.passes = list(self.fetched)
         self.fetched.clear()
 
     def look(self, frame):
@@ -261,13 +269,15 @@ class Length:
         return rounds, whole
 
 
-def install(length_, patch):
-    """Has loaders tell what they give."""
+def install(length_, later, patch):
+    """Has loaders tell what they give, and ask whether to."""
     from torch.utils.data import dataloader
     real = dataloader._BaseDataLoaderIter.__next__
 
     def give(self):
         try:
+            if later.over(self):
+                raise StopIteration
             batch = real(self)
         except StopIteration:
             length_.fetched.pop(self, None)

@@ -74,6 +74,7 @@ def outcome(session, run, seconds):
         run()
     except BaseException as e:
         error = e
+        session.later.broken()
     if session.finished or session.late and session.since >= session.iterations:
         return None, None, True  # whatever the script, or a library on its way out, made of Finished
     if session.late:
@@ -170,13 +171,14 @@ def install(session):
     import torch.utils.data
 
     from . import fileformat as ff
-    from . import length
+    from . import later, length
     patch, recorder = session.gpu.patch, session.recorder
     loader = torch.utils.data.DataLoader
     real_init, real_load = loader.__init__, torch.load
 
     @functools.wraps(real_init)  # Lightning makes a loader anew of what its __init__ is seen to take
     def init(self, dataset, *args, **kwargs):
+        session.later.loader(sys._getframe(1))
         args = list(args)
         if len(args) > 4:
             args[4] = 0
@@ -192,7 +194,8 @@ def install(session):
 
     def load(f, map_location=None, *args, **kwargs):
         return real_load(f, "cpu", *args, **kwargs)
-    length.install(session.length, patch)
+    length.install(session.length, session.later, patch)
+    later.install(session.later, patch)
     patch(loader, "__init__", init)
     patch(torch, "compile", compiled)
     patch(torch.compiler, "cudagraph_mark_step_begin", lambda: None)  # imports what builds for the CPU have not

@@ -10,6 +10,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from . import fileformat as ff
 from . import attention, distributed, indexing, kernels, layers, losses, recurrent, values
 from .gpu import Gpu
+from .later import Later
 from .length import Length
 from .recorder import Recorder, is_gpu
 from .repeated import Repeated
@@ -49,6 +50,8 @@ class Session:
         self.steps = 0
         self.world = 0  # processes of the job, where it is distributed
         self.length = Length()
+        self.later = Later(self)
+        self.seen = None  # what of the file is known, once enough was seen and it goes on
         self.learns = False  # an optimizer was made, or a backward pass begun
         self.optimizes = False  # an optimizer was made
         self.guessed = False  # the model was described by such a pass
@@ -183,6 +186,8 @@ class Session:
         self.mark(ff.FORWARD if torch.is_grad_enabled() else ff.EVAL)
         if self.learns and self.guessed and torch.is_grad_enabled():
             self.model, self.batch, self.seq_len, self.shapes, self.guessed = None, 0, 0, [], False
+        if torch.is_grad_enabled():
+            self.later.learners.add(module)
         if torch.is_grad_enabled() or not self.learns:
             self.guessed = not self.learns
             self._describe(module, args, kwargs)
@@ -237,10 +242,22 @@ class Session:
         self.steps, self.since = self.steps + 1, self.since + 1
         if self.iterations is None:
             return
-        self.length.step(sys._getframe(1))
-        if self._enough():
-            self._finish()
+        if self.later.going:
+            if self.later.step():
+                self._finish()
+        else:
+            self.length.step(sys._getframe(1))
+            if self._enough():
+                self._go_on(sys._getframe(1))
         self.begin_iteration()
+
+    def _go_on(self, frame):
+        """Enough was seen of its steps; of its memory not, where something comes later."""
+        self.lives.append(self.recorder.live_bytes)
+        self.seen = self._figures()
+        self.finished = True
+        if not self.later.begins(frame):
+            self._finish()
 
     def _enough(self):
         late = self.iterations + LATER
@@ -250,6 +267,7 @@ class Session:
         if not self.finished:
             self.lives.append(self.recorder.live_bytes)
         self.finished, self.recorder.recording = True, False
+        self.later.end()
         raise Finished
 
     def learnt(self):
@@ -277,21 +295,27 @@ class Session:
 
     def finish(self, key=""):
         """The header filled; returns the file's bytes."""
-        header, flags = self.header, self.recorder.flags
-        header.key = key
+        self.later.end()
+        header, (work, flags, header.growth) = self.header, self.seen or self._figures()
+        header.key, header.flags = key, flags | self.recorder.flags
         header.batch, header.seq_len = self.batch, self.seq_len
         if self.model is not None:
             header.model = header.model or type(self.model).__name__
             header.params = sum(p.numel() for p in self.model.parameters())
             header.precision = self.precision()
         header.optimizer = self.optimizer
+        return self.recorder.records.file(header, *work, steps=self.length.steps)
+
+    def _figures(self):
+        """(work, flags, growth) of the steps that were seen."""
+        flags, growth = self.recorder.flags, 0
         if len(self.lives) >= 3:
-            header.growth = max(0, self.lives[-1] - self.lives[-2])
+            growth = max(0, self.lives[-1] - self.lives[-2])
         if len(self.shapes) > 1:
             flags |= ff.VARIABLE_SHAPES
         if torch.backends.cudnn.benchmark:
             flags |= ff.CUDNN_BENCHMARK
         if not torch.backends.cudnn.enabled:
             flags |= ff.CUDNN_OFF
-        header.flags = flags
-        return self.recorder.records.file(header, *self.recorder.work.result(self.parameters), steps=self.length.steps)
+        host, kernels = self.recorder.work.result(self.parameters)
+        return (tuple(host), kernels), flags, growth

@@ -411,6 +411,16 @@ def compare(recorder, func, args, kwargs):
     return True
 
 
+def equal(recorder, func, args, kwargs):
+    """A parameter is itself, and no other: so it is looked for among those of an optimizer."""
+    first, second = args
+    if first.shape != second.shape:
+        return False
+    if all(isinstance(t, torch.nn.Parameter) for t in args):
+        return first is second or compare(recorder, func, args, kwargs) and first.untyped_storage()._cdata == second.untyped_storage()._cdata
+    return compare(recorder, func, args, kwargs)
+
+
 def nonzero(recorder, func, args, kwargs):
     decided(recorder, "a shape that depends on values (nonzero, a mask as an index): the largest possible was taken")
     tensor = args[0]
@@ -479,7 +489,7 @@ RULES = {
     aten._to_copy.default: copy_to,
     aten.copy_.default: copy_into,
     aten._local_scalar_dense.default: scalar,
-    aten.equal.default: compare,
+    aten.equal.default: equal,
     aten.allclose.default: compare,
     aten.nonzero.default: nonzero,
     aten.masked_select.default: masked_select,

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: MIT
+"""What comes later in a run and takes more memory than its first steps: layers that are frozen at first, images that grow from
+phase to phase, other batches.
+
+Where the script has signs of it, it goes on after enough steps were seen, quickly: each pass over a data loader gives one batch, so
+that an epoch is a step. What is asked of memory then belongs to the capture; what a step is and how many there are was seen before.
+Where no loader is passed over nothing can be left out: it is tried what frozen parameters would take if they learnt, and told.
+"""
+import ast
+import linecache
+import os
+import re
+import signal
+import sys
+import time
+import weakref
+
+from . import fileformat as ff
+from . import length
+from .recorder import is_gpu
+
+PATIENCE = 30  # seconds for it, and half of what is left of the limit
+STEPS = 200  # at most
+TRIED = 2  # steps with frozen parameters that learn: the first makes the optimizer's state, the second has it all along
+MORE = 1.02  # times the memory that is worth telling
+SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
+FREES = re.compile(r"unfreeze|fine_tune$|Finetuning$")
+NOT_OWN = ("site-packages", "dist-packages", os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
+
+
+def is_own(path):
+    """Whether a source file is the script's, or of what it is part of."""
+    return bool(path) and path.endswith(".py") and not any(part in path for part in NOT_OWN)
+
+
+def own_files(before):
+    """Of the script and the modules that are loaded, but those `before` it."""
+    found = {getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if name not in before} | {sys.argv[0]}
+    return sorted({os.path.abspath(path) for path in found if isinstance(path, str) and is_own(os.path.abspath(path))})
+
+
+def may_free(node):
+    """Whether that has parameters learn."""
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in targets) and not is_false(node.value)
+    if isinstance(node, ast.Call):
+        name = length.called(node)
+        return name == "requires_grad_" and not (node.args and is_false(node.args[0])) or bool(FREES.search(name))
+    return isinstance(node, ast.ClassDef) and any(FREES.search(name) for base in node.bases for name in names(base))
+
+
+def is_false(node):
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def names(node):
+    return [n.id if isinstance(n, ast.Name) else n.attr for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute))]
+
+
+def resizes(tree):
+    """Whether something there has batches of another size from then on, by what it is called."""
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else ()
+        if any(isinstance(t, ast.Attribute) and SIZES.search(t.attr) for t in targets):
+            return True
+        if isinstance(node, ast.Call) and re.match("set_|update_", length.called(node)) and SIZES.search(length.called(node)):
+            return True
+    return False
+
+
+def loops_from(frame):
+    """The loops that the script's own code is in, from that frame on outwards: {(code, line): loop}."""
+    found = {}
+    while frame is not None and frame.f_globals.get("__name__") not in length.BEGINNING:
+        if is_own(frame.f_code.co_filename):
+            found.update({(frame.f_code, loop.lineno): loop for loop in length.loops_around(frame)})
+        frame = frame.f_back
+    return found
+
+
+def repeated(frame):
+    """What is gone through again and again: the outermost loop, and functions that were called in it."""
+    found, inside = [], []
+    while frame is not None and frame.f_globals.get("__name__") not in length.BEGINNING:
+        if is_own(frame.f_code.co_filename):
+            loops = length.loops_around(frame)
+            if loops:
+                found = [*inside, loops[0]]
+            inside.append(length.function_of(frame))
+        frame = frame.f_back
+    return filter(None, found)
+
+
+class Later:
+    """Told of what a script does. `going`: it goes on after enough was seen; `trying`: frozen parameters learn."""
+
+    def __init__(self, session):
+        self.session = session
+        self.going = self.trying = False
+        self.loaded = set(sys.modules) - {"__main__"}
+        self.freed = set()  # (file, line) that had something learn
+        self.made = set()  # loops in which a loader was made
+        self.given = weakref.WeakKeyDictionary()  # pass over a loader -> batches since
+        self.steps = self.since = 0  # since it goes on, and since something changed
+        self.learners = weakref.WeakSet()  # modules whose passes learn
+        self.where = None  # a line that frees parameters and has not yet
+
+    # --- what is told ---
+
+    def frees(self, frame):
+        """Something learns from now on, by that line."""
+        while frame is not None and not is_own(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is not None:
+            self.freed.add((os.path.abspath(frame.f_code.co_filename), frame.f_lineno))
+
+    def loader(self, frame):
+        """A loader is made."""
+        try:
+            self.made.update(loops_from(frame))
+        except Exception:  # a sign less
+            pass
+
+    def over(self, one):
+        """Whether a pass over a loader is to end, in place of giving another batch."""
+        if not self.going:
+            return False
+        if time.monotonic() > self.deadline:
+            self.session._finish()
+        self.given[one] = self.given.get(one, 0) + 1
+        return self.given[one] > 1 + (0 < self.since < TRIED)
+
+    # --- signs ---
+
+    def frozen(self):
+        """Parameters on the GPU that have no gradient, of what learns."""
+        found = {id(p): p for module in self.learners for p in module.parameters()}
+        return [p for p in found.values() if is_gpu(p) and not p.requires_grad and p.is_floating_point()]
+
+    def line(self):
+        """"file.py:12" of a line that has parameters learn, and has not yet; None."""
+        for path in own_files(self.loaded):
+            try:
+                tree = ast.parse("".join(linecache.getlines(path)))
+            except (SyntaxError, ValueError, RecursionError):
+                continue
+            for node in ast.walk(tree):
+                if may_free(node) and not any((path, line) in self.freed for line in range(node.lineno, node.end_lineno + 1)):
+                    return f"{os.path.basename(path)}:{node.lineno}"
+        return None
+
+    def looks(self):
+        """What of it may change: how much learns, and of which shapes."""
+        learn = sum(p.numel() for module in self.learners for p in module.parameters() if p.requires_grad)
+        return learn, len(self.session.shapes)
+
+    # --- what follows ---
+
+    def begins(self, frame):
+        """Enough was seen, at that frame. Whether the script goes on."""
+        try:
+            loops = loops_from(frame)
+            self.where = self.line() if self.frozen() else None
+            phases = bool(self.made & loops.keys()) or any(map(resizes, repeated(frame)))
+        except Exception:  # whatever a script's own attributes do when they are asked
+            return False
+        if not self.where and not phases:
+            return False
+        left = signal.getitimer(signal.ITIMER_REAL)[0]
+        self.deadline = time.monotonic() + min(PATIENCE, left / 2 if left else PATIENCE)
+        self.going, self.before = True, self.looks()
+        self.given.update({one: 1 for one in self.session.length.passes})
+        if not self.session.length.passes:
+            self.going = self.where is not None and self.tries()
+        return self.going
+
+    def step(self):
+        """A step later. Whether that is enough."""
+        self.steps, now = self.steps + 1, self.looks()
+        if self.trying:
+            return self.tried()
+        self.since = 1 if now != self.before else self.since + 1 if self.since else 0
+        self.before = now
+        over = time.monotonic() > self.deadline or self.steps >= STEPS or self.where and self.since >= TRIED and not self.frozen()
+        return over and not (self.where and self.frozen() and self.tries())
+
+    # --- trying ---
+
+    def tries(self):
+        """From now on frozen parameters learn, and nothing is written down. Whether there are any."""
+        frozen, recorder = self.frozen(), self.session.recorder
+        optimizer = self.session.stepped[-1]()
+        if not frozen or optimizer is None:
+            return False
+        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        for p in frozen:
+            p.requires_grad = True
+        try:
+            optimizer.add_param_group({"params": [p for p in frozen if id(p) not in held]})
+        except (ValueError, TypeError, RuntimeError):  # of an optimizer with ideas of its own: told without its state
+            pass
+        self.trying, self.steps, self.deadline = True, 0, time.monotonic() + PATIENCE
+        recorder.records, self.records = ff.Unwritten(recorder.records), recorder.records
+        self.peak, recorder.peak_bytes = recorder.peak_bytes, recorder.live_bytes
+        return True
+
+    def tried(self):
+        if self.steps < TRIED:
+            return False
+        if self.session.recorder.peak_bytes > MORE * self.peak:
+            self.tell(f"with all of them there would be {self.session.recorder.peak_bytes >> 20} MiB in tensors at most")
+        return True
+
+    def tell(self, what):
+        self.session.recorder.note(0, f"{self.where}: parameters that do not learn in what was captured may later: {what}: say what the run "
+                                   "needs (rad submit --gpu-mem) if it comes to that")
+
+    def broken(self):
+        """An error, or a limit, ended the script before its end."""
+        if self.going and self.where and not self.trying and self.frozen():
+            self.tell("what they would take then was not seen")
+
+    def end(self):
+        """Nothing more is recorded."""
+        if self.trying:
+            self.trying = False
+            self.session.recorder.records, self.session.recorder.peak_bytes = self.records, self.peak
+
+
+def install(later, patch):
+    import torch
+    inner = torch._C.TensorBase
+    real_module = torch.nn.Module.requires_grad_
+
+    def give(tensor, value):
+        if value:
+            later.frees(sys._getframe(1))
+        inner.requires_grad.__set__(tensor, value)
+
+    def method(tensor, value=True):
+        if value:
+            later.frees(sys._getframe(1))
+        return inner.requires_grad_(tensor, value)
+
+    def module(self, value=True):
+        if value:
+            later.frees(sys._getframe(1))
+        return real_module(self, value)
+    patch(torch.Tensor, "requires_grad", property(inner.requires_grad.__get__, give))
+    patch(torch.Tensor, "requires_grad_", method)
+    patch(torch.nn.Module, "requires_grad_", module)

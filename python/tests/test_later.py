@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""What comes later in a run than the steps that are captured."""
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+W = 512 * 512 * 4
+
+FROZEN = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+    body, head = nn.Sequential(*[nn.Linear(512, 512, bias=False) for _ in range(4)]), nn.Linear(512, 8, bias=False)
+    model = nn.Sequential(body, head).cuda()
+    body.requires_grad_(False)
+    LEARN
+    optimizer = torch.optim.Adam(OF, foreach=False)
+
+    loader = LOADER
+
+    def round(epoch):
+        total = n = 0
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+            loss.backward()
+            optimizer.step()
+            total, n = total + loss.item(), n + 1
+        print(f"epoch {epoch}, mean loss {total / n}, {n} batches", flush=True)
+    for epoch in range(40):
+        if epoch == WHEN:
+            FREE
+        round(epoch)
+"""
+LOADER = "DataLoader(TensorDataset(torch.randn(400, 512), torch.zeros(400, dtype=torch.int64)), batch_size=4)"
+NO_LOADER = "[(torch.randn(4, 512), torch.zeros(4, dtype=torch.int64))] * 100"
+
+
+def frozen(of="model.parameters()", when="30", free="body.requires_grad_()", loader=LOADER, learn="", more=""):
+    body = FROZEN.replace("LEARN", learn).replace("OF", of).replace("WHEN", when).replace("FREE", free).replace("LOADER", loader)
+    return body + more
+
+
+@pytest.mark.parametrize("of, free", [
+    ("model.parameters()", "body.requires_grad_()"),
+    ("head.parameters()", "[setattr(p, 'requires_grad', True) for p in body.parameters()]; unfreeze = optimizer.add_param_group("
+     "{'params': body.parameters()}); body.requires_grad_(True)"),
+    ("[p for p in model.parameters() if p.requires_grad]", "body.requires_grad_(True); optimizer = torch.optim.Adam(model.parameters(), "
+     "foreach=False)"),
+])
+def test_layers_that_are_frozen_at_first(capture, of, free):
+    """With four weights that learn: they, their gradients, and two averages of each. How many steps there are, and what one is, is that of
+    the first."""
+    code, said, f = capture(frozen(of, free=free))
+    assert code == 0 and f.steps == 4000, said
+    assert "100 batches" not in said and "may later" not in said
+    most = int(re.search(r"(\d+) MiB in tensors", said)[1])
+    assert 16 <= most <= 20 and f.host["parameters"] in (1, 5) and f.header["flags"] == 0
+    _, _, first = capture(frozen(when="400"))
+    assert first.kernels == f.kernels
+
+
+@pytest.mark.parametrize("learn, when, more", [
+    ("[p.requires_grad_(True) for p in head.parameters()]", "-1", ""),  # that line had its parameters learn before
+    ("", "400", ""),                                                    # never comes: the script was seen to its end
+], ids=["done", "never"])
+def test_layers_that_stay_frozen(capture, learn, when, more):
+    code, said, f = capture(frozen(learn=learn, when=when, free="pass" if learn else "body.requires_grad_()"))
+    assert code == 0 and "may later" not in said
+    assert int(re.search(r"(\d+) MiB in tensors", said)[1]) <= 5 and len([p for _, p in f.marks if p == 1]) == (3 if learn else 43)
+
+
+def test_what_cannot_be_looked_at_is_told(capture):
+    """Without a loader nothing can be left out. It is tried what the four weights would take, and the file has no part of it."""
+    code, said, f = capture(frozen(loader=NO_LOADER))
+    told = re.search(r"train.py:\d+: parameters that do not learn in what was captured may later: with all of them there would be (\d+) MiB", said)
+    assert code == 0 and 16 <= int(told[1]) <= 20 and "rad submit --gpu-mem" in said
+    assert re.search(r"out.radcap: \d+ bytes, [45] MiB in tensors", said) and f.steps == 4000
+
+
+def test_an_error_on_the_way_is_told(capture):
+    code, said, f = capture(frozen().replace("total, n = ", "assert n or not epoch or epoch < 9; total, n = ", 1).replace(
+        "if epoch == ", "if epoch == 9: raise ValueError('short')\n        if epoch == "))
+    assert code == 0 and "what they would take then was not seen" in said and f.steps == 4000
+
+
+PHASES = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, Dataset
+    model = nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    class Lines(Dataset):
+        def __init__(self, length):
+            self.length = length
+
+        def __len__(self):
+            return 400
+
+        def __getitem__(self, i):
+            return torch.randn(self.length, 64)
+
+    def epoch(loader, number):
+        SET
+        for x in loader:
+            optimizer.zero_grad()
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("set, loop", [
+    ("pass", """
+    for length in (16, 64, 256):
+        loader = DataLoader(Lines(length), batch_size=16)
+        for number in range(3):
+            epoch(loader, number)
+    """),
+    ("if number == 5: loader.dataset.length = 256", """
+    loader = DataLoader(Lines(16), batch_size=16)
+    for number in range(9):
+        epoch(loader, number)
+    """),
+    ("if number == 5: loader.batch_sampler.batch_size = 256", """
+    loader = DataLoader(Lines(16), batch_size=16)
+    for number in range(9):
+        epoch(loader, number)
+    """)], ids=["loaders", "sizes", "batches"])
+def test_batches_that_grow(capture, set, loop):
+    """The largest batch and what the linear layer makes of it, 1 MiB each."""
+    code, said, f = capture(PHASES.replace("SET", set) + loop)
+    assert code == 0 and f.header["batch"] == 16 and f.header["flags"] == 0, said
+    assert int(re.search(r"(\d+) MiB in tensors", said)[1]) in (3, 4)
+
+
+def test_no_sign_no_more_steps(capture):
+    code, _, f = capture(PHASES.replace("SET", "pass") + """
+    loader = DataLoader(Lines(16), batch_size=16)
+    for number in range(9):
+        epoch(loader, number)
+    """)
+    assert code == 0 and [p for _, p in f.marks].count(1) == 3 and f.steps == 225
+
+
+def test_parameters_are_looked_for_by_equal(traced):
+    def setup():
+        one, other = (torch.nn.Parameter(torch.zeros(4, device="cuda")) for _ in range(2))
+
+        def step():
+            if torch.equal(one, one) and not torch.equal(one, other):
+                torch.empty(77, device="cuda")
+        return step
+    assert 77 * 4 in traced(setup).iteration(0)
