@@ -198,6 +198,8 @@ def test_integers_that_the_script_put_there(capture):
     code, said, f = capture(STEP.replace("BODY", """
         n, m, k = torch.tensor([0]).cuda(), torch.zeros(3, device="cuda", dtype=torch.long), torch.tensor(3, device="cuda")
         known = n.item(), m.max().item(), len(range(k.item()))
+        if n == 1 or not k > 2 or m.max() != 0:
+            raise SystemExit(f"{n} {k} {m}")
         n[0] += 5
         m[1] = 7
         print("read", *known, int(n.item()), int(m.max().item()))"""), options=["-v"])

@@ -7,6 +7,7 @@ Every new storage on the GPU becomes an ALLOC. A weak reference tells when it di
 at which PyTorch would give the block back: that becomes a FREE.
 """
 import functools
+import math
 import sys
 import threading
 import weakref
@@ -67,6 +68,7 @@ class Recorder(TorchDispatchMode):
         self.live = {}
         self.emptied = {}  # storage's address -> weak reference to it: was live, and was resized to nothing
         self.live_bytes = 0
+        self.capacity = math.inf  # bytes, where a script asks what fits
         self.peak_bytes = 0
         self.flags = 0
         self.notes = []
@@ -125,6 +127,9 @@ class Recorder(TorchDispatchMode):
                 self.storage(self.evaluate(part, (tensor,), {}))
 
     def _born(self, key, nbytes, storage):
+        if self.live_bytes + nbytes > self.capacity:
+            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {nbytes / (1 << 20):.2f} MiB. GPU 0 has a total "
+                                         f"capacity of {self.capacity / (1 << 30):.2f} GiB (a capture)")
         number = self.records.alloc(nbytes, self.stream)
         self.live[key] = (number, nbytes, weakref.ref(storage, lambda _, key=key, number=number: self._died(key, number)))
         self._count(nbytes)

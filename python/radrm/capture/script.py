@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 
-from . import cache, imports, nvidia, reads
+from . import cache, finders, imports, nvidia, reads
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
 from .processes import PATIENCE, Processes, choose
 from .sandbox import CaptureError, Unused
@@ -126,7 +126,7 @@ def passes(session):
 def surround(session, target, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
     from . import values
-    imports.Imports(target, {"pynvml": nvidia.answer_pynvml(session.gpu, session.recorder),
+    imports.Imports(target, {**finders.after(session), "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder),
                              "yaml": values.teach_yaml,
                              "torchmetrics.functional.classification": values.trust_metrics,
                              "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()

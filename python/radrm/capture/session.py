@@ -185,7 +185,7 @@ class Session:
             self.begin_iteration()
         self.mark(ff.FORWARD if torch.is_grad_enabled() else ff.EVAL)
         if self.learns and self.guessed and torch.is_grad_enabled():
-            self.model, self.batch, self.seq_len, self.shapes, self.guessed = None, 0, 0, [], False
+            self.forget()
         if torch.is_grad_enabled():
             self.later.learners.add(module)
         if torch.is_grad_enabled() or not self.learns:
@@ -208,6 +208,10 @@ class Session:
         if number - self.steady[1] >= enough:
             self._finish()
         self.begin_iteration()
+
+    def forget(self):
+        """What was described is not what is trained."""
+        self.model, self.batch, self.seq_len, self.shapes, self.guessed = None, 0, 0, [], False
 
     def _describe(self, module, args, kwargs):
         """Model, batch and precision, from the first outermost forward pass that learns."""

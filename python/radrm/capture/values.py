@@ -205,13 +205,18 @@ numbers.Integral.register(ReadInt)
 
 def known(tensor):
     """The value of all elements of a tensor; None if it is not known, or something was written into it or a view of it since."""
-    value, version = getattr(tensor, "radrm_value", (None, None))
+    value, version, _ = getattr(tensor, "radrm_value", (None, None, False))
     return value if version == version_of(tensor) else None
 
 
-def remember(tensor, value):
+def remember(tensor, value, sure=False):
+    """`sure`: it follows from what the script put there, not from what numbers usually are."""
     if value is not None:
-        tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value, version_of(tensor)
+        tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value, version_of(tensor), sure
+
+
+def is_sure(tensor):
+    return known(tensor) is not None and tensor.radrm_value[2]
 
 
 def version_of(tensor):
@@ -222,7 +227,7 @@ def told(rule):
     """Remembers the value of a result; `rule`(arguments) tells."""
     def note(recorder, func, args, kwargs, result):
         if isinstance(result, torch.Tensor):
-            remember(result, rule(*args))
+            remember(result, rule(*args), all(is_sure(arg) for arg in args if isinstance(arg, torch.Tensor)))
     return note
 
 
@@ -341,6 +346,9 @@ def install(recorder, patch):
         if is_insisted():
             recorder.value_read()
             return True
+        if tensor.numel() == 1 and is_sure(tensor):
+            recorder.value_read()
+            return bool(known(tensor))
         decided(recorder, "a branch on a tensor on the GPU")
         return bool(scalar(recorder, None, (tensor,), {}))
 
@@ -381,7 +389,7 @@ def copy_to(recorder, func, args, kwargs):
         value = uniform(source)
     with recorder.fake:
         stand_in = torch.empty_strided(shape, stride, dtype=dtype)
-    remember(stand_in, value)
+    remember(stand_in, value, True)
     return recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
 
 
