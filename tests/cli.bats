@@ -358,6 +358,9 @@ while True:
 	rad acct --json | jq -e '.tasks[0].attempts[0] | has("evidence") and has("gpu_s")'	# of all members, though tables ask for a few
 	[ "$(rad acct --csv | tr -d -c '\r' | wc -c)" -eq "$(rad acct --csv | wc -l)" ]
 	rad acct --since 1h --json | jq -e '.totals.tasks >= 2 and (.users | length) == 1 and (.gpus | length) >= 1'
+	rad cancel "$(submit --hold true)"	# it never began
+	[[ "$(rad acct)" =~ mean\ wait\ [0-9:]+,\ mean\ run\ [0-9:]+\ \(of\ the\ [0-9]+\ that\ began\) ]]
+	rad acct --json | jq -e '.totals | .began < .tasks'
 	[ "$(rad acct --since 2030-01-01)" = "No task ended in that time" ]
 	rad acct --since 2030-01-01 --json | jq -e '.tasks | length == 0'
 	rad acct --until 2020-01-01T00:00:00Z --json | jq -e '.tasks | length == 0'

@@ -104,6 +104,9 @@ ended() { local id; id=$(submit "$@"); rad wait "$id" >/dev/null 2>&1 || :; echo
 	jq -e '.truncated == false and .totals.tasks >= 10200' many.json
 	jq -e '[.tasks[].id] | length == (unique | length)' many.json
 	[ "$(jq '.tasks | length' many.json)" = "$(jq .totals.tasks many.json)" ]
+	jq -e '(.totals.by_state.CANCELLED >= 10200) and (.totals.began < 100) and .users[0].tasks == .totals.tasks' many.json
+	[ "$(rad acct --csv | wc -l)" -gt "$(jq .totals.tasks many.json)" ]
+	rad report --json | jq -e '.runs[0] | .totals.trace_total_s != null and (.tasks | length) >= 10200'
 }
 
 @test "so are those of more tasks than one answer holds that ended in one moment" {

@@ -4,6 +4,7 @@
 #include "account/account.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 
 #include <math.h>
@@ -124,24 +125,70 @@ static void add_attempt(struct account *a, const struct attempt *t, int64_t now_
 		a->energy_j += t->seen.energy_j;
 }
 
+static void add_task(struct account *a, enum task_state state, const struct task_times *times, bool began)
+{
+	a->n++;
+	a->by_state[state]++;
+	a->wait_s += times->wait_s;
+	a->held_s += times->held_s;
+	a->run_s += times->run_s;
+	a->lost_s += times->lost_s;
+	if (!began)
+		return;
+	alloc_grow(a->jct_list, a->began, a->cap);
+	a->jct_list[a->began++] = times->jct_s;
+	a->began_wait_s += times->wait_s;
+	a->began_jct_s += times->jct_s;
+}
+
+static void add_span(struct account *a, int64_t submit_ms, int64_t end_ms)
+{
+	if (!a->first_submit_ms || submit_ms < a->first_submit_ms)
+		a->first_submit_ms = submit_ms;
+	if (end_ms > a->last_end_ms)
+		a->last_end_ms = end_ms;
+}
+
 void account_add(struct account *a, const struct task *t, int64_t now_ms)
 {
 	const struct task_times times = task_times(t, now_ms);
-	alloc_grow(a->jct_list, a->n, a->cap);
-	a->jct_list[a->n++] = times.jct_s;
-	a->by_state[t->state]++;
-	a->wait_s += times.wait_s;
-	a->held_s += times.held_s;
-	a->run_s += times.run_s;
-	a->ran += t->n_attempts > 0;
-	a->lost_s += times.lost_s;
-	a->jct_s += times.jct_s;
-	if (!a->first_submit_ms || t->submit_ms < a->first_submit_ms)
-		a->first_submit_ms = t->submit_ms;
-	if (t->end_ms > a->last_end_ms)
-		a->last_end_ms = t->end_ms;
+	add_task(a, t->state, &times, t->n_attempts > 0);
+	add_span(a, t->submit_ms, t->end_ms);
 	for (uint32_t i = 0; i < t->n_attempts; i++)
 		add_attempt(a, &t->attempts[i], now_ms);
+}
+
+static double told(const json_t *o, const char *key)
+{
+	return json_number_value(json_object_get(o, key));
+}
+
+static int64_t told_ms(const json_t *o, const char *key)
+{
+	const char *iso = json_string_value(json_object_get(o, key));
+	int64_t ms;
+	return iso && !clock_parse_iso(iso, &ms) ? ms : 0;
+}
+
+void account_add_told(struct account *a, const json_t *task)
+{
+	const json_t *attempts = json_object_get(task, "attempts");
+	const char *word = json_string_value(json_object_get(task, "state"));
+	enum task_state state = TASK_LOST;
+	size_t i;
+	json_t *t;
+	task_state_parse(word ? word : "", &state);
+	add_task(a, state, &(struct task_times){ .wait_s = told(task, "wait_s"), .held_s = told(task, "held_s"),
+		 .run_s = told(task, "run_s"), .lost_s = told(task, "lost_s"), .jct_s = told(task, "jct_s") }, json_array_size(attempts));
+	add_span(a, told_ms(task, "submit_time"), told_ms(task, "end_time"));
+	a->gpu_s += told(task, "gpu_s");
+	a->gpu_share_s += told(task, "gpu_share_s");
+	json_array_foreach(attempts, i, t) {
+		const char *verdict = json_string_value(json_object_get(t, "verdict"));
+		a->attempts++;
+		a->ooms += verdict && !strcmp(verdict, verdict_name(VERDICT_OOM));
+		a->energy_j += told(t, "energy_j");
+	}
 }
 
 void account_clear(struct account *a)
@@ -158,12 +205,12 @@ static int by_size(const void *x, const void *y)
 
 double account_jct_percentile(const struct account *a, double fraction)
 {
-	if (!a->n)
+	if (!a->began)
 		return NAN;
-	double *sorted = alloc_resize(NULL, a->n, sizeof *sorted);
-	memcpy(sorted, a->jct_list, a->n * sizeof *sorted);
-	qsort(sorted, a->n, sizeof *sorted, by_size);
-	double rank = ceil(fmin(fmax(fraction, 0), 1) * a->n - 1e-9);
+	double *sorted = alloc_resize(NULL, a->began, sizeof *sorted);
+	memcpy(sorted, a->jct_list, a->began * sizeof *sorted);
+	qsort(sorted, a->began, sizeof *sorted, by_size);
+	double rank = ceil(fmin(fmax(fraction, 0), 1) * a->began - 1e-9);
 	double value = sorted[rank < 1 ? 0 : (size_t)rank - 1];
 	free(sorted);
 	return value;
@@ -174,15 +221,15 @@ json_t *account_to_json(const struct account *a)
 	json_t *states = json_object();
 	for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
 		json_object_set_new(states, task_state_name((enum task_state)i), json_integer(a->by_state[i]));
-	double n = a->n ? (double)a->n : NAN;
+	double n = a->began ? (double)a->began : NAN;
 	/* The wall clock may have been set back between the two. */
 	double total = a->last_end_ms ? fmax(0, (double)(a->last_end_ms - a->first_submit_ms) / 1000) : NAN;
-	return json_pack("{so, so, so, so, so, si, so, si, si, so, so, so, so, so}",
-		"trace_total_s", json_round3(total), "avg_wait_s", json_round3(a->wait_s / n),
-		"avg_exec_s", json_round3(a->ran ? a->run_s / a->ran : NAN), "avg_jct_s", json_round3(a->jct_s / n),
+	return json_pack("{so, so, so, so, so, si, so, si, si, so, so, so, so, so, si}",
+		"trace_total_s", json_round3(total), "avg_wait_s", json_round3(a->began_wait_s / n),
+		"avg_exec_s", json_round3(a->run_s / n), "avg_jct_s", json_round3(a->began_jct_s / n),
 		"p95_jct_s", json_round3(account_jct_percentile(a, 0.95)), "tasks", (int)a->n, "by_state", states,
 		"oom", (int)a->ooms, "attempts", (int)a->attempts, "held_s", json_round3(a->held_s),
 		"lost_s", json_round3(a->lost_s), "gpu_hours", json_round3(a->gpu_s / 3600),
 		"gpu_share_hours", json_round3(a->gpu_share_s > 0 ? a->gpu_share_s / 3600 : NAN),
-		"energy_j", json_round3(a->energy_j > 0 ? a->energy_j : NAN));
+		"energy_j", json_round3(a->energy_j > 0 ? a->energy_j : NAN), "began", (int)a->began);
 }

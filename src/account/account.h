@@ -48,23 +48,28 @@ struct measured meter_read(const struct meter *m, int64_t warm_after_ms);
 /* Sums over tasks. Zeroed memory is an empty one; freed by account_clear. */
 struct account {
 	unsigned n, by_state[TASK_STATE_COUNT], attempts, ooms;	/* ooms: attempts that ran out of GPU memory */
-	unsigned ran;			/* tasks that had an attempt */
+	unsigned began;			/* tasks that had an attempt */
 	int64_t first_submit_ms, last_end_ms;
-	double wait_s, held_s, run_s, lost_s, jct_s;
+	double wait_s, held_s, run_s, lost_s;
+	double began_wait_s, began_jct_s;	/* of those that began */
 	double gpu_s, energy_j;		/* gpu_s: every GPU of every attempt from placement to end */
 	double gpu_share_s;		/* the same as shares (account/shares.h): added by who knows of all tasks; 0: nobody did */
-	double *jct_list;	/* for percentiles; n of them, as they came */
+	double *jct_list;	/* for percentiles; of those that began, as they came */
 	size_t cap;
 };
 
 /* A task that has not ended counts with its times as of now_ms (wall). */
 void account_add(struct account *a, const struct task *t, int64_t now_ms);
+/* One that ended, as radd's `acct` tells it, with its shares: state submit_time end_time wait_s held_s run_s lost_s jct_s gpu_s
+ * gpu_share_s attempts[].verdict attempts[].energy_j. */
+void account_add_told(struct account *a, const json_t *task);
 void account_clear(struct account *a);
-/* The completion time that `fraction` (0..1) of the tasks do not exceed (nearest rank); NaN for none. */
+/* The completion time that `fraction` (0..1) of the tasks that began do not exceed (nearest rank); NaN for none. */
 double account_jct_percentile(const struct account *a, double fraction);
 /* trace_total_s avg_wait_s avg_exec_s avg_jct_s p95_jct_s tasks by_state oom attempts held_s lost_s gpu_hours
- * gpu_share_hours energy_j.
- * Averages are over all tasks, execution being the sum of a task's attempts; unknown is null. */
+ * gpu_share_hours energy_j began.
+ * Averages are over the tasks that began, execution being the sum of a task's attempts: what was cancelled in the queue waited
+ * for nothing, and completed nothing. Unknown is null. */
 json_t *account_to_json(const struct account *a);
 
 #endif

@@ -201,12 +201,13 @@ struct report_took report_took(const struct report_task *t)
 	return sum;
 }
 
+/* Of the tasks that began. */
 static double mean_of(const struct report_run *run, size_t offset)
 {
 	double sum = 0, n = 0;
 	for (size_t i = 0; i < run->n_tasks; i++) {
 		double v = *(const double *)((const char *)&run->tasks[i] + offset);
-		if (!isnan(v))
+		if (!isnan(v) && !isnan(run->tasks[i].exec_s))
 			sum += v, n++;
 	}
 	return n > 0 ? sum / n : NAN;
@@ -259,9 +260,10 @@ struct report_user *report_users(const struct report_run *run, size_t *n)
 	for (size_t i = 0; i < run->n_tasks; i++) {
 		const struct report_task *t = &run->tasks[i];
 		struct report_took took = report_took(t);
-		list[i] = (struct report_user){ t->user, 1, !strcmp(t->state, "COMPLETED"), took.ooms, plus(0, t->wait_s),
-						plus(0, t->exec_s), plus(0, t->jct_s), took.energy_j, times[i].gpu_s,
-						times[i].share_s, !isnan(t->exec_s) };
+		bool began = !isnan(t->exec_s);
+		list[i] = (struct report_user){ t->user, 1, !strcmp(t->state, "COMPLETED"), took.ooms, began ? plus(0, t->wait_s) : 0,
+						plus(0, t->exec_s), began ? plus(0, t->jct_s) : 0, took.energy_j, times[i].gpu_s,
+						times[i].share_s, began };
 	}
 	qsort(list, run->n_tasks, sizeof *list, by_name);
 	for (size_t i = 0; i < run->n_tasks; i++) {
@@ -275,7 +277,7 @@ struct report_user *report_users(const struct report_run *run, size_t *n)
 		u->ooms += list[i].ooms;
 		u->wait_s += list[i].wait_s;
 		u->exec_s += list[i].exec_s;
-		u->ran += list[i].ran;
+		u->began += list[i].began;
 		u->jct_s += list[i].jct_s;
 		u->energy_j = plus(u->energy_j, list[i].energy_j);
 		u->gpu_s += list[i].gpu_s;

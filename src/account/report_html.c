@@ -206,9 +206,9 @@ static void user_row(struct buf *b, const struct report_run *run, const struct r
 	text_cell(b, u->name);
 	cell(b, u->tasks, add_count);
 	cell(b, u->completed, add_count);
-	cell(b, u->wait_s / u->tasks, add_duration);
-	cell(b, u->ran ? u->exec_s / u->ran : NAN, add_duration);
-	cell(b, u->jct_s / u->tasks, add_duration);
+	cell(b, u->began ? u->wait_s / u->began : NAN, add_duration);
+	cell(b, u->began ? u->exec_s / u->began : NAN, add_duration);
+	cell(b, u->began ? u->jct_s / u->began : NAN, add_duration);
 	cell(b, u->ooms, add_count);
 	cell(b, u->gpu_s, add_hours);
 	cell(b, u->share_s, add_hours);

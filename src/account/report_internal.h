@@ -79,7 +79,7 @@ struct report_user {
 	const char *name;
 	unsigned tasks, completed, ooms;
 	double wait_s, exec_s, jct_s, energy_j, gpu_s, share_s;
-	unsigned ran;	/* of the tasks */
+	unsigned began;	/* tasks; waiting and completion are sums of these */
 };
 /* In order of name. Free it. */
 struct report_user *report_users(const struct report_run *run, size_t *n);

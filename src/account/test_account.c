@@ -173,6 +173,18 @@ static void add(struct account *a, struct task *t, int64_t now_s)
 	task_destroy(t);
 }
 
+/* The same as radd tells it, with the shares of GPUs that nobody else was on. */
+static void add_told(struct account *a, const struct task *t, int64_t now_s)
+{
+	scoped_json *o = task_to_json(t, T0 + now_s * 1000);
+	double gpu_s = 0;
+	for (uint32_t i = 0; i < t->n_attempts; i++)
+		gpu_s += (double)((t->attempts[i].end_ms - t->attempts[i].placed_ms) / 1000 * t->attempts[i].n_gpus);
+	json_object_set_new(o, "gpu_s", json_real(gpu_s));
+	json_object_set_new(o, "gpu_share_s", json_real(gpu_s));
+	account_add_told(a, o);
+}
+
 static void number_is(const json_t *o, const char *key, double want)
 {
 	const json_t *v = json_object_get(o, key);
@@ -187,24 +199,28 @@ static void number_is(const json_t *o, const char *key, double want)
 static void trace(void **state)
 {
 	(void)state;
-	struct account a = { 0 };
+	struct account a = { 0 }, told = { 0 };
 	struct task *t = submitted(2, 5, false);
 	run(t, 1, 20, 40, VERDICT_OOM, 50);
 	run(t, 1, 60, 160, VERDICT_OK, 500);
+	add_told(&told, t, 500);
 	add(&a, t, 500);
 	t = submitted(1, 0, false);
 	run(t, 2, 10, 110, VERDICT_OK, 1000);
+	add_told(&told, t, 500);
 	add(&a, t, 500);
 	t = submitted(3, 10, true);
 	apply(t, 30, (struct event){ .kind = EV_RELEASED });
 	apply(t, 50, (struct event){ .kind = EV_CANCELLED });
+	add_told(&told, t, 500);
 	add(&a, t, 500);
 
 	scoped_json *o = account_to_json(&a);
 	number_is(o, "trace_total_s", 160);
-	number_is(o, "avg_wait_s", 21.667);	/* (10 + 35 + 20) / 3 */
-	number_is(o, "avg_exec_s", 110);	/* (100 + 120) / 2: the third never ran */
-	number_is(o, "avg_jct_s", 101.667);	/* (110 + 155 + 40) / 3 */
+	number_is(o, "avg_wait_s", 22.5);	/* (10 + 35) / 2: the third never began */
+	number_is(o, "avg_exec_s", 110);	/* (100 + 120) / 2 */
+	number_is(o, "avg_jct_s", 132.5);	/* (110 + 155) / 2 */
+	number_is(o, "began", 2);
 	number_is(o, "p95_jct_s", 155);
 	number_is(o, "tasks", 3);
 	number_is(o, "oom", 1);
@@ -217,7 +233,11 @@ static void trace(void **state)
 	number_is(json_object_get(o, "by_state"), "CANCELLED", 1);
 	number_is(json_object_get(o, "by_state"), "FAILED", 0);
 	NEAR(a.gpu_s, 320);
+	a.gpu_share_s = a.gpu_s;
+	scoped_json *same = account_to_json(&a), *again = account_to_json(&told);
+	assert_true(json_equal(same, again));
 	account_clear(&a);
+	account_clear(&told);
 }
 
 /* A task that still runs counts as of now; what nobody knows is null. */

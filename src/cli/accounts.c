@@ -21,37 +21,51 @@ void accounts_want(json_t *request, const char *const *members, size_t n)
 	json_object_set_new(request, "members", list);
 }
 
-/* Whether there is more that radd does not tell: one of an earlier release begins at its beginning each time. -1. */
-static int fetch_rest(json_t *tasks, json_t *request, struct error *err)
+/* Whether there is more behind that answer; the request asks for it then. */
+static bool asks_on(json_t *request, const json_t *reply)
 {
-	for (;;) {
-		const json_t *last = json_array_get(tasks, json_array_size(tasks) - 1);
-		json_object_set_new(request, "from_ms", json_integer(member_ms(last, "end_time", 0)));
-		json_object_set_new(request, "after", json_string(member_text(last, "id")));
-		scoped_json *reply = client_call(json_deep_copy(request), err);
-		json_t *piece = json_object_get(reply, "tasks");
-		if (!reply)
-			return -1;
-		if (!json_is_null(json_object_get(reply, "totals")))
-			return 1;
-		json_array_extend(tasks, piece);
-		if (!json_is_true(json_object_get(reply, "truncated")))
-			return 0;
-		if (!json_array_size(piece))
-			return 1;
-	}
+	const json_t *tasks = json_object_get(reply, "tasks"), *last = json_array_get(tasks, json_array_size(tasks) - 1);
+	if (!last || !json_is_true(json_object_get(reply, "truncated")))
+		return false;
+	json_object_set_new(request, "from_ms", json_integer(member_ms(last, "end_time", 0)));
+	json_object_set_new(request, "after", json_string(member_text(last, "id")));
+	return true;
 }
 
-json_t *accounts_fetch(json_t *request, struct error *err)
+json_t *accounts_fetch(json_t *request, accounts_each each, void *ctx, struct error *err)
 {
-	scoped_json *rest = json_deep_copy(request);
-	scoped_json *all = client_call(request, err);
-	json_t *tasks = json_object_get(all, "tasks");
-	if (!json_is_true(json_object_get(all, "truncated")) || !json_array_size(tasks))
-		return json_incref(all);
-	if (!json_object_get(rest, "to_ms"))	/* what ends meanwhile is not in the totals either */
-		json_object_set_new(rest, "to_ms", json_integer(clock_wall_ms()));
-	int more = fetch_rest(tasks, rest, err);
-	json_object_set_new(all, "truncated", json_boolean(more));
-	return more < 0 ? NULL : json_incref(all);
+	scoped_json *asked = request;
+	json_object_set_new(request, "totals", json_false());
+	if (!json_object_get(request, "to_ms"))	/* what ends meanwhile is not told on and on */
+		json_object_set_new(request, "to_ms", json_integer(clock_wall_ms()));
+	json_t *reply = client_call(json_deep_copy(request), err);
+	scoped_json *totals = json_incref(json_object_get(reply, "totals"));
+	while (reply) {
+		bool more = asks_on(request, reply);
+		each(ctx, json_object_get(reply, "tasks"));
+		json_t *next = more ? client_call(json_deep_copy(request), err) : NULL;
+		/* One of an earlier release that does not know `after` begins at its beginning each time. */
+		if (!more || (next && !json_is_null(json_object_get(next, "totals")))) {
+			json_decref(next);
+			break;
+		}
+		json_decref(reply);
+		reply = next;
+	}
+	json_object_del(reply, "tasks");
+	json_object_set(reply, "totals", totals);
+	return reply;
+}
+
+static void collect(void *ctx, const json_t *tasks)
+{
+	json_array_extend(ctx, (json_t *)tasks);
+}
+
+json_t *accounts_fetch_all(json_t *request, struct error *err)
+{
+	scoped_json *tasks = json_array();
+	json_t *reply = accounts_fetch(request, collect, tasks, err);
+	json_object_set(reply, "tasks", tasks);
+	return reply;
 }

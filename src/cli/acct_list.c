@@ -45,7 +45,7 @@ static json_t *fetch(struct cli_call *c, const struct acct_list *l, const struct
 {
 	char *jobs[] = { (char *)l->jobs };
 	scoped_json *reply = l->jobs ? which_show(jobs, 1, err) : c->n_words ? which_show(c->words, c->n_words, err) :
-			     accounts_fetch(json_incref(request), err);
+			     accounts_fetch_all(json_incref(request), err);
 	scoped_json *more = reply && l->jobs && c->n_words ? which_show(c->words, c->n_words, err) : NULL;
 	json_t *tasks, *t;
 	size_t i;

@@ -108,6 +108,7 @@ static int take_ended(struct track *t, struct slice *s, struct error *err)
 	json_object_set_new(request, "from_ms", json_integer(s->span.from_ms));
 	json_object_set_new(request, "to_ms", json_integer(s->span.to_ms));
 	json_object_set_new(request, "uid", json_integer(t->uid));
+	json_object_set_new(request, "totals", json_false());
 	if (*s->after)
 		json_object_set_new(request, "after", json_string(s->after));
 	scoped_json *reply = ask(t, request, err);

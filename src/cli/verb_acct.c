@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * rad acct: tasks that have ended, and what they took together, by user and by GPU.
  */
+#include "account/account.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -238,8 +239,11 @@ static void print_totals(const json_t *totals, struct format_energy_unit unit)
 	printf("%lld task%s in %lld attempt%s, %lld of them out of memory\n", tasks, tasks == 1 ? "" : "s", attempts,
 	       attempts == 1 ? "" : "s", (long long)member_int(totals, "oom"));
 	printf("%s from first submission to last end\n", format_seconds(member_number(totals, "trace_total_s"), a));
-	printf("mean wait %s, mean run %s\n", format_seconds(member_number(totals, "avg_wait_s"), a),
+	printf("mean wait %s, mean run %s", format_seconds(member_number(totals, "avg_wait_s"), a),
 	       format_seconds(member_number(totals, "avg_exec_s"), b));
+	if (json_object_get(totals, "began") && member_int(totals, "began") < tasks)
+		printf(" (of the %lld that began)", (long long)member_int(totals, "began"));
+	putchar('\n');
 	printf("mean completion %s, 95 %% within %s\n", format_seconds(member_number(totals, "avg_jct_s"), a),
 	       format_seconds(member_number(totals, "p95_jct_s"), b));
 	printf("%s GPU hours", format_hours(member_number(totals, "gpu_hours") * 3600, a));
@@ -291,37 +295,86 @@ struct acct_asked {
 	struct acct_list list;
 };
 
-static void print_all(json_t *reply, bool json)
+/* What all of its tables and JSON end with. */
+struct acct_sums { struct acct_groups users, gpus; struct account account; double most_j; };
+
+static void acct_sums_add(struct acct_sums *s, const json_t *tasks)
 {
-	struct acct_groups users = { 0 }, gpus = { 0 };
-	struct term term = term_ask();
 	size_t i;
 	json_t *t;
-	const json_t *tasks = json_object_get(reply, "tasks");
-	double most_j = NAN;
 	json_array_foreach(tasks, i, t) {
-		most_j = larger(most_j, took_of(t).energy_j);
-		add_to_user(&users, t);
-		add_to_gpus(&gpus, t);
+		s->most_j = larger(s->most_j, took_of(t).energy_j);
+		add_to_user(&s->users, t);
+		add_to_gpus(&s->gpus, t);
+		account_add_told(&s->account, t);
 	}
-	if (json) {
-		json_object_set_new(reply, "users", groups_json(&users, "user", true));
-		json_object_set_new(reply, "gpus", groups_json(&gpus, "uuid", false));
-		cli_print_json(json_incref(reply));
-	} else if (!json_array_size(tasks)) {
+}
+
+static void acct_sums_clear(struct acct_sums *s)
+{
+	groups_clear(&s->users);
+	groups_clear(&s->gpus);
+	account_clear(&s->account);
+}
+
+/* As an earlier release told them, or those of the tasks. */
+static json_t *acct_sums_totals(const struct acct_sums *s, const json_t *reply)
+{
+	json_t *told = json_object_get(reply, "totals");
+	return json_is_null(told) ? account_to_json(&s->account) : json_incref(told);
+}
+
+/* A hundred thousand tasks are 150 MB: each piece goes out as it comes. */
+struct json_out { struct acct_sums sums; bool begun; size_t n; };
+
+static void print_piece(void *ctx, const json_t *tasks)
+{
+	struct json_out *out = ctx;
+	scoped_free char *text = json_to_text(tasks);
+	acct_sums_add(&out->sums, tasks);
+	text[strlen(text) - 1] = '\0';
+	printf("%s%s%s", out->begun ? "" : "{\"schema\":1,\"tasks\":[", out->n && text[1] ? "," : "", text + 1);
+	out->begun = true;
+	out->n += json_array_size(tasks);
+}
+
+static json_t *print_json(json_t *request, struct error *err)
+{
+	struct json_out out = { .sums.most_j = NAN };
+	json_t *reply = accounts_fetch(request, print_piece, &out, err);
+	if (reply) {
+		scoped_json *rest = json_pack("{sO, so, so, so}", "truncated", json_object_get(reply, "truncated"), "totals",
+					      acct_sums_totals(&out.sums, reply), "users", groups_json(&out.sums.users, "user", true),
+					      "gpus", groups_json(&out.sums.gpus, "uuid", false));
+		scoped_free char *text = json_to_text(rest);
+		printf("],%s\n", text + 1);
+	}
+	acct_sums_clear(&out.sums);
+	return reply;
+}
+
+static json_t *print_tables(json_t *request, struct error *err)
+{
+	struct acct_sums sums = { .most_j = NAN };
+	struct term term = term_ask();
+	json_t *reply = accounts_fetch_all(request, err);
+	const json_t *tasks = json_object_get(reply, "tasks");
+	acct_sums_add(&sums, tasks);
+	if (reply && !json_array_size(tasks)) {
 		puts("No task ended in that time");
-	} else {
+	} else if (reply) {
 		/* One unit in all of its tables, so that they can be compared. */
-		const struct format_energy_unit unit = format_energy_unit(most_j);
-		name_gpus(&gpus);
+		const struct format_energy_unit unit = format_energy_unit(sums.most_j);
+		scoped_json *totals = acct_sums_totals(&sums, reply);
+		name_gpus(&sums.gpus);
 		print_tasks(tasks, unit, &term);	/* the long one first: what it comes to stays in sight */
-		print_groups(&gpus, "GPU", false, unit, &term);
-		print_groups(&users, "USER", true, unit, &term);
+		print_groups(&sums.gpus, "GPU", false, unit, &term);
+		print_groups(&sums.users, "USER", true, unit, &term);
 		putchar('\n');
-		print_totals(json_object_get(reply, "totals"), unit);
+		print_totals(totals, unit);
 	}
-	groups_clear(&users);
-	groups_clear(&gpus);
+	acct_sums_clear(&sums);
+	return reply;
 }
 
 static int print_by(struct cli_call *c, json_t *reply, bool json, bool csv)
@@ -359,23 +412,28 @@ static json_t *take_span(const struct acct_asked *a, struct error *err)
 	return NULL;
 }
 
+static json_t *fetch_csv(json_t *request, struct error *err)
+{
+	json_t *reply = accounts_fetch_all(request, err);
+	if (reply)
+		print_csv(json_object_get(reply, "tasks"));
+	return reply;
+}
+
 static int print_asked(struct cli_call *c, const struct acct_asked *a, json_t *request)
 {
 	struct error err = ERROR_INIT;
 	if (!a->json)
 		accounts_want(request, wanted, COUNT_OF(wanted));
-	scoped_json *reply = accounts_fetch(request, &err);
+	scoped_json *reply = a->by ? client_call(request, &err) : a->csv ? fetch_csv(request, &err) :
+			     a->json ? print_json(request, &err) : print_tables(request, &err);
 	if (!reply)
 		return cli_fail(c, &err);
-	if (json_is_true(json_object_get(reply, "truncated")))
-		cli_note("only the first %zu tasks are listed, and summed by user and GPU: --by sums up all, as the totals do",
-			 json_array_size(json_object_get(reply, "tasks")));
 	if (a->by)
 		return print_by(c, reply, a->json, a->csv);
-	if (a->csv)
-		print_csv(json_object_get(reply, "tasks"));
-	else
-		print_all(reply, a->json);
+	if (json_is_true(json_object_get(reply, "truncated")))
+		cli_note("that is not all, nor are the sums by user and GPU: this radd, of an earlier release, tells 10000 tasks at most. "
+			 "--by sums up all");
 	return CLI_DONE;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * rad report: what ran on this server's GPUs, or what files say of other runs, as a page, CSV or JSON.
  */
+#include "account/account.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -62,6 +63,13 @@ static int add_watched(const struct cli_call *c, struct report *r, struct error 
 	}
 	return 0;
 }
+
+/* What report_add_tasks reads of those that ended, and what account_add_told and feeds do. */
+static const char *const wanted[] = {
+	"submit_time", "wait_s", "held_s", "run_s", "lost_s", "jct_s", "gpu_s", "gpu_share_s", "estimate", "feed", "attempts[].start",
+	"attempts[].end", "attempts[].gpus", "attempts[].share", "attempts[].verdict", "attempts[].evidence", "attempts[].claim_mib",
+	"attempts[].peak_mib", "attempts[].mean_smact", "attempts[].energy_j", "attempts[].gpu_s", "attempts[].gpu_share_s",
+};
 
 /* From the daemon ------------------------------------------------------------------------------------------------------- */
 
@@ -178,6 +186,22 @@ static json_t *ask_series(struct reach reach, struct error *err)
 	return client_call(request, err);
 }
 
+/* As an earlier release told them, or those of the tasks, which have all ended. */
+static json_t *totals_of(const json_t *accounts)
+{
+	struct account sums = { 0 };
+	json_t *told = json_object_get(accounts, "totals"), *t;
+	const json_t *tasks = json_object_get(accounts, "tasks");
+	size_t i;
+	if (told && !json_is_null(told))
+		return json_incref(told);
+	json_array_foreach(tasks, i, t)
+		account_add_told(&sums, t);
+	told = account_to_json(&sums);
+	account_clear(&sums);
+	return told;
+}
+
 static int add_server(struct cli_call *c, struct report *r, const struct asked *a, struct error *err)
 {
 	json_t *request = wire_request("acct");
@@ -186,12 +210,14 @@ static int add_server(struct cli_call *c, struct report *r, const struct asked *
 		return cli_usage(c, "%s", err->text);
 	}
 	scoped_json *span = json_copy(request);
-	scoped_json *accounts = accounts_fetch(request, err);
+	accounts_want(request, wanted, COUNT_OF(wanted));
+	scoped_json *accounts = accounts_fetch_all(request, err);
 	scoped_json *living = accounts ? client_call(wire_request("list"), err) : NULL;
 	scoped_json *gpus = living ? client_call(wire_request("gpus"), err) : NULL;
 	if (!gpus)
 		return cli_fail(c, err);
 	json_t *tasks = json_object_get(accounts, "tasks");
+	json_object_set_new(accounts, "totals", totals_of(accounts));
 	add_living(span, tasks, json_object_get(living, "tasks"));
 	struct reach reach = reach_of(tasks);
 	scoped_json *series = ask_series(reach, err);

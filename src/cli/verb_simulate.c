@@ -184,16 +184,16 @@ static void print_seconds(const char *what, double s)
 static void print_result(const struct setup *s, const struct sim_result *r)
 {
 	const struct account *a = &r->account;
-	double n = a->n, total_s = (double)(a->last_end_ms - a->first_submit_ms) / 1000;
+	double n = a->began, total_s = (double)(a->last_end_ms - a->first_submit_ms) / 1000;
 	char energy[FORMAT_LEN], smact[FORMAT_LEN];
 	printf("%zu tasks on %zu GPUs, placement %s, order %s, estimator %s, share %s\n", r->n, s->o.n_devices,
 	       map_rank_name(s->o.core.map.rank), core_order_name(s->o.core.order), s->o.estimator,
 	       share_mode_name(s->o.share ? s->o.share : s->o.core.map.share));
 	print_seconds("trace total time", total_s);
 	print_seconds("lower bound", r->lower_bound_s);
-	print_seconds("average waiting time", a->wait_s / n);
+	print_seconds("average waiting time", a->began_wait_s / n);
 	print_seconds("average execution time", a->run_s / n);
-	print_seconds("average completion time", a->jct_s / n);
+	print_seconds("average completion time", a->began_jct_s / n);
 	print_seconds("95 % completed within", account_jct_percentile(a, 0.95));
 	printf("%-24s %12u\n", "out-of-memory crashes", a->ooms);
 	printf("%-24s %12u\n", "tasks not completed", a->n - a->by_state[TASK_COMPLETED]);

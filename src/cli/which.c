@@ -182,7 +182,7 @@ static json_t *recent_tasks(const char *const *members, size_t n, struct error *
 	json_object_set_new(request, "from_ms", json_integer(clock_wall_ms() - RECENT_MS));
 	if (members)
 		accounts_want(request, members, n);
-	return accounts_fetch(request, err);
+	return accounts_fetch_all(request, err);
 }
 
 /* What only accounts have is no part of the task object. */

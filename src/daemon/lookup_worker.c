@@ -8,6 +8,7 @@
 #include "daemon/lookup.h"
 
 #include "account/account.h"
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -36,11 +37,12 @@ struct events_told { json_t *list; size_t n; };
 
 struct accounting {
 	struct store_span span;
-	bool rest;		/* its beginning was told before, with the sums: as many tasks as an answer holds, and no more */
+	bool rest;		/* sums are not asked for, or were told before: as many tasks as an answer holds, and no more */
 	struct account sums;
 	struct sums_table *by;	/* instead of tasks; NULL: those */
 	struct sharing sharing;	/* first of the tasks that count, then of those beside them */
-	json_t *told;		/* tasks, until it is known what they shared */
+	struct task **told;	/* until it is known what they shared; as JSON they are several times as large */
+	size_t n_told, cap_told;
 	const json_t *members;	/* of each of them; NULL: all */
 	bool truncated;
 	int64_t now_ms;
@@ -51,7 +53,8 @@ struct accounting {
 static int lookup_account_one(void *ctx, struct task *t, const char *broken)
 {
 	struct accounting *a = ctx;
-	if (!broken && a->rest && json_array_size(a->told) == MAX_ACCT_TASKS) {
+	bool full = a->n_told == MAX_ACCT_TASKS;
+	if (!broken && a->rest && full) {
 		a->truncated = true;
 		a->span.to_ms = t->end_ms;
 		a->span.to = t->id;
@@ -59,10 +62,12 @@ static int lookup_account_one(void *ctx, struct task *t, const char *broken)
 		account_add(&a->sums, t, a->now_ms);
 		unsigned row = a->by ? sums_add(a->by, t, a->now_ms) : 0;
 		sharing_add(&a->sharing, t, row, a->now_ms);
-		if (!a->by && json_array_size(a->told) < MAX_ACCT_TASKS)
-			json_array_append_new(a->told, task_to_json(t, a->now_ms));
-		else
-			a->truncated = !a->by;
+		a->truncated = !a->by && full;
+		if (!a->by && !full) {
+			alloc_grow(a->told, a->n_told, a->cap_told);
+			a->told[a->n_told++] = t;
+			return 0;
+		}
 	}
 	task_destroy(t);
 	return a->rest && a->truncated;
@@ -96,11 +101,11 @@ static int lookup_share_out(struct store *s, struct accounting *a, struct error 
 static void lookup_tell_accounts(struct accounting *a, struct buf *reply)
 {
 	struct listing list = { .n = 0 };
-	size_t i, at = 0;
-	json_t *t;
-	json_array_foreach(a->told, i, t) {
+	size_t at = 0;
+	for (size_t i = 0; i < a->n_told; i++) {
+		json_t *t = task_to_json(a->told[i], a->now_ms);
 		sharing_tell(&a->sharing, &at, t);
-		listing_add(&list, listing_pick(a->members, json_incref(t)));
+		listing_add(&list, listing_pick(a->members, t));
 	}
 	list.truncated = list.truncated || a->truncated;
 	*reply = listing_finish(&list, json_pack("{so, so*}", "totals", a->rest ? json_null() : account_to_json(&a->sums),
@@ -111,12 +116,12 @@ static int lookup_read_span(struct accounting *a, const json_t *request, struct 
 {
 	const char *after = json_string_value(json_object_get(request, "after"));
 	task_id last = 0;
-	a->span = (struct store_span){ 0, INT64_MAX, -1, 0, 0 };
+	a->span = (struct store_span){ 0, INT64_MAX, -1, 0, 0, a->by };
 	if (json_read_int(request, "from_ms", 0, INT64_MAX, &a->span.from_ms, err) ||
 	    json_read_int(request, "to_ms", 0, INT64_MAX, &a->span.to_ms, err) ||
 	    json_read_int(request, "uid", -1, UINT32_MAX, &a->span.uid, err) || (after && task_id_parse(after, &last, err)))
 		return -1;
-	a->rest = after;
+	a->rest = after || json_is_false(json_object_get(request, "totals"));
 	a->span.from = after ? last + 1 : 0;
 	return 0;
 }
@@ -129,13 +134,14 @@ static int lookup_read_accounts(struct store *s, const json_t *request, struct b
 	if (text && sums_parse(text, &by, err))
 		return -1;
 	a.by = text ? sums_create(by) : NULL;
-	a.told = json_array();
 	int rc = lookup_read_span(&a, request, err) || store_load_finished(s, &a.span, lookup_account_one, &a, err) ||
 		 lookup_share_out(s, &a, err) ? -1 : 0;
 	if (!rc)
 		lookup_tell_accounts(&a, reply);
 	sums_destroy(a.by);
-	json_decref(a.told);
+	for (size_t i = 0; i < a.n_told; i++)
+		task_destroy(a.told[i]);
+	free(a.told);
 	sharing_clear(&a.sharing);
 	account_clear(&a.sums);
 	return rc;

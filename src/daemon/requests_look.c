@@ -187,6 +187,8 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 	if (after)
 		json_object_set_new(o, "after", json_string(after));
 	json_object_set(o, "members", members);
+	if (json_is_false(json_object_get(m->json, "totals")))
+		json_object_set_new(o, "totals", json_false());
 	*reply = (struct reply){ .kind = REPLY_LOOKUP, .lookup = json_to_text(o) };
 	return 0;
 }

@@ -355,13 +355,15 @@ static void the_history_is_looked_up_elsewhere(void **state)
 	for (size_t i = 0; i < COUNT_OF(ops); i++) {
 		struct reply reply;
 		struct error err;
-		assert_int_equal(ask(s, getuid(), ops[i], "\"from_ms\":5,\"to_ms\":9,\"uid\":1,\"more\":\"x\"", &reply, &err), 0);
+		assert_int_equal(ask(s, getuid(), ops[i], "\"from_ms\":5,\"to_ms\":9,\"uid\":1,\"more\":\"x\",\"totals\":false",
+				     &reply, &err), 0);
 		assert_int_equal(reply.kind, REPLY_LOOKUP);
 		scoped_json *o = json_loads(reply.lookup, 0, NULL);
 		assert_string_equal(text_of(o, "op"), ops[i]);
 		assert_string_equal(text_of(o, "state"), s->w.state_dir);
 		assert_int_equal(number_of(o, "to_ms"), 9);
 		assert_null(json_object_get(o, "more"));
+		assert_int_equal(json_is_false(json_object_get(o, "totals")), !i);
 		free(reply.lookup);
 		refused(s, getuid(), ops[i], "\"from_ms\":\"yesterday\"", ERR_INVALID, "from_ms");
 	}

@@ -18,9 +18,17 @@
 #include <math.h>
 #include <string.h>
 
+/* What is wanted of a task, each more than the one before, and how it is read. History does not need environments, which are
+ * most of the bytes. */
+enum load_depth { LOAD_SUMS, LOAD_ENDED, LOAD_LOG, LOAD_ALL };
+static const struct { enum store_statement job, events; } load_by[] = {
+	[LOAD_SUMS] = { STORE_GET_OWNER, STORE_GET_SUMS }, [LOAD_ENDED] = { STORE_GET_SPEC, STORE_GET_ENDED },
+	[LOAD_LOG] = { STORE_GET_SPEC, STORE_GET_EVENTS }, [LOAD_ALL] = { STORE_GET_JOB, STORE_GET_EVENTS },
+};
+
 struct loader {
 	struct store *s;
-	bool with_environ;
+	enum load_depth depth;
 	struct store_request r;
 };
 
@@ -39,10 +47,12 @@ static int load_damaged(struct store *s, int rc, struct error *broken, struct er
 	return 0;
 }
 
-/* History does not need environments, which are most of the bytes, so a look into it leaves them on the disk. */
-static struct spec *spec_of_row(sqlite3_stmt *st, bool with_environ, struct error *err)
+static struct spec *spec_of_row(sqlite3_stmt *st, enum load_depth depth, struct error *err)
 {
+	bool with_environ = depth == LOAD_ALL;
 	json_error_t why;
+	if (depth == LOAD_SUMS)
+		return spec_create();
 	scoped_json *obj = json_loads(load_column(st, 3), 0, &why);
 	scoped_json *environ_obj = obj && with_environ ? json_loads(load_column(st, 4), 0, &why) : NULL;
 	if (!obj || (with_environ && !environ_obj)) {
@@ -64,11 +74,11 @@ static int load_spec(struct loader *l, uint32_t job, struct error *err)
 	l->r.spec = NULL;
 	l->r.job = job;
 	l->r.broken = ERROR_INIT;
-	sqlite3_stmt *st = l->s->statements[STORE_GET_JOB];
+	sqlite3_stmt *st = l->s->statements[load_by[l->depth].job];
 	sqlite3_bind_int64(st, 1, job);
 	int rc = sqlite3_step(st);
 	if (rc == SQLITE_ROW)
-		l->r.spec = spec_of_row(st, l->with_environ, &l->r.broken);
+		l->r.spec = spec_of_row(st, l->depth, &l->r.broken);
 	else if (rc == SQLITE_DONE)
 		error_set(&l->r.broken, ERR_CORRUPT, "its stored request is missing");
 	else if (load_damaged(l->s, rc, &l->r.broken, err)) {
@@ -122,9 +132,10 @@ static int apply_row(sqlite3_stmt *st, struct task *t, struct error *broken)
 }
 
 /* Stops at the first event that does not fit: what came after it assumed it. */
-static int apply_log(struct store *s, struct task *t, struct error *broken, struct error *err)
+static int apply_log(struct loader *l, struct task *t, struct error *broken, struct error *err)
 {
-	sqlite3_stmt *st = s->statements[STORE_GET_EVENTS];
+	struct store *s = l->s;
+	sqlite3_stmt *st = s->statements[load_by[l->depth].events];
 	sqlite3_bind_int64(st, 1, t->id);
 	int rc, failed = 0;
 	unsigned seen = 0;
@@ -145,7 +156,7 @@ static struct task *load_replay(struct loader *l, task_id id, struct error *brok
 		return NULL;
 	struct task *t = task_create(id, spec_ref(l->r.spec));
 	*broken = l->r.broken;
-	if (!broken->code && apply_log(l->s, t, broken, err)) {
+	if (!broken->code && apply_log(l, t, broken, err)) {
 		task_destroy(t);
 		return NULL;
 	}
@@ -188,7 +199,7 @@ int store_load_live(struct store *s, store_each each, void *ctx, struct error *e
 	int rc = sqlite3_prepare_v2(s->db, "SELECT task FROM tasks WHERE live = 1 ORDER BY task", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
-	struct loader l = { .s = s, .with_environ = true };
+	struct loader l = { .s = s, .depth = LOAD_ALL };
 	return replay_all(&l, st, each, ctx, err);
 }
 
@@ -204,7 +215,7 @@ int store_load_finished(struct store *s, const struct store_span *span, store_ea
 	sqlite3_bind_int64(st, 4, span->from);
 	sqlite3_bind_int64(st, 5, span->to_ms);
 	sqlite3_bind_int64(st, 6, span->to);
-	struct loader l = { .s = s };
+	struct loader l = { .s = s, .depth = span->sums ? LOAD_SUMS : LOAD_ENDED };
 	return replay_all(&l, st, each, ctx, err);
 }
 
@@ -250,7 +261,7 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err)
 		error_set(err, ERR_NOT_FOUND, "task %s: there is none of that id", name);
 		return NULL;
 	}
-	struct loader l = { .s = s, .with_environ = true, .r = s->last };
+	struct loader l = { .s = s, .depth = LOAD_ALL, .r = s->last };
 	struct error broken;
 	struct task *t = load_replay(&l, id, &broken, err);
 	s->last = l.r;
@@ -389,7 +400,7 @@ int store_rebuild_index(struct store *s, struct error *err)
 	int rc = sqlite3_prepare_v2(s->db, "SELECT DISTINCT task FROM events ORDER BY task", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
-	struct loader l = { .s = s };
+	struct loader l = { .s = s, .depth = LOAD_LOG };
 	struct rebuild to = { s, err, 0 };
 	rc = replay_all(&l, st, index_task, &to, err);
 	return rc ? rc : to.rc;

@@ -75,10 +75,11 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err);
 
 /* Finished tasks that ended in [from_ms, to_ms), oldest first; of several that ended in one millisecond by id, those at from_ms
  * from the id `from` on, those at to_ms up to the one before `to` (0: none). uid -1: all users. Their specs come without
- * `environ`. */
-struct store_span { int64_t from_ms, to_ms, uid; task_id from, to; };
+ * `environ`, and what was measured on the way is left out: it is in the end of the attempt. `sums`: of the spec only whose it
+ * is, and no estimate, since JSON is nearly all that reading takes. */
+struct store_span { int64_t from_ms, to_ms, uid; task_id from, to; bool sums; };
 int store_load_finished(struct store *s, const struct store_span *span, store_each each, void *ctx, struct error *err);
-/* Those beside them: all other tasks that were placed before on_to_ms and had not ended at on_from_ms. */
+/* Those beside them, as for sums: all other tasks that were placed before on_to_ms and had not ended at on_from_ms. */
 int store_load_beside(struct store *s, const struct store_span *finished, int64_t on_from_ms, int64_t on_to_ms, store_each each,
 		      void *ctx, struct error *err);
 /* The state of that task, finished or not; of a job's id, those of all its elements. None: there is no such task. Rows of an

@@ -48,7 +48,12 @@
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)") \
 	X(STORE_DROP_OUTCOME, "DELETE FROM outcomes WHERE seq = ?1") \
 	X(STORE_GET_JOB, "SELECT uid, gid, user, spec, environ FROM jobs WHERE job = ?1") \
+	X(STORE_GET_SPEC, "SELECT uid, gid, user, spec FROM jobs WHERE job = ?1") \
+	X(STORE_GET_OWNER, "SELECT uid, gid, user FROM jobs WHERE job = ?1") \
 	X(STORE_GET_EVENTS, "SELECT t_ms, kind, body FROM events WHERE task = ?1 ORDER BY seq") \
+	X(STORE_GET_ENDED, "SELECT t_ms, kind, body FROM events WHERE task = ?1 AND kind <> 'measured' ORDER BY seq") \
+	X(STORE_GET_SUMS, "SELECT t_ms, kind, body FROM events WHERE task = ?1 AND kind NOT IN ('measured', 'estimated')" \
+		" ORDER BY seq") \
 	X(STORE_IS_FOLDED, "SELECT folded FROM jobs WHERE job = ?1") \
 	X(STORE_FOLD_EVENTS, "DELETE FROM events WHERE task >= ?1 AND task < ?2 AND kind = 'measured'") \
 	X(STORE_FOLD_JOB, "UPDATE jobs SET folded = 1, environ = '[]', spec = CASE WHEN json_valid(spec) THEN" \

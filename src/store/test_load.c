@@ -218,6 +218,38 @@ static void reports_do_not_see_environments(void **state)
 	store_close(s);
 }
 
+static int only_whose(void *ctx, struct task *t, const char *broken)
+{
+	assert_null(broken);
+	assert_int_equal(t->spec->uid, 1000);
+	assert_string_equal(t->spec->user, "ada");
+	assert_int_equal(t->attempts[0].seen.peak_mib, 8000);
+	++*(int *)ctx;
+	task_destroy(t);
+	return 0;
+}
+
+/* What was measured on the way is not looked at, and for sums neither is the request nor the estimate. */
+static void sums_are_read_from_little(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	struct store_span span = { 0, 1000, -1, 0, 0, false };
+	int n = 0;
+	fixture_finished(s, 1000, 1);
+	fixture_commit(s);
+	fixture_sql(*state, "UPDATE events SET seq = seq * 10; INSERT INTO events SELECT seq + 1, task, t_ms, 'measured', 'no JSON'"
+		    " FROM events WHERE kind = 'placed'");
+	assert_string_equal(finished(s, span).broken[0], "");
+	fixture_sql(*state, "INSERT INTO events SELECT seq + 1, task, t_ms, 'estimated', 'no JSON' FROM events"
+		    " WHERE kind = 'submitted'; UPDATE jobs SET spec = 'no JSON'");
+	assert_string_not_equal(finished(s, span).broken[0], "");
+	span.sums = true;
+	assert_int_equal(store_load_finished(s, &span, only_whose, &n, &err), 0);
+	assert_int_equal(n, 1);
+	store_close(s);
+}
+
 static void unknown_tasks_are_not_found(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -367,6 +399,7 @@ int main(void)
 		T(a_reader_beside_the_daemon),
 		T(elements_asked_for_one_by_one_share_it_too),
 		T(reports_do_not_see_environments),
+		T(sums_are_read_from_little),
 		T(unknown_tasks_are_not_found),
 		T(damage_stays_in_its_task),
 		T(the_store_may_be_used_while_it_is_read),
