@@ -223,6 +223,39 @@ setup() { cd "$WORLD/work"; }
 	rad cancel "$runs" "$id" "$later"
 }
 
+@test "no width cuts a reason, a month or how a start is known" {
+	local runs id width
+	runs=$(submit --gpu-mem 4G --name "$(printf 'first-%.0s' 1 2 3 4 5)" -- rad simtask --mem 3G --seconds 60 --ramp 0.1 --progress bar)
+	wait_state "$runs" RUNNING
+	id=$(submit --dependency "afterok:$runs" --name "$(printf 'second-%.0s' 1 2 3 4 5)" -- true)
+	wait_for 15 sh -c "rad queue | grep -q DONE"
+	for width in {44..80}; do
+		COLUMNS=$width rad queue >narrow
+		grep -q '(Dependency)' narrow || { cat narrow; false; }
+		[ "$(wc -L <narrow)" -le "$width" ]
+	done
+	rad cancel "$(submit --hold true)"
+	for width in 60 70 80; do
+		COLUMNS=$width rad queue --start | grep -Eq "(nobody knows \(Dependency\)|how far the tasks before it are)\$"
+		COLUMNS=$width rad acct --since 1d --by user,month | grep -q " $(date +%Y-%m) "
+		COLUMNS=$width rad submit --dry-run --gpu-mem 30G -- true >narrow
+		[ "$(wc -L <narrow)" -le "$width" ]
+		COLUMNS=$width rad limit >narrow
+		[ "$(wc -L <narrow)" -le "$width" ]
+	done
+	rad cancel "$runs" "$id"
+}
+
+@test "a full bar of load and its number stand apart" {
+	local id
+	id=$(submit --gpu-mem 2G -- rad simtask --mem 1G --smact 1 --gract 1 --seconds 60 --ramp 0.1)
+	wait_for 15 sh -c 'rad gpus | grep -q " 100%"'
+	TERM=xterm python3 -c 'import pty; pty.spawn(["rad", "gpus"])' </dev/null >bars
+	grep -q '100%' bars
+	run ! grep -E '[^ ]100%' bars
+	rad cancel "$id"
+}
+
 @test "queue --start: elements of which nobody knows when are one line, with the reason" {
 	local id
 	id=$(submit --gpus 4 --exclusive --array=0-5%1 --name each -- rad simtask --mem 1G --seconds 60 --ramp 0.1)

@@ -68,7 +68,7 @@ static void print_table(const json_t *groups, const struct term *term)
 	};
 	for (size_t k = 0; k < COUNT_OF(keys); k++)
 		if (*member_text(json_array_get(groups, 0), keys[k]))
-			columns[n++] = (struct table_column){ titles[k], .min = 5 };
+			columns[n++] = (struct table_column){ titles[k], .min = strcmp(keys[k], "month") ? 5 : 0 };
 	for (size_t k = 0; k < COUNT_OF(measures); k++)
 		columns[n++] = measures[k];
 	struct table *table = table_create(columns, n);

@@ -233,3 +233,12 @@ int format_exit_code(const json_t *task)
 		return completed || json_integer_value(code) ? (int)json_integer_value(code) : CLI_FAILED;
 	return completed ? CLI_DONE : CLI_OWN;
 }
+
+void format_below(const char *line, enum style style, const struct term *term)
+{
+	struct term narrower = *term;
+	if (term->width > 2)
+		narrower.width -= 2;
+	scoped_free char *text = term_wrap(line, 4, &narrower);
+	printf("  %s%s%s\n", term_style(term, style), text, term_style(term, STYLE_PLAIN));
+}

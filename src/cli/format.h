@@ -32,6 +32,8 @@ char *format_span(double s, char buf[FORMAT_LEN]);
 char *format_time(const char *iso, char buf[FORMAT_LEN]);
 /* A text of the daemon, with each ISO time in it as format_time writes it. Free it. */
 char *format_times(const char *text);
+/* Prints a line below a headline: two columns to the right, and what does not fit two more. */
+void format_below(const char *line, enum style style, const struct term *term);
 /* How a task has its GPUs, as lists and sentences say it: "alone" for the mode never. */
 const char *format_share(const char *mode);
 

@@ -134,17 +134,18 @@ static bool any_progress(const struct queue_rows *rows)
 	return false;
 }
 
+/* The last column is never shortened: half a reason is another one. */
 static struct table *begin_table(bool progress)
 {
 	static const struct table_column plain[] = {
 		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 12 }, { "USER", .min = 6, .drop = 2 }, { "ST" },
 		{ "TIME", .right = true, .drop = 1 }, { "GPUS", .right = true, .drop = 4 }, { "MEM", .right = true, .drop = 3 },
-		{ "GPU(REASON)", .min = 11 },
+		{ "GPU(REASON)" },
 	};
 	static const struct table_column with_progress[] = {
 		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 12 }, { "USER", .min = 4, .drop = 2 }, { "ST" },
 		{ "TIME", .right = true, .drop = 1 }, { "DONE", .right = true, .drop = 4 }, { "LEFT", .right = true, .drop = 3 },
-		{ "GPUS", .right = true, .drop = 6 }, { "MEM", .right = true, .drop = 5 }, { "GPU(REASON)", .min = 11 },
+		{ "GPUS", .right = true, .drop = 6 }, { "MEM", .right = true, .drop = 5 }, { "GPU(REASON)" },
 	};
 	return progress ? table_create(with_progress, COUNT_OF(with_progress)) : table_create(plain, COUNT_OF(plain));
 }

@@ -174,8 +174,8 @@ int submission_print_dry_run(json_t *reply, bool json)
 							       : "It would be accepted, and wait");
 	submission_print_estimate(json_object_get(reply, "estimate"));
 	json_array_foreach(json_object_get(reply, "gpus"), i, g) {
-		scoped_free char *text = term_text(member_text(g, "text"), 0, &term);
-		printf("  %s\n", text);
+		scoped_free char *text = format_times(member_text(g, "text"));
+		format_below(text, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN, &term);
 	}
 	return CLI_DONE;
 }

@@ -47,7 +47,7 @@ static void load_cell(struct table *table, const json_t *g, const struct term *t
 	double v = member_number(g, "smact_now");
 	if (term->live)
 		add_bar(&text, v, BAR, term);
-	buf_printf(&text, "%4s", format_percent(v, number));
+	buf_printf(&text, "%5s", format_percent(v, number));	/* a full bar is followed by "100%", and a blank between */
 	table_cell(table, isnan(v) || v < 0.005 ? STYLE_DIM : STYLE_GOOD, buf_text(&text));
 	bool expected = !strcmp(member_text(g, "smact_source"), "expected") && member_number(g, "smact") >= 0.005;
 	table_printf(table, expected ? STYLE_DIM : STYLE_PLAIN, "%s%s", expected ? "~" : "",
@@ -302,7 +302,7 @@ static void print_processes(const json_t *gpus, const struct term *term)
 {
 	static const struct table_column columns[] = {
 		{ "GPU", .right = true }, { "PID", .right = true }, { "USER", .min = 6 }, { "TASK" }, { "MEM", .right = true },
-		{ "SINCE", .min = 5 }, { "COMMAND", .min = 10 },
+		{ "SINCE", .drop = 1 }, { "COMMAND", .min = 10 },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	size_t i, k, rows = 0;

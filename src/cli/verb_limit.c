@@ -64,6 +64,7 @@ static void print_users(const json_t *reply)
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	struct term term = term_ask();
+	scoped_buf text = { 0 };
 	char half_life[FORMAT_LEN];
 	size_t i;
 	json_t *u;
@@ -73,10 +74,12 @@ static void print_users(const json_t *reply)
 	table_print(table, &term, stdout);
 	table_destroy(table);
 	if (json_is_true(json_object_get(reply, "fair")))
-		printf("\nGPU time lately; what is %s old counts half. Who had least goes next, those who run nothing before all.\n",
-		       format_span(member_number(reply, "half_life_s"), half_life));
+		buf_printf(&text, "GPU time lately; what is %s old counts half. Who had least goes next, those who run nothing before all.",
+			   format_span(member_number(reply, "half_life_s"), half_life));
 	else
-		printf("\nWho comes first goes first, whatever he had (fair: off).\n");
+		buf_add_text(&text, "Who comes first goes first, whatever he had (fair: off).");
+	scoped_free char *line = term_wrap(buf_text(&text), 2, &term);
+	printf("\n%s\n", line);
 }
 
 /* After a change: each limit, and whose it is. */

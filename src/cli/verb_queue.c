@@ -132,7 +132,6 @@ static void add_start_ids(struct table *table, const json_t *first, const json_t
 		table_printf(table, STYLE_PLAIN, "%u_[%d-%d]", TASK_JOB(a), TASK_INDEX(a), TASK_INDEX(b));
 }
 
-/* What matters most comes first: where the terminal is narrow, the end is cut. */
 static void add_how(struct table *table, const json_t *s)
 {
 	static const struct { const char *source, *words; } how[] = {
@@ -151,8 +150,8 @@ static void add_how(struct table *table, const json_t *s)
 static void print_starts(const json_t *starts)
 {
 	static const struct table_column columns[] = {
-		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6, .drop = 2 },
-		{ "GPUS", .right = true, .drop = 3 }, { "START" }, { "IN", .right = true, .drop = 1 }, { "HOW IT IS KNOWN", .min = 12 },
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6, .drop = 3 },
+		{ "GPUS", .right = true, .drop = 4 }, { "START", .drop = 2 }, { "IN", .right = true, .drop = 1 }, { "HOW IT IS KNOWN" },
 	};
 	struct term term = term_ask();
 	struct table *table = table_create(columns, COUNT_OF(columns));

@@ -77,16 +77,6 @@ static void print_cores(const json_t *cores)
 	}
 }
 
-/* A line below a headline: two columns to the right, and what does not fit two more. */
-static void print_below(const char *line, enum style style, const struct term *term)
-{
-	struct term narrower = *term;
-	if (term->width > 2)
-		narrower.width -= 2;
-	scoped_free char *text = term_wrap(line, 4, &narrower);
-	printf("  %s%s%s\n", term_style(term, style), text, term_style(term, STYLE_PLAIN));
-}
-
 static void print_waiting(const json_t *why, const struct term *term)
 {
 	size_t i;
@@ -108,7 +98,7 @@ static void print_waiting(const json_t *why, const struct term *term)
 		printf("It wants %lld GPU%s; nothing is known of its memory\n", n, n == 1 ? "" : "s");
 	json_array_foreach(gpus, i, g) {
 		scoped_free char *said = format_times(member_text(g, "text"));
-		print_below(said, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN, term);
+		format_below(said, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN, term);
 	}
 	print_cores(json_object_get(why, "cores"));
 }
@@ -165,7 +155,7 @@ static void print_log_end(const json_t *task, const struct term *term)
 		return;
 	puts("Its output ends:");
 	while (n-- > 0)
-		print_below(lines[n], STYLE_PLAIN, term);
+		format_below(lines[n], STYLE_PLAIN, term);
 }
 
 /* What its user does next. One that completed, or that he cancelled, leaves nothing to do. */
@@ -202,7 +192,7 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 		scoped_free char *line = alloc_printf("attempt %zu on GPU %s, %s: %s%s%s", i + 1, where,
 						      format_share(member_text(a, "share")), ended ? member_text(a, "verdict") : "running",
 						      *said ? ": " : "", said);
-		print_below(line, STYLE_PLAIN, term);
+		format_below(line, STYLE_PLAIN, term);
 	}
 	if (member_state(task) == TASK_RUNNING)
 		print_feed(json_object_get(task, "feed"));
