@@ -148,6 +148,29 @@ static void one_out_of_memory_raises_its_signature(void **unused)
 	end_world(w);
 }
 
+/* Its siblings take the same step, until it is seen how much of it was for nothing. */
+static void what_a_context_lacked_is_taken_back(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	w->mps_together = true;
+	pass(w, 1);
+	task_id a = submit(w, spec_of(300, 1));
+	exits(w, a, 1, SCAN_GPU_OOM);
+	assert_int_equal(core_task(w->c, a)->claim_floor_mib, 300 + 5120);
+	task_id b = submit(w, spec_of(300, 1));
+	assert_int_equal(core_task(w->c, b)->estimate.claim_mib, 300 + 5120);
+	core_cancel(w->c, b, 1000, w->now, NULL);
+	pass(w, 1);
+	assert_true(task_attempt(core_task(w->c, a))->fenced);
+	hold_memory(w, a, 726);
+	pass(w, 100);
+	exits(w, a, 0, SCAN_NOTHING);
+	task_id c = submit(w, spec_of(300, 1));
+	assert_int_equal(core_task(w->c, c)->estimate.claim_mib, 726 + 256);
+	end_world(w);
+}
+
 static void what_a_task_does_alone_is_expected_of_the_next(void **unused)
 {
 	(void)unused;
@@ -682,6 +705,7 @@ int main(void)
 		cmocka_unit_test(a_chosen_estimator_alone_is_asked),
 		cmocka_unit_test(other_models_of_gpu_have_a_wider_margin),
 		cmocka_unit_test(one_out_of_memory_raises_its_signature),
+		cmocka_unit_test(what_a_context_lacked_is_taken_back),
 		cmocka_unit_test(what_a_task_does_alone_is_expected_of_the_next),
 		cmocka_unit_test(what_tasks_do_in_company_is_inferred_and_learnt),
 		cmocka_unit_test(what_loads_teaches_no_load),

@@ -15,10 +15,13 @@
 #include "base/idmap.h"
 #include "base/least.h"
 #include "estimate/margin.h"
+#include "models/margins.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define CLEAR_PART 5	/* a run that left so much of its limit was not held down by it */
 
 /* Seconds, so that a mean over runs weighs each by its time alone. */
 struct load_sum { double load_s, seen_s; };
@@ -36,6 +39,7 @@ struct on_model {
 	uint64_t bound_mib;		/* of all others, the cold ones too */
 	uint64_t cut_mib;		/* of the warm ones among those */
 	uint64_t limit_mib;
+	uint64_t clear_mib;		/* peak of warm ones that completed far below their limit */
 	struct load_sum gract, smact, dram, watts;
 	struct evidence_sum in_gract, in_smact, in_dram;
 	double work_s;			/* mean of the last `worked` completed runs, or so */
@@ -245,6 +249,8 @@ static void learn_memory(struct on_model *m, const struct outcome *o)
 	bool ok = o->verdict == VERDICT_OK || o->verdict == VERDICT_SLOT;	/* neither was stopped by what it had */
 	if (ok && o->fenced && (!m->limit_mib || o->claim_mib < m->limit_mib))
 		m->limit_mib = o->claim_mib;
+	if (ok && o->seen.warm && o->fenced && o->seen.peak_mib <= o->claim_mib - o->claim_mib / CLEAR_PART)
+		m->clear_mib = largest_of(m->clear_mib, o->seen.peak_mib);
 	if (ok && o->seen.warm && !o->fenced) {
 		m->peak_mib = largest_of(m->peak_mib, o->seen.peak_mib);
 		m->runs++;
@@ -360,12 +366,14 @@ static const struct on_model *history_choose(const struct history_entry *e, cons
 	return most;
 }
 
-/* Once a whole run was seen, what the next run was to have for lack of knowledge is only heeded up to what that one took. */
-static uint64_t floor_of(const struct history_entry *e, uint64_t peak_mib)
+/* Once a whole run was seen, what the next run was to have for lack of knowledge is only heeded up to what that one took; so,
+ * with a margin, once one stayed far below its limit, which then held it down nowhere. Declared claims are always enforced: of
+ * those no other run is ever seen. */
+static uint64_t floor_of(const struct history_entry *e, const struct on_model *m)
 {
-	if (!peak_mib || e->retry_mib < peak_mib)
-		return largest_of(e->refuted_mib, e->retry_mib);
-	return largest_of(e->refuted_mib, peak_mib);
+	uint64_t more = largest_of((uint64_t)((double)m->clear_mib * MARGIN_HISTORY), MARGIN_HISTORY_LEAST_MIB);
+	uint64_t taken = m->peak_mib ? m->peak_mib : m->clear_mib ? m->clear_mib + more : 0;
+	return largest_of(e->refuted_mib, taken && taken < e->retry_mib ? taken : e->retry_mib);
 }
 
 static double history_mean(const struct load_sum *l)
@@ -403,7 +411,7 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 	return (struct estimate_history){
 		.peak_mib = m->peak_mib, .runs = m->runs, .bound_mib = m->bound_mib, .cut_mib = m->cut_mib, .cut = m->cut,
 		.limit_mib = m->limit_mib, .gpu_name = m->gpu_name, .other_gpu = !gpu_name || strcmp(m->gpu_name, gpu_name),
-		.oom_floor_mib = floor_of(e, m->peak_mib), .load = history_load(m),
+		.oom_floor_mib = floor_of(e, m), .load = history_load(m),
 		.work_s = m->worked ? m->work_s : NAN, .alone_per_s = m->pace_s > 0 ? m->pace_units / m->pace_s : 0,
 		.cores = m->cores };
 }
