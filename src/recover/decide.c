@@ -40,19 +40,13 @@ static bool stopped_by_fence(const struct exit_report *r)
 		return false;
 	if (r->device_known)
 		return r->device_free_min_mib > LEFT_MIN_MIB;
-	return r->peak_mib >= r->claim_mib / 10 * 9;
-}
-
-/* What it had when it was refused, by whoever saw more of it: samples are a second apart, and few programs tell. */
-static uint64_t held_mib(const struct exit_report *r)
-{
-	return r->output.held_mib > r->peak_mib ? r->output.held_mib : r->peak_mib;
+	return recover_held_mib(r) >= r->claim_mib / 10 * 9;
 }
 
 /* What it would have had with what it was refused, by its own words; 0: it told nothing, or more than any GPU has. */
 static uint64_t wanted_mib(const struct exit_report *r, uint64_t empty_gpu_mib)
 {
-	uint64_t tried = r->output.tried_mib, held = held_mib(r);
+	uint64_t tried = r->output.tried_mib, held = recover_held_mib(r);
 	if (!tried || !empty_gpu_mib || tried > empty_gpu_mib || held > empty_gpu_mib)
 		return 0;
 	return held + tried;
@@ -63,7 +57,7 @@ static uint64_t wanted_mib(const struct exit_report *r, uint64_t empty_gpu_mib)
  * the program. Never less than what it asked for, and a quarter: programs ask for more after that. */
 static uint64_t larger_claim(const struct recover_policy *p, const struct exit_report *r, uint64_t empty_gpu_mib)
 {
-	bool no_context = r->claim_mib < CONTEXT_MIB && !held_mib(r);
+	bool no_context = r->claim_mib < CONTEXT_MIB && !recover_held_mib(r);
 	uint64_t available = r->peak_mib + (r->device_known ? r->device_free_min_mib : 0);
 	uint64_t wanted = wanted_mib(r, empty_gpu_mib), next;
 

@@ -79,6 +79,10 @@ bool recover_heeds_neighbours(const struct exit_report *r);
  * process that only asks for a GPU. It says nothing of CUDA either. Such a task took nobody along, and nobody took it. */
 bool recover_was_no_client(const struct exit_report *r);
 
+/* What it had of a GPU when it was refused more, by whoever saw more of it: samples are a second apart, and few programs tell.
+ * 0: not known. */
+uint64_t recover_held_mib(const struct exit_report *r);
+
 /* Whether it went because it was asked to make place: no failure, whatever else died at that moment. */
 bool recover_made_place(const struct exit_report *r);
 

@@ -87,16 +87,23 @@ static void say_error(const struct exit_report *r, struct verdict_result *out)
 		verdict_add(out, ", after which it went on");
 }
 
+uint64_t recover_held_mib(const struct exit_report *r)
+{
+	uint64_t told = r->device_known && r->output.held_mib > r->device_total_mib ? 0 : r->output.held_mib;
+	return told > r->peak_mib ? told : r->peak_mib;
+}
+
 static void say_device(const struct exit_report *r, struct verdict_result *out)
 {
-	char free_text[16], total_text[16], peak_text[16], claim_text[16];
+	uint64_t held_mib = recover_held_mib(r);
+	char free_text[16], total_text[16], held_text[16], claim_text[16];
 
 	if (!r->device_known)
 		return;
 	verdict_say(out, "; GPU had %s of %s free", units_format_mib((double)r->device_free_min_mib, free_text, sizeof free_text),
 		    units_format_mib((double)r->device_total_mib, total_text, sizeof total_text));
-	if (r->peak_mib)
-		verdict_say(out, ", the task held %s", units_format_mib((double)r->peak_mib, peak_text, sizeof peak_text));
+	if (held_mib)
+		verdict_say(out, ", the task held %s", units_format_mib((double)held_mib, held_text, sizeof held_text));
 	if (r->fenced)
 		verdict_say(out, ", limit %s", units_format_mib((double)r->claim_mib, claim_text, sizeof claim_text));
 	if (!r->had_neighbours)
