@@ -156,7 +156,8 @@ struct plan_listing {
 	size_t n_users;
 };
 
-/* Whether its user may have it with what is listed of him: what waits for his own tasks to end is not to be planned for. */
+/* Whether its user may have it with what is listed of him: what waits for his own tasks to end is not to be planned for. If so,
+ * it is listed next: users of whom nothing is have no row, or there would be more rows than places. */
 static bool listing_allows(struct pass *p, struct plan_listing *l, const struct map_request *r)
 {
 	const struct allowance a = pass_allowance(p, r->uid);
@@ -167,12 +168,12 @@ static bool listing_allows(struct pass *p, struct plan_listing *l, const struct 
 		return true;
 	while (at < l->n_users && l->users[at].uid != r->uid)
 		at++;
-	if (at == l->n_users)
-		l->users[l->n_users++].taken = fair_taken_of(p->fair, l->users[at].uid = r->uid);
-	struct fair_taken *taken = &l->users[at].taken;
-	if (allowance_refuses(&a, taken, &more, &never) != ALLOWANCE_COUNT)
+	struct fair_taken taken = at < l->n_users ? l->users[at].taken : fair_taken_of(p->fair, r->uid);
+	if (allowance_refuses(&a, &taken, &more, &never) != ALLOWANCE_COUNT)
 		return false;
-	*taken = (struct fair_taken){ taken->tasks + 1, taken->gpus + more.gpus, taken->mib + more.mib };
+	l->n_users += at == l->n_users;
+	l->users[at].uid = r->uid;
+	l->users[at].taken = (struct fair_taken){ taken.tasks + 1, taken.gpus + more.gpus, taken.mib + more.mib };
 	return true;
 }
 
