@@ -14,10 +14,13 @@ DATA_DEPENDENT, CUT_SHORT = 1, 128
 BY_HAND = """
     import torch
     model = torch.nn.Linear(256, 256).to("cuda")
+    losses = []
     for step in range(100000):
         x = torch.randn(8, 256, device="cuda")
         model.zero_grad()
-        FORWARD.sum().backward()
+        losses.append(FORWARD.sum())
+        losses[-1].backward()
+        losses[-1] = losses[-1].detach()
         with torch.no_grad():
             for p in model.parameters():
                 p.data.add_(p.grad, alpha=-0.1)
@@ -178,6 +181,7 @@ STEP = """
     "s = torch.cuda.Stream()\n        with torch.cuda.stream(stream=s): torch.cuda.current_stream(device='cuda:0').wait_stream(s)",
     "torch.cuda.memory_stats(device=0), torch.cuda.mem_get_info(device=0), torch.cuda.get_rng_state(device='cuda')",
     "model.share_memory()",
+    "class Shown(torch.Tensor): pass\n        z = y.as_subclass(Shown) + torch.ones(8).as_subclass(Shown).cuda(); assert z.is_cuda",
     "import inspect; assert 'batch_size' in inspect.signature(torch.utils.data.DataLoader.__init__).parameters",
     "T = torch.cuda.FloatTensor; z = torch.ones(3).type(T); assert isinstance(z, T) and not isinstance(z, torch.cuda.LongTensor)",
     "T = torch.cuda.LongTensor; assert T(2, 3).shape == (2, 3) and T([1, 2]).tolist() == [1, 1] and T(torch.Size([4])).is_cuda",

@@ -115,6 +115,18 @@ def test_processes_that_only_help(started, body):
     assert code == 0 and f.steps == 50 and f.header["flags"] & CUT_SHORT == 0, said
 
 
+def test_processes_that_help_and_begin_late(started):
+    """They are copies of one that learnt, and did not learn themselves: nobody waits for the script to end."""
+    code, said, f = started("""import signal
+        steps(model, 2)
+        with mp.Pool(2) as pool:
+            assert pool.map(double, range(5)) == [0, 2, 4, 6, 8]
+        p = mp.Process(target=double, args=(3,)); p.start(); p.join()
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 5
+        steps(model)""")
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and [p for _, p in f.marks].count(1) == 3, said
+
+
 def test_a_process_for_each_gpu(started):
     code, said, f = started("n = torch.cuda.device_count(); mp.spawn(one_of_many, args=(n,), nprocs=n)", options=["--gpus", "4"])
     assert code == 0 and "the first of 4 processes was captured" in said and f.steps == 50, said

@@ -170,8 +170,9 @@ class Later:
         left = signal.getitimer(signal.ITIMER_REAL)[0]
         self.deadline = time.monotonic() + min(PATIENCE, left / 2 if left else PATIENCE)
         self.going, self.before = True, self.looks()
-        self.given.update({one: 1 for one in self.session.length.passes})
-        if not self.session.length.passes:
+        passes = self.session.length.passes or list(self.session.length.fetched)
+        self.given.update({one: 1 for one in passes})
+        if not passes:
             self.going = self.where is not None and self.tries()
         return self.going
 
@@ -190,7 +191,7 @@ class Later:
     def tries(self):
         """From now on frozen parameters learn, and nothing is written down. Whether there are any."""
         frozen, recorder = self.frozen(), self.session.recorder
-        optimizer = self.session.stepped[-1]()
+        optimizer = self.session.stepped[-1]() if self.session.stepped else None
         if not frozen or optimizer is None:
             return False
         held = {id(p) for group in optimizer.param_groups for p in group["params"]}

@@ -12,9 +12,17 @@ def install(recorder, patch):
     """Patches them: patch(owner, name, value)."""
     patch(torch.nn.Module, "_apply", apply_to_module)
     patch(torch.Tensor, "data", property(DATA.__get__, give_data))
+    subclasses(patch)
     linear(recorder, patch)
     foreach(patch)
     scaler(recorder, patch)
+
+
+def subclasses(patch):
+    """A tensor on the GPU has a class already: it is not made one of the script's (fastai's say what they show)."""
+    real = torch.Tensor.as_subclass
+    for owner in (torch.Tensor, torch):
+        patch(owner, "as_subclass", lambda tensor, kind: tensor if is_gpu(tensor) else real(tensor, kind))
 
 
 def linear(recorder, patch):

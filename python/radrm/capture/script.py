@@ -49,9 +49,10 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, *, variables
         def within(run):
             """In a process that the script starts: (its exit code, what it hands in)."""
             limit(session, seconds - (time.monotonic() - began) - RESERVE)
+            before = session.learnt()
             try:
                 ended, code, whole = outcome(session, run, seconds)
-                if session.learnt():
+                if session.learnt() > before:
                     return 0, (found(ended, code, whole), session.world)
                 return code or 0, None if code == 0 else ended
             except CaptureError as e:

@@ -31,6 +31,7 @@ def alloc_conf(environment):
 
 STEADY = 100  # forward passes without an optimizer after which a peak that did not grow is believed
 TAUGHT = 10  # likewise, backward passes
+GROWN = 1.001  # times as much; losses that are kept are no growth
 LATER = 10  # steps that an optimizer which has not stepped is waited for, as a generator's
 MOST = 4  # times as many are enough however many optimizers are made
 
@@ -203,10 +204,13 @@ class Session:
 
     def _pass(self, number, enough):
         """The `number`th iteration without an optimizer begins."""
-        if self.recorder.peak_bytes > self.steady[0]:
+        if self.recorder.peak_bytes > self.steady[0] * GROWN:
             self.steady = self.recorder.peak_bytes, number
-        if number - self.steady[1] >= enough:
-            self._finish()
+        if self.later.going:
+            if self.later.step():
+                self._finish()
+        elif number - self.steady[1] >= enough:
+            self._go_on(sys._getframe(1))
         self.begin_iteration()
 
     def forget(self):
