@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 
-from . import cache, finders, imports, nvidia, reads
+from . import cache, finders, handmade, imports, nvidia, reads
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
 from .processes import PATIENCE, Processes, choose
 from .sandbox import CaptureError, Unused
@@ -127,7 +127,7 @@ def passes(session):
 def surround(session, target, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
     from . import values
-    imports.Imports(target, {**finders.after(session), "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder),
+    imports.Imports(target, {**finders.after(session), **handmade.after(session), "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder),
                              "yaml": values.teach_yaml,
                              "torchmetrics.functional.classification": values.trust_metrics,
                              "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
@@ -197,6 +197,7 @@ def install(session):
         return real_load(f, "cpu", *args, **kwargs)
     length.install(session.length, session.later, patch)
     later.install(session.later, patch)
+    handmade.install(recorder, patch)
     patch(loader, "__init__", init)
     patch(torch, "compile", compiled)
     patch(torch.compiler, "cudagraph_mark_step_begin", lambda: None)  # imports what builds for the CPU have not

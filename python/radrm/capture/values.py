@@ -223,12 +223,17 @@ def version_of(tensor):
     return None if tensor.is_inference() else tensor._version
 
 
-def told(rule):
-    """Remembers the value of a result; `rule`(arguments) tells."""
+def told(rule, sure=lambda *_: False):
+    """Remembers the value of a result; `rule`(arguments) tells. It is sure where those of the arguments are, or `sure`(arguments)."""
     def note(recorder, func, args, kwargs, result):
         if isinstance(result, torch.Tensor):
-            remember(result, rule(*args), all(is_sure(arg) for arg in args if isinstance(arg, torch.Tensor)))
+            remember(result, rule(*args), sure(*args) or all(is_sure(arg) for arg in args if isinstance(arg, torch.Tensor)))
     return note
+
+
+def always(value):
+    """Of a test whether numbers are numbers, which a run that learns has passed: no guess."""
+    return told(lambda *_: value, lambda *_: True)
 
 
 def compared(how):
@@ -271,8 +276,9 @@ VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default, aten
          aten.all.default, aten.all.dim, aten.any.default, aten.any.dim, aten.max.default, aten.min.default,
          *(getattr(aten, name).default for name in ("_is_all_true", "_is_any_true") if hasattr(aten, name)))
 AROUND = {
-    aten.eq.Tensor: told(lambda first, second: True if first is second else None),
-    aten.ne.Scalar: told(differs),
+    aten.eq.Tensor: told(lambda first, second: True if first is second else None, lambda first, second: first is second),
+    aten.ne.Scalar: told(differs, lambda _, second: abs(second) == float("inf")),
+    **{getattr(aten, name).default: always(False) for name in ("isnan", "isinf", "isposinf", "isneginf")},
     **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("eq", "lt", "le", "gt", "ge")},
     **{op: told(both) for op in (aten.mul.Tensor, aten.logical_and.default, aten.bitwise_and.Tensor)},
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},

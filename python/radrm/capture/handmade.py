@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""Kernels that are no operators of PyTorch's, and ways of launching: Triton's, attention that torch.compile makes, CUDA graphs."""
+import contextlib
+
+import torch
+
+from . import fileformat as ff
+from . import work
+from .recorder import is_gpu
+
+
+def after(session):
+    """{module: what is done once it is imported}, as imports.Imports takes it."""
+    recorder = session.recorder
+
+    def launch(self, *args, grid=None, warmup=False, **kwargs):
+        """A Triton kernel writes into tensors that the script has made. It is taken to read or write each of its arguments once."""
+        given = [*args, *kwargs.values()]
+        if not any(map(is_gpu, given)):
+            return None
+        recorder.work.host["backward" if recorder.in_backward else "forward"] += 1
+        work.plain(recorder.work, ff.POINTWISE, given, {}, None)
+        recorder.note(0, "Triton kernels: how much they compute is not known, only what they read and write")
+
+    def kernels(module):
+        module.JITFunction.run = launch
+
+    def tuned(module):
+        module.Autotuner.run = module.Heuristics.run = launch
+
+    def flexible(module):
+        def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, *_, **more):
+            if not is_gpu(query):
+                return real(query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, *_, **more)
+            recorder.note(ff.COMPILED, "flex_attention: captured as flash attention, as which torch.compile has it; what a score_mod learns is "
+                          "not in it")
+            groups = query.shape[-3] // key.shape[-3]
+            if groups > 1:
+                key, value = (t.unsqueeze(-3).expand(*t.shape[:-2], groups, *t.shape[-2:]).flatten(-4, -3) for t in (key, value))
+            out = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=block_mask is not None, scale=scale)
+            lse = query.new_zeros(query.shape[:-1], dtype=torch.float32) if return_lse or more.get("return_aux") is not None else None
+            return (out, lse) if lse is not None else out
+        real = module.flex_attention
+        module.flex_attention = flex_attention
+    return {"triton.runtime.jit": kernels, "triton.runtime.autotuner": tuned, "torch.nn.attention.flex_attention": flexible}
+
+
+def install(recorder, patch):
+    """CUDA graphs: what they are captured of runs as it is."""
+    def told():
+        recorder.note(ff.COMPILED, "CUDA graphs: the eager run was captured; a graph has memory of its own beside it", None)
+
+    class Graph:
+        def __init__(self, *_, **__):
+            told()
+
+        def __getattr__(self, name):
+            return lambda *_, **__: None
+
+    def graphed(callables, *_, **__):
+        told()
+        return callables
+
+    class graph(contextlib.nullcontext):
+        def __init__(self, *_, **__):
+            super().__init__()
+    for owner in (torch.cuda, torch.cuda.graphs):
+        for name, value in (("CUDAGraph", Graph), ("graph", graph), ("make_graphed_callables", graphed), ("graph_pool_handle", lambda: (0, 0))):
+            if hasattr(owner, name):
+                patch(owner, name, value)

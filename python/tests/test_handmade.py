@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""Kernels that are no operators of PyTorch's, and ways of launching."""
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+COMPILED = 8
+W = 256 * 256 * 4
+
+# As Triton's: a kernel is launched by kernel[grid](arguments), which asks for the GPU's driver.
+TRITON = {"triton/runtime/jit.py": """
+    class JITFunction:
+        def __init__(self, fn):
+            self.fn = fn
+        def __getitem__(self, grid):
+            return lambda *args, **kwargs: self.run(grid=grid, warmup=False, *args, **kwargs)
+        def run(self, *args, grid, warmup, **kwargs):
+            raise AssertionError("libcuda.so cannot found!")
+""", "triton/runtime/autotuner.py": """
+    class Autotuner:
+        pass
+    class Heuristics:
+        pass
+"""}
+STEPS = """
+    import torch
+    model = torch.nn.Linear(256, 256, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    BEFORE
+    for step in range(20):
+        y = model(torch.randn(256, 256, device="cuda"))
+        BODY
+        optimizer.zero_grad()
+        y.sum().backward()
+        optimizer.step()
+"""
+
+
+def test_triton(capture, tmp_path):
+    for name, body in TRITON.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(textwrap.dedent(body))
+    found = [capture(STEPS.replace("BEFORE", "from triton.runtime.jit import JITFunction as Kernel; kernel = Kernel(None)").replace(
+        "BODY", body)) for body in ("out = torch.empty_like(y)", "out = torch.empty_like(y); kernel[lambda meta: (9,)](y, out, 9, BLOCK=1)")]
+    (code, said, plain), (_, _, f) = found
+    assert code == 0 and f.events == plain.events and "Triton" not in said and "Triton kernels" in found[1][1]
+    assert f.host["forward"] == plain.host["forward"] + 1
+    assert sum(k[5] for k in f.kernels) - sum(k[5] for k in plain.kernels) == 2 * W
+
+
+@pytest.mark.parametrize("before, body", [
+    ("model = torch.cuda.make_graphed_callables(model, (torch.randn(256, 256, device='cuda'),))", "pass"),
+    ("graph = torch.cuda.CUDAGraph()", "with torch.cuda.graph(graph): y + y\n        graph.replay()"),
+])
+def test_cuda_graphs(capture, before, body):
+    code, said, f = capture(STEPS.replace("BEFORE", before).replace("BODY", body))
+    assert code == 0 and f.steps == 20 and "CUDA graphs" in said and f.header["flags"] == COMPILED, said
+
+
+@pytest.mark.parametrize("heads", [4, 1])
+def test_flexible_attention(capture, heads):
+    """Kept for the backward pass as of flash attention: no scores of 4096 x 4096 for each of 8 heads, 256 MiB."""
+    flex = pytest.importorskip("torch.nn.attention.flex_attention")
+    assert flex
+    code, said, f = capture("""
+        import torch
+        from torch.nn.attention.flex_attention import flex_attention
+        flex_attention = torch.compile(flex_attention)
+        model = torch.nn.Linear(64, 64).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(20):
+            with torch.autocast("cuda", torch.bfloat16):
+                q = model(torch.randn(2, 4, 4096, 64, device="cuda"))
+                y = flex_attention(q, q[:, :HEADS], q[:, :HEADS], score_mod=lambda score, *_: score * 2, enable_gqa=True)
+            optimizer.zero_grad()
+            y.sum().backward()
+            optimizer.step()
+    """.replace("HEADS", str(heads)))
+    assert code == 0 and f.steps == 20 and "flex_attention" in said, said
+    assert max(f.events) < 16 << 20
