@@ -27,7 +27,7 @@ teardown()
 usual='{"cc": [8, 0], "cores": 6912, "total_mib": 40960, "reserved_mib": 500, "used_mib": 0, "power_mw": 55000, "energy_mj": 1, "processes": [], "mps": []}'
 hopper='"cc": [9, 0], "cores": 16896, "total_mib": 81559, "gpm": {"1": 5, "2": 3, "3": 1, "10": 1}'
 NO_GPM='those before Hopper need DCGM'
-DEAF='nothing tells SMACT of 1 of 1 GPUs'
+DEAF='nothing can read the SMACT of 1 of 1 GPUs'
 A100='"name": "NVIDIA A100-SXM4-40GB"'
 
 # server GPU[;GPU...] [MORE]: a GPU is what stands between the braces of its object; MORE belongs to the whole.
@@ -55,7 +55,7 @@ doctor_says()
 	export RAD_SOCKET=$WORLD/nobody.sock RAD_DEVICES=nvml
 	local fails=0
 	row() { doctor_says "$@" || fails=$((fails + 1)); }
-	row A100       "{$A100}" '' "^warn +activity +SMACT can be read of 0 of 1 GPUs: $NO_GPM" "$DEAF"
+	row A100       "{$A100}" '' "^warn +activity +SMACT can be read for 0 of 1 GPUs: $NO_GPM" "$DEAF"
 	row V100       '{"name": "Tesla V100-SXM2-16GB", "cc": [7, 0], "cores": 5120, "total_mib": 16384}' '' "$NO_GPM" "$DEAF"
 	row T4         '{"name": "Tesla T4", "cc": [7, 5], "cores": 2560, "total_mib": 15360}' '' "$NO_GPM" "$DEAF"
 	row L40S       '{"name": "NVIDIA L40S", "cc": [8, 9], "cores": 18176, "total_mib": 46068}' '' "$NO_GPM" "$DEAF"
@@ -68,11 +68,11 @@ doctor_says()
 	row B200       "{$hopper, \"name\": \"NVIDIA B200\", \"cc\": [10, 0]};{$hopper, \"name\": \"NVIDIA B200\", \"cc\": [10, 0]}" '' \
 		'answers, and shows 2 GPUs$' 'warn  activity'
 	row mixed      "{$hopper, \"name\": \"NVIDIA H100 PCIe\"};{$A100};{\"name\": \"NVIDIA GeForce RTX 4090\", \"cc\": [8, 9]}" '' \
-		'SMACT can be read of 1 of 3 GPUs' ''
+		'SMACT can be read for 1 of 3 GPUs' ''
 	row GB10       '{"name": "NVIDIA GB10", "fail": {"nvmlDeviceGetMemoryInfo": 3, "nvmlDeviceGetMemoryInfo_v2": 3}}' '' \
 		'^fail +driver +the memory of GPU 0 .NVIDIA GB10. cannot be read' ''
 	row vGPU       '{"name": "GRID A100D-20C", "fail": {"nvmlDeviceGetComputeRunningProcesses_v3": 3, "nvmlDeviceGetPowerUsage": 3}}' '' \
-		'^warn +activity +memory per process can be read of 0 of 1' ''
+		'^warn +activity +memory per process can be read for 0 of 1' ''
 	row lost       "{$A100, \"fail\": {\"*\": 15}};{$A100}" '' '^fail +driver +1 of them do' ' of 2 GPUs:'
 	row reset      "{$A100, \"fail\": {\"nvmlDeviceGetMemoryInfo_v2\": 16}};{$A100}" '' \
 		'^warn +driver +nvml: GPU 0 .GPU-0000?. no longer answers: fake error 16' ' of 2 GPUs:'
@@ -112,7 +112,7 @@ shows()
 		'^GPU 0: used by .*, not a task of rad; nothing tells how much it holds$' \
 		'^GPU 2 .unreachable-0.: does not answer'
 	# Memory that no process is named for is somebody's all the same.
-	rad doctor | grep -q 'SMACT of 2 of 2\|SMACT can be read of 0 of 2'
+	rad doctor | grep -q 'SMACT of 2 of 2\|SMACT can be read for 0 of 2'
 }
 
 @test "a display that holds more than 1 GiB keeps tasks away, and both are told what to do" {

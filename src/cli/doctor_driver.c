@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define DRIVER_MS 10000		/* the first call of a driver may take seconds */
-#define WITHOUT_IT "each task is taken to fill half a GPU (under other placements than gain, max_tasks decides)"
+#define WITHOUT_IT "each task counts as half a GPU (under placements other than gain, max_tasks decides)"
 #define MAX_LOG (64 << 10)
 
 /* Of the GPUs that answer: which figures are there. */
@@ -70,16 +70,16 @@ static void report_activity(struct doctor *d, const struct readable *n, const ch
 {
 	size_t mute = n->answer - n->activity - n->deaf;
 	if (n->deaf)
-		doctor_say(d, GRADE_OK, "activity", "nothing tells SMACT of %zu of %zu GPUs (GeForce before the 50 series, and all before "
-			      "Volta): " WITHOUT_IT, n->deaf, n->answer);
+		doctor_say(d, GRADE_OK, "activity", "nothing can read the SMACT of %zu of %zu GPUs (GeForce before the 50 series, all "
+			      "before Volta): " WITHOUT_IT, n->deaf, n->answer);
 	if (mute)
-		doctor_say(d, GRADE_WARN, "activity", "SMACT can be read of %zu of %zu GPUs: those before Hopper need DCGM (install "
-			      "datacenter-gpu-manager and start nvidia-dcgm), others a driver from 520 on; without it " WITHOUT_IT,
+		doctor_say(d, GRADE_WARN, "activity", "SMACT can be read for %zu of %zu GPUs: those before Hopper need DCGM (install "
+			      "datacenter-gpu-manager, start nvidia-dcgm), others driver 520 or newer; without it " WITHOUT_IT,
 			      n->activity, n->answer);
 	if (mute)
 		report_log(d, log, "activity", "info", "dcgm: ");
 	if (n->per_process < n->answer)
-		doctor_say(d, GRADE_WARN, "activity", "memory per process can be read of %zu of %zu GPUs: where it cannot, claims are "
+		doctor_say(d, GRADE_WARN, "activity", "memory per process can be read for %zu of %zu GPUs: on the others, claims are "
 			      "held for life", n->per_process, n->answer);
 }
 

@@ -95,7 +95,7 @@ static void check_programs(struct doctor *d)
 	for (size_t i = 0; i < COUNT_OF(names); i++) {
 		scoped_free char *path = client_find_program(names[i]);
 		if (!path)
-			doctor_say(d, GRADE_FAIL, "programs", "%s is neither beside rad nor in PATH: install it whole", names[i]);
+			doctor_say(d, GRADE_FAIL, "programs", "%s is neither beside rad nor in PATH: install RAD-RM again", names[i]);
 		else if (i == 0)
 			doctor_say(d, GRADE_OK, "programs", "%s", path);
 	}
