@@ -28,7 +28,7 @@ settings_hold()
 {
 	said=$(/usr/bin/radd --check-config 2>&1 >/dev/null) && return 0
 	say "$said"
-	say "so $service is left as it is; correct that, then: systemctl restart $service"
+	say "so $service is left as it is; correct that, then run: systemctl restart $service"
 	return 1
 }
 
@@ -43,7 +43,7 @@ tell_of_failure()
 tell_of_others()
 {
 	for other in /usr/local/bin/rad /usr/local/lib/systemd/system/$service /etc/systemd/system/$service; do
-		[ ! -f $other ] || say "$other goes before the package's: remove what was installed by hand (make uninstall)"
+		[ ! -f $other ] || say "$other takes precedence over the package's: remove what was installed by hand (make uninstall)"
 	done
 }
 
@@ -57,11 +57,11 @@ tell_of_tasks()
 {
 	running=$(tasks_running)
 	[ "$running" != 0 ] || return 0
-	say "tasks that run go on to their end ($running); what waits stays in /var/lib/rad until radd is installed again"
+	say "running tasks go on to their end ($running); waiting ones stay in /var/lib/rad until radd is installed again"
 	# Idle ones radd stopped as it ended; those that serve tasks are nobody's when these are over.
 	for pipe in /run/rad/mps/*/pipe; do
 		[ ! -d "$pipe" ] ||
-			say "an MPS server goes on for them; after their end: echo quit | CUDA_MPS_PIPE_DIRECTORY=$pipe nvidia-cuda-mps-control"
+			say "an MPS server stays for them; after their end, run: echo quit | CUDA_MPS_PIPE_DIRECTORY=$pipe nvidia-cuda-mps-control"
 	done
 }
 

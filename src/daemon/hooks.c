@@ -101,13 +101,13 @@ static int check_trust(const char *path, struct error *err)
 	char real[PATH_MAX];
 	struct stat st;
 	if (*path != '/')
-		return error_set(err, ERR_INVALID, "%s: needs its whole path", path);
+		return error_set(err, ERR_INVALID, "%s: is not an absolute path", path);
 	if (!realpath(path, real) || stat(real, &st))
 		return error_errno(err, "%s", path);
 	if (trust_check(real, &st, err))
 		return -1;
 	if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111))
-		return error_set(err, ERR_INVALID, "%s: is no program", real);
+		return error_set(err, ERR_INVALID, "%s: is not a program", real);
 	return trust_folders(real, err);
 }
 

@@ -85,7 +85,7 @@ static int open_folder(const char *path, struct error *err)
 	char real[PATH_MAX];
 	struct stat st;
 	if (*path != '/')
-		return error_set(err, ERR_INVALID, "%s: needs its whole path", path);
+		return error_set(err, ERR_INVALID, "%s: is not an absolute path", path);
 	if (!realpath(path, real) && (errno != ENOENT || make_folder(path, err) || !realpath(path, real)))
 		return err && err->text[0] ? -1 : error_errno(err, "%s", path);
 	scoped_fd int fd = open(real, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

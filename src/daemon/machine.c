@@ -59,10 +59,10 @@ struct core_config machine_fill(const struct core_config *config, const struct d
 void machine_tell_cores(const struct core_config *filled)
 {
 	if (core_host_known(filled->host_cpus) && filled->max_cpu > 0)
-		log_info("cores: GPUs are shared while tasks gain by it on %llu of them (max_cpu %g)", (unsigned long long)filled->host_cpus,
+		log_info("cores: tasks share GPUs while the %llu cores allow it (max_cpu %g)", (unsigned long long)filled->host_cpus,
 			 filled->max_cpu);
 	else
-		log_info("cores: what tasks take of them decides nothing (max_cpu: rad.conf(5))");
+		log_info("cores: not considered in placement (max_cpu: rad.conf(5))");
 }
 
 void machine_take_memory(void)

@@ -96,9 +96,9 @@ static int understand(struct words *w, struct error *err)
 	if (w->json && !w->check)
 		return error_set(err, ERR_INVALID, "--json goes with --check-config; see radd --help");
 	if (w->o.state_dir && !*w->o.state_dir)
-		return error_set(err, ERR_INVALID, "--state is empty: say a folder, or leave it out");
+		return error_set(err, ERR_INVALID, "--state is empty: name a folder, or leave it out");
 	if (w->o.socket_path && !*w->o.socket_path)
-		return error_set(err, ERR_INVALID, "--socket is empty: say a path, or leave it out");
+		return error_set(err, ERR_INVALID, "--socket is empty: name a path, or leave it out");
 	return 0;
 }
 

@@ -70,7 +70,7 @@ static void on_nobody_answer(void *ctx, const struct buf *answer, const char *wh
 	struct nobody *n = ctx;
 	n->worker = NULL;
 	if (why) {
-		log_warn("whether there are those of user: and group: in rad.conf, the user database does not say: %s", why);
+		log_warn("the names of user: and group: lines in rad.conf were not checked: the user database does not answer: %s", why);
 		return;
 	}
 	scoped_free char *before = n->unknown;

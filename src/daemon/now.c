@@ -37,7 +37,7 @@ static void now_note(int64_t ahead_ms)
 	scoped_free char *text = alloc_printf("%lld", (long long)ahead_ms);
 	watch.ahead_ms = ahead_ms;
 	if (store_set_meta(watch.store, "clock", text, &err))
-		log_error("how the wall clock stands cannot be kept: %s", err.text);
+		log_error("the offset of the wall clock cannot be stored: %s", err.text);
 }
 
 static void now_look(void)

@@ -169,7 +169,7 @@ int reserving_add(struct reserving *v, struct core_reservation *want, bool given
 	if (check_span(want, now.wall_ms, err))
 		return -1;
 	if (v->n >= RESERVING_MOST)
-		return error_set(err, ERR_UNAVAILABLE, "there are %d reservations, which is all there may be", RESERVING_MOST);
+		return error_set(err, ERR_UNAVAILABLE, "there are %d reservations, which is the maximum", RESERVING_MOST);
 	if (core_pick_reserved(v->core, others, v->n, want, given, now, err))
 		return -1;
 	want->id = v->last_id + 1;
@@ -241,7 +241,7 @@ static int read_one(const char *id, const char *value, struct one *o, struct err
 	    json_read_text(j, "reason", RESERVING_MAX_REASON, &o->reason, err) || read_gpus(json_object_get(j, "gpus"), &o->r, err))
 		return -1;
 	if (uid < 0)
-		return error_set(err, ERR_CORRUPT, "it is for nobody");
+		return error_set(err, ERR_CORRUPT, "its user is missing");
 	o->r.id = (uint32_t)number;
 	o->r.uid = (uid_t)uid;
 	o->by = (uid_t)by;

@@ -72,7 +72,7 @@ int restoring_run(struct store *store, struct core *core, struct runner *runner,
 	struct restoring r = { .core = core, .runner = runner };
 	struct error why = ERROR_INIT;
 	if (store_load_outcomes(store, clock_wall_ms() - FOLDING_TAUGHT_MS, FOLDING_TAUGHT_MOST, restore_outcome, &r, &why))
-		log_warn("what earlier tasks took cannot be read, estimates go without: %s", why.text);
+		log_warn("what earlier tasks took cannot be read, so estimates do without it: %s", why.text);
 	if (note_boot(store, &r.new_boot, err))
 		return -1;
 	r.set_ms = r.new_boot ? 0 : now_set_since(store);

@@ -92,7 +92,7 @@ install_new() { package -i "$NEWER"/*.deb; }
 	touch "$ROOT/usr/local/bin/rad"
 	run install_new
 	rm -r "$ROOT/usr/local"
-	[[ "$output" == *"/usr/local/bin/rad goes before"* ]]
+	[[ "$output" == *"/usr/local/bin/rad takes precedence"* ]]
 }
 
 @test "removed under a running task: that goes on, and is found again; purged with one running, its folder stays" {
@@ -103,7 +103,7 @@ install_new() { package -i "$NEWER"/*.deb; }
 	pid=$(cat "$ROOT/tmp/began-$id")
 	run package -r rad-rm
 	[ "$status" -eq 0 ]
-	[[ "$output" == *"tasks that run go on to their end (1)"* ]]
+	[[ "$output" == *"running tasks go on to their end (1)"* ]]
 	[ ! -e "$ROOT/usr/bin/rad" ]
 	[ -e "$ROOT/etc/rad/rad.conf" ]
 	alive "$pid"

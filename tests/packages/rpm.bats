@@ -69,7 +69,7 @@ install_new() { package -U --replacepkgs "$NEWER"/*.rpm; }
 	wait_for 10 [ -s "$ROOT/tmp/began-$id" ]
 	run package -e rad-rm
 	[ "$status" -eq 0 ]
-	[[ "$output" == *"tasks that run go on to their end (1)"* ]]
+	[[ "$output" == *"running tasks go on to their end (1)"* ]]
 	[[ "$output" == *"queue and history stay in /var/lib/rad"* ]]
 	alive "$(cat "$ROOT/tmp/began-$id")"
 	[ ! -e "$ROOT/run/systemctl/radd.service" ]
