@@ -424,8 +424,8 @@ static void *kind_open(const struct device_opening *how, struct error *err)
 	if (nvml_api_load(&n->api, err) || count_gpus(n, &n->counted, err))
 		goto fail;
 	if (!n->counted) {
-		error_set(err, ERR_UNAVAILABLE, "NVIDIA driver: it runs but sees no GPU: check nvidia-smi; "
-			  "RAD_DEVICES=sim:4xa100-40g tries simulated ones");
+		error_set(err, ERR_UNAVAILABLE, "NVIDIA driver: it runs but sees no GPU: check nvidia-smi; to try without, "
+			  "RAD_DEVICES=sim:4xa100-40g (in rad.conf: devices: sim:4xa100-40g) simulates four");
 		goto fail;
 	}
 	if (!choose(n, how, err))

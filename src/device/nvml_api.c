@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define LIBRARY "libnvidia-ml.so.1"
-#define TRY_SIM "; without a GPU, RAD_DEVICES=sim:4xa100-40g tries simulated ones"
+#define TRY_SIM "; without a GPU, RAD_DEVICES=sim:4xa100-40g (in rad.conf: devices: sim:4xa100-40g) simulates four"
 
 #define SLOT(member) offsetof(struct nvml_api, member)
 
