@@ -119,7 +119,7 @@ teardown()
 	touch -d '+1 hour' "rad-$next.out"	# its time says nothing: a task may have written before rad looks
 	run --separate-stderr rad run -- echo new
 	[ "$output" = new ]
-	[ "$(cat "rad-$next.out")" = $'older\nlines\nnew' ]
+	[[ "$(cat "rad-$next.out")" == $'older\nlines\n\n--- rad: task '"$next of "*$' ---\nnew' ]]
 	printf 'older\n' >"x-007%-$((next + 1)).log"
 	touch -d '+1 hour' "x-007%-$((next + 1)).log"
 	run --separate-stderr rad run --output 'x-007%%-%j.log' -- echo newer

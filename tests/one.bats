@@ -230,10 +230,12 @@ machine()
 		as_bob rad submit --parsable --hold -- true
 		[ -S "$WORLD/daemon/rad/radd.sock" ]
 		RAD_SOCKET=server as_bob rad queue --json | jq ".tasks | length"
-		as_bob rad queue --json | jq ".tasks | length"'
+		as_bob rad queue --json | jq ".tasks | length"
+		as_bob rad show --json 1 | jq -r ".tasks[0].log_path"'
 	[ "$status" -eq 0 ]
 	[[ "${lines[0]}" == *"started radd for you"* ]]
 	[ "${lines[1]} ${lines[2]} ${lines[3]}" = "1 0 1" ]
+	[[ "${lines[4]}" == */rad-own-1.out ]]	# rad-1.out may be that of the server's task 1
 }
 
 # ---- rad start ----

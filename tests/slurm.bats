@@ -130,7 +130,7 @@ spec_of()
 	for option in --account=x -A=x --acctg-freq=1 --batch=x --bb=x --bbf=x --cluster-constraint=x -M=x --comment=x --contiguous -S=1 \
 		--cores-per-socket=1 --cpu-freq=low --deadline=now --delay-boot=1 -m=block -x=n1 -B=1 --get-user-env --gpu-bind=none \
 		--gpu-freq=low --gres-flags=x --hint=x --ignore-pbs --kill-on-invalid-dep=yes -L=x --mcs-label=x --mem-bind=none --network=x -k \
-		-F=x -w=n1 --ntasks-per-core=1 --ntasks-per-gpu=1 --ntasks-per-socket=1 --open-mode=truncate -O -s --parsable -p=x --power=x \
+		-F=x -w=n1 --ntasks-per-core=1 --ntasks-per-gpu=1 --ntasks-per-socket=1 -O -s --parsable -p=x --power=x \
 		--prefer=x --profile=all --propagate -q=x -Q --reboot --reservation=x --sockets-per-node=1 --spread-job --switches=1 \
 		--thread-spec=1 --threads-per-core=1 --time-min=1 --tmp=1G --use-min-nodes -v -W --wait-all-nodes=1 --wckey=x --exclusive=user; do
 		printf '#!/bin/bash\n#SBATCH %s\ntrue\n' "$option" >one.sh
@@ -174,8 +174,41 @@ spec_of()
 	done
 	run -2 rad cancel -s USR1 1
 	one_line_error "kill -s USR1 PID"
-	run rad submit --open-mode=truncate true
-	one_line_error "a log is always appended to"
+	run -2 rad submit --open-mode=new true
+	one_line_error "expected append or truncate"
+}
+
+@test "--open-mode=truncate empties the log once, also from a script; a later run appends" {
+	echo before >log
+	id=$(submit --open-mode=truncate -o log -- echo one)
+	rad wait "$id"
+	[ "$(cat log)" = one ]
+	rad requeue "$id"
+	rad wait "$id"
+	[ "$(cat log)" = $'one\none' ]
+	printf '#!/bin/bash\n#SBATCH --open-mode=truncate -o log -e errors\necho two; echo bad >&2\n' >again.sh
+	echo before >errors
+	run --separate-stderr submit again.sh
+	[ -z "$stderr" ]
+	rad wait "$output"
+	[ "$(cat log errors)" = $'two\nbad' ]
+}
+
+@test "a log of that name from elsewhere stays, and a line says where this task begins" {
+	local next
+	next=$(($(submit --hold true) + 1))
+	echo "of another machine" >"rad-$next.out"
+	id=$(submit -- echo mine)
+	[ "$id" = "$next" ]
+	rad wait "$id"
+	run cat "rad-$id.out"
+	[ "${lines[0]}" = "of another machine" ]
+	[[ "${lines[1]}" == "--- rad: task $id of $(id -un) on $(uname -n) begins here, 20"* ]]
+	[ "${lines[2]}" = mine ]
+	rad requeue "$id"	# below its own there is no such line
+	rad wait "$id"
+	[ "$(tail -n 2 "rad-$id.out")" = $'mine\nmine' ]
+	rad cancel --pending
 }
 
 @test "--wrap: a line of shell; --export: all, none, some" {

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/scope.h"
 #include "cli/log_file.h"
+#include "task/spec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@ struct follow {
 	bool raw;
 	FILE *out;
 	int fd;			/* -1: not opened yet */
-	off_t at;
+	off_t at, skipped;
 	struct buf line;	/* not raw: the line so far, from its last carriage return */
 	bool returned;		/* the last byte was a carriage return: what follows overwrites */
 };
@@ -95,7 +96,18 @@ int follow_seek_lines(struct follow *f, int64_t n, struct error *err)
 
 void follow_skip(struct follow *f, off_t bytes)
 {
-	f->at = bytes;
+	f->at = f->skipped = bytes;
+}
+
+/* What says where a task begins, behind an earlier one's lines, is not its program's. */
+static size_t heading_bytes(const struct follow *f, const char *bytes, size_t n)
+{
+	static const char heading[] = SPEC_LOG_HEADING;
+	size_t len = sizeof heading - 1;
+	if (!f->skipped || f->at != f->skipped || n < len || memcmp(bytes, heading, len))
+		return 0;
+	const char *end = memchr(bytes + len, '\n', n - len);
+	return end ? (size_t)(end + 1 - bytes) : 0;
 }
 
 /* A bar redraws its line after a carriage return: only what stands at the line's end is kept. */
@@ -127,12 +139,13 @@ int follow_read(struct follow *f, struct error *err)
 	if (!fstat(f->fd, &st) && st.st_size < f->at)	/* cut short by somebody: begin again */
 		f->at = 0;
 	while ((got = pread(f->fd, chunk, sizeof chunk, f->at)) > 0) {
+		size_t past = heading_bytes(f, chunk, (size_t)got);
 		f->at += got;
 		any = 1;
 		if (f->raw)
-			fwrite(chunk, 1, (size_t)got, f->out);
+			fwrite(chunk + past, 1, (size_t)got - past, f->out);
 		else
-			collapse(f, chunk, (size_t)got);
+			collapse(f, chunk + past, (size_t)got - past);
 		if (ferror(f->out))
 			return error_errno(err, "output");
 	}

@@ -403,7 +403,7 @@ static int settle(struct submit_job *j, struct error *err)
 	if (check_utf8(s, err) || submit_check_words(s, err) || settle_folder(j, err) || settle_terminal(j, err))
 		return -1;
 	if (!s->output)
-		s->output = alloc_string(s->n_array ? "rad-%A_%a.out" : "rad-%j.out");
+		s->output = alloc_string(spec_log_name(wire_is_own_beside_server(), s->n_array));
 	submit_caller_name_machine(&s->output);
 	submit_caller_name_machine(&s->error);
 	make_absolute(&s->output, s->cwd);

@@ -6,6 +6,7 @@
 #include "launch/launch.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/paths.h"
@@ -23,6 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
@@ -97,16 +99,31 @@ char **launch_variables(const struct launch_request *r)
 	return make_environment(r, "");
 }
 
+/* Ids are a radd's own, and so are names of logs that are made of them alone: another user's, another machine's, or one whose
+ * state is gone may have written there. NULL: the name says more, and was chosen. Free it. */
+static char *heading_of(const struct task *t)
+{
+	const struct spec *s = t->spec;
+	char id[TASK_ID_TEXT], host[HOST_NAME_MAX + 1] = "?", now[CLOCK_ISO_LEN];
+	if (t->n_attempts > 1 || !spec_log_is_default(s))
+		return NULL;
+	gethostname(host, sizeof host - 1);
+	return alloc_printf(SPEC_LOG_HEADING "%s of %s on %s begins here, %s; what is above was there before ---\n",
+			    task_id_text(t->id, id), s->user ? s->user : "?", host, clock_iso(clock_wall_ms(), now));
+}
+
 static void encode(const struct launch_request *r, const char *token, struct buf *out)
 {
 	const struct spec *s = r->task->spec;
 	char name[LAUNCH_NAME_LEN];
+	scoped_free char *heading = heading_of(r->task);
 	scoped_free char *output = spec_expand_path(s, s->output, r->task->id);
 	scoped_free char *error = s->error ? spec_expand_path(s, s->error, r->task->id) : NULL;
 	char **env = make_environment(r, token);
 	struct shim_request request = {
 		.label = launch_name(&r->home, r->task, name), .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777,
-		.mem_max_mib = (uint32_t)task_host_limit_mib(r->task),
+		.mem_max_mib = (uint32_t)task_host_limit_mib(r->task), .truncate = s->truncate && r->task->n_attempts == 1,
+		.heading = heading,
 		.cwd = s->cwd, .output = output, .error = error, .terminal = s->terminal, .script = s->script, .script_name = s->script_name,
 		.conda_env = s->conda_env, .argv = s->argv, .environ = env, .rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
 	};

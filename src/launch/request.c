@@ -44,6 +44,9 @@ void shim_request_encode(const struct shim_request *r, struct buf *out)
 	put_number(out, "gid", r->gid);
 	put_number(out, "umask", r->umask);
 	put_number(out, "mem_max_mib", r->mem_max_mib);
+	if (r->truncate)
+		put_number(out, "truncate", r->truncate);
+	put(out, "heading", r->heading);
 	put(out, "cwd", r->cwd);
 	put(out, "output", r->output);
 	put(out, "error", r->error);
@@ -98,7 +101,8 @@ static const struct { const char *key; size_t offset; } texts[] = {
 	{ "label", offsetof(struct shim_request, label) }, { "cwd", offsetof(struct shim_request, cwd) },
 	{ "output", offsetof(struct shim_request, output) }, { "error", offsetof(struct shim_request, error) },
 	{ "terminal", offsetof(struct shim_request, terminal) }, { "script", offsetof(struct shim_request, script) },
-	{ "script_name", offsetof(struct shim_request, script_name) }, { "conda_env", offsetof(struct shim_request, conda_env) },
+	{ "script_name", offsetof(struct shim_request, script_name) }, { "heading", offsetof(struct shim_request, heading) },
+	 { "conda_env", offsetof(struct shim_request, conda_env) },
 };
 
 static int take(struct shim_request *r, struct lists *lists, const char *key, const char *value)
@@ -125,6 +129,8 @@ static int take(struct shim_request *r, struct lists *lists, const char *key, co
 		return take_number(value, 0777, &r->umask);
 	} else if (!strcmp(key, "mem_max_mib")) {
 		return take_number(value, 1 << 30, &r->mem_max_mib);
+	} else if (!strcmp(key, "truncate")) {
+		return take_number(value, 1, &r->truncate);
 	} else if (!strcmp(key, "rlimit")) {
 		return add_rlimit(r, value);
 	} else {

@@ -24,6 +24,8 @@ struct shim_request {
 	mode_t umask;
 	char *cwd;
 	char *output, *error;	/* expanded, may be relative to cwd; error NULL: into the output */
+	uint32_t truncate;	/* 1: both are emptied */
+	char *heading;		/* written first where there is something in the output; NULL: nothing is */
 	uint32_t mem_max_mib;	/* memory of the machine that it asked for; 0: nothing */
 	char *terminal;		/* the socket of the `rad` whose terminal it gets; NULL: it has none */
 	char *script;		/* NULL: run argv */

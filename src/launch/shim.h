@@ -43,8 +43,9 @@ void program_remove_link(const struct script_link *link);
  * and waits until that one has set it up. Returns the program's side, or -1. */
 int terminal_open(const char *socket, struct error *err);
 
-/* shim_output.c: opens one output file for appending, as the task's user. */
-int output_open(const char *path, struct error *err);
+/* shim_output.c: opens one output file for appending, as the task's user; emptied first if `truncate`, with a heading if there
+ * is something in it (NULL: none). */
+int output_open(const char *path, bool truncate, const char *heading, struct error *err);
 /* Follows a regular file from where it ends now. NULL for anything else. `epochs`: what the command says of them, see
  * progress_create. */
 struct output_watch *output_watch_start(const char *path, int written_fd, int64_t epochs);

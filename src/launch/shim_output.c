@@ -35,12 +35,16 @@ static int explain_open(const char *path, struct error *err)
 	return error_errno(err, "output %s", path);
 }
 
-int output_open(const char *path, struct error *err)
+int output_open(const char *path, bool truncate, const char *heading, struct error *err)
 {
+	struct stat st;
 	/* Without O_NONBLOCK a pipe with no reader would hold us for ever. */
-	scoped_fd int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0666);
+	scoped_fd int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK | O_CLOEXEC | (truncate ? O_TRUNC : 0),
+				0666);
 	if (fd < 0)
 		return explain_open(path, err);
+	if (heading && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size)
+		io_write_full(fd, heading, strlen(heading));
 	if (io_set_nonblocking(fd, false))
 		return error_errno(err, "output %s", path);
 	return steal_fd(fd);

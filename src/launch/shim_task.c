@@ -124,7 +124,7 @@ static int open_outputs(struct attempt_run *run, const struct shim_request *r, s
 	umask(r->umask);
 	if (chdir(r->cwd))
 		return error_errno(err, "working directory %s", r->cwd);
-	run->out_fd = output_open(r->output, err);
+	run->out_fd = output_open(r->output, r->truncate, r->heading, err);
 	if (run->out_fd < 0)
 		return -1;
 	int64_t epochs = epochs_named(r);
@@ -132,7 +132,7 @@ static int open_outputs(struct attempt_run *run, const struct shim_request *r, s
 	run->err_fd = run->out_fd;
 	if (!r->error || !strcmp(r->error, r->output))
 		return 0;
-	run->err_fd = output_open(r->error, err);
+	run->err_fd = output_open(r->error, r->truncate, NULL, err);
 	if (run->err_fd < 0)
 		return -1;
 	run->err = output_watch_start(r->error, run->err_fd, epochs);

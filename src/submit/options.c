@@ -455,14 +455,14 @@ static int set_no_requeue(struct spec *s, struct submit_pending *p, const char *
 	return 0;
 }
 
-/* What it says is so: nothing is noted. */
+/* Sbatch reads a letter of it. */
 static int set_open_mode(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
-	(void)s, (void)p;
-	if ((*value | 32) == 'a')	/* as much as sbatch reads of it */
-		return 0;
-	return error_set(err, ERR_INVALID, "'%.40s': a log is always appended to, so that a task that is run again goes on in it: "
-			 "with %%j in --output each task has its own", value);
+	(void)p;
+	if (!*value || strncasecmp(value, strchr("tT", *value) ? "truncate" : "append", strlen(value)))
+		return error_set(err, ERR_INVALID, "'%.40s': expected append or truncate", value);
+	s->truncate = strchr("tT", *value);
+	return 0;
 }
 
 #define CHOICE(name, letter, arg, words, key, alias, set, help) { name, letter, arg, key, alias, help, words, false, set }
@@ -522,7 +522,8 @@ const struct submit_option submit_options[] = {
 	TASK("hold", 'H', NULL, NULL, NULL, set_hold, "waits for `rad release`"),
 	TASK("output", 'o', "FILE", "output", NULL, set_output, "log file; %j task, %A job, %a index, %x name, %u user, %N machine"),
 	TASK("error", 'e', "FILE", "error", NULL, set_error, "a log file of its own for errors"),
-	CHOICE("open-mode", 0, "append", "append", NULL, NULL, set_open_mode, "of Slurm: a log is always appended to"),
+	CHOICE("open-mode", 0, "MODE", "append truncate", NULL, NULL, set_open_mode,
+	       "append (default): what is in the log stays; truncate: it is emptied before the first start"),
 	TASK("chdir", 'D', "DIR", NULL, NULL, set_chdir, "working directory"),
 	TASK("env", 0, "NAME", "env", NULL, set_env, "conda environment to run in"),
 	TASK("export", 0, "VARS", NULL, NULL, set_export, "environment it gets: ALL (default), NONE, or NAME,NAME=value,..."),

@@ -95,6 +95,12 @@ char *wire_socket_path(void)
 	return wire_server_sign() ? alloc_string(ROOT_SOCKET) : wire_own_socket_path();
 }
 
+bool wire_is_own_beside_server(void)
+{
+	scoped_free char *asked = wire_socket_path(), *own = wire_own_socket_path();
+	return geteuid() && !strcmp(asked, own) && wire_server_sign();
+}
+
 /* Nothing depends on it: where it cannot be written, what is known of an absent radd is that it is absent. */
 void wire_leave_words(const char *text)
 {

@@ -80,7 +80,7 @@ static void values_are_looked_at(void **state)
 	assert_false(sbatch_is_idle(sbatch_find("gres"), "gpu:1"));
 	assert_true(sbatch_is_idle(sbatch_find("partition"), "x"));
 	assert_false(sbatch_is_idle(sbatch_find("open-mode"), "append"));
-	assert_true(sbatch_is_idle(sbatch_find("open-mode"), "truncate"));
+	assert_false(sbatch_is_idle(sbatch_find("open-mode"), "truncate"));
 }
 
 static struct sbatch_sum sum(const char *const words[][2], size_t n, int64_t gpus, int64_t cpus)

@@ -43,6 +43,8 @@ int wire_check(const json_t *reply, struct error *err);
 /* Where the daemon's socket is: $RAD_SOCKET; root's /run/rad/radd.sock on a machine that has a radd of root's, whether it
  * answers now or not; else the user's own. Free it. */
 char *wire_socket_path(void);
+/* Whether that is a user's own on a machine that has the server's, too: the same ids come twice there. */
+bool wire_is_own_beside_server(void);
 /* What $RAD_SOCKET says: a path, "own" or "server"; NULL: nothing. Free it. */
 char *wire_said_socket(void);
 /* What shows that a radd serves this whole machine, or did: a path that only root can have made, the first of several; NULL:

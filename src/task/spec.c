@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "task/constraint.h"
 #include "task/task.h"
 
@@ -88,6 +89,7 @@ static const struct number numbers[] = {
 	NUMBER(signal, N_INT, 0, 64),
 	NUMBER(signal_before_s, N_I64, 0, 65535),
 	NUMBER(requeue, N_BOOL, 0, 1),
+	NUMBER(truncate, N_BOOL, 0, 1),
 	NUMBER(array_limit, N_U32, 0, UINT32_MAX),
 };
 
@@ -455,6 +457,20 @@ static void add_component(struct buf *path, const char *name)
 static void add_number(struct buf *path, int64_t n, int width)
 {
 	buf_printf(path, "%0*lld", width, (long long)n);
+}
+
+const char *spec_log_name(bool own, bool array)
+{
+	return own ? array ? "rad-own-%A_%a.out" : "rad-own-%j.out" : array ? "rad-%A_%a.out" : "rad-%j.out";
+}
+
+bool spec_log_is_default(const struct spec *s)
+{
+	const char *name = s->output ? words_base(s->output) : "";
+	for (int i = 0; i < 4; i++)
+		if (!strcmp(name, spec_log_name(i & 1, i & 2)))
+			return true;
+	return false;
 }
 
 /* An unknown letter stays as it was typed: a path with a % in it is likelier than a letter we have yet to learn. The letters

@@ -90,6 +90,7 @@ struct spec {
 	struct spec_rlimit *rlimits;
 	size_t n_rlimits;
 	char *output, *error;	/* patterns (%j %A %a %x %u %%); error NULL: into the output */
+	bool truncate;		/* both are emptied when it starts for the first time; else appended to, as later starts do */
 	char *terminal;		/* the socket on which its submitter's `rad` waits for its terminal; NULL: it has none */
 
 	/* What it needs. */
@@ -139,6 +140,12 @@ struct spec {
 	size_t bytes;		/* of what is large in it: texts, arguments, environment */
 	char *no_words[1];	/* argv and environ where there are none */
 };
+
+/* The log where none is asked for, in the working directory: by the id alone. `own`: of a user's radd beside the server's. */
+const char *spec_log_name(bool own, bool array);
+/* Whether its log has one of these names: then this line begins what it writes into a file that was there. */
+#define SPEC_LOG_HEADING "\n--- rad: task "
+bool spec_log_is_default(const struct spec *s);
 
 /* A spec with the defaults of an empty submission, one reference. */
 struct spec *spec_create(void);
