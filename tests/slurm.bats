@@ -172,8 +172,8 @@ spec_of()
 		run -2 rad queue $option gpu
 		one_line_error "there are no partitions, accounts or QOS here"
 	done
-	run -2 rad cancel -s USR1 1
-	one_line_error "kill -s USR1 PID"
+	run -2 rad cancel -p gpu
+	one_line_error "there are no partitions, accounts or QOS here"
 	run -2 rad submit --open-mode=new true
 	one_line_error "expected append or truncate"
 }
@@ -192,6 +192,35 @@ spec_of()
 	[ -z "$stderr" ]
 	rad wait "$output"
 	[ "$(cat log errors)" = $'two\nbad' ]
+}
+
+@test "cancel --signal: to who handles it; nobody else ends of it" {
+	id=$(submit -- bash -c 'trap "echo got it" USR1; sleep 300 & echo ready; while :; do wait; done')
+	other=$(submit -- sleep 300)
+	waits=$(submit --hold -- true)
+	wait_for 15 grep -q ready "rad-$id.out"
+	wait_state "$other" RUNNING
+	rad cancel -s USR1 "$id"
+	wait_for 15 grep -q 'got it' "rad-$id.out"
+	run -1 rad cancel --signal=SIGUSR1 "$other"
+	one_line_error "none of its processes has a handler for SIGUSR1, which was not sent"
+	run -1 rad cancel -f -s 10 "$waits"
+	one_line_error "is HELD: signals are for tasks that run"
+	[ "$(rad cancel --me -s usr1 -t R)" = "Signalled 1 task" ]
+	run -2 rad cancel -s STOP "$id"
+	one_line_error "'rad suspend' does that"
+	run -2 rad cancel -s GIT "$id"
+	one_line_error "'GIT' names no signal"
+	run -2 rad cancel --batch -s USR1 "$id"
+	one_line_error "--batch"
+	[ "$(state "$id") $(state "$other") $(state "$waits")" = "RUNNING RUNNING HELD" ]
+	run -124 rad wait --timeout 1 "$id"
+	one_line_error "not all have ended in that time"
+	run -125 rad wait --timeout soon "$id"
+	one_line_error "'soon': expected seconds"
+	rad cancel -s KILL "$id" "$other" "$waits"
+	run -143 rad wait --timeout 30 "$id" "$other"
+	[ "$(state "$id")" = CANCELLED ]
 }
 
 @test "a log of that name from elsewhere stays, and a line says where this task begins" {

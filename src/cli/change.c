@@ -106,26 +106,26 @@ static void add_users(struct buf *out, const json_t *tasks)
 		buf_printf(out, " and %zu other%s", json_object_size(users) - 1, json_object_size(users) == 2 ? "" : "s");
 }
 
-static void describe(struct buf *out, const char *verb, const json_t *tasks)
+static void describe(struct buf *out, const char *op, const json_t *tasks)
 {
 	size_t i, running = 0, n = json_array_size(tasks);
 	json_t *t;
 	json_array_foreach(tasks, i, t)
 		running += member_state(t) == TASK_RUNNING;
-	buf_printf(out, "%c%s %zu task%s of ", toupper((unsigned char)*verb), verb + 1, n, n == 1 ? "" : "s");
+	buf_printf(out, "%c%s %zu task%s of ", toupper((unsigned char)*op), op + 1, n, n == 1 ? "" : "s");
 	add_users(out, tasks);
 	if (running)
 		buf_printf(out, ", %zu of them running", running);
 }
 
 /* Anything but a yes is a no. */
-static bool ask(const struct cli_call *c, const json_t *tasks)
+static bool ask(const char *op, const json_t *tasks)
 {
 	scoped_buf text = { 0 };
 	char answer[16] = "";
 	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return true;
-	describe(&text, c->verb->name, tasks);
+	describe(&text, op, tasks);
 	term_disarm(text.data);
 	fprintf(stderr, "%s? [y/N] ", buf_text(&text));
 	bool yes = fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
@@ -134,26 +134,28 @@ static bool ask(const struct cli_call *c, const json_t *tasks)
 	return yes;
 }
 
-static const char *past(const char *verb)
+static const char *past(const char *op)
 {
-	static const struct { const char *verb, *past; } words[] = {
+	static const struct { const char *op, *past; } words[] = {
 		{ "cancel", "Cancelled" }, { "hold", "Held" }, { "release", "Released" }, { "requeue", "Requeued" },
-		{ "suspend", "Suspended" }, { "resume", "Resumed" },
+		{ "suspend", "Suspended" }, { "resume", "Resumed" }, { "signal", "Signalled" },
 	};
 	for (size_t i = 0; i < COUNT_OF(words); i++)
-		if (!strcmp(verb, words[i].verb))
+		if (!strcmp(op, words[i].op))
 			return words[i].past;
 	return "Changed";
 }
 
-static int change_tasks(struct cli_call *c, const json_t *tasks, bool more, const struct change_selection *s)
+static int change_tasks(struct cli_call *c, const json_t *request, const json_t *tasks, bool more,
+			const struct change_selection *s)
 {
-	scoped_json *ids = json_array(), *request = wire_request(c->verb->name);
+	scoped_json *ids = json_array();
 	struct done done = { .ids = ids };
 	size_t n = json_array_size(tasks);
 	if (!n && !s->user && !getuid())
 		cli_note("root has no such task; those of others are meant with --user=NAME, everybody's with --user=all");
-	if (n && !s->yes && !ask(c, tasks))
+	const char *op = json_string_value(json_object_get(request, "op"));
+	if (n && !s->yes && !ask(op, tasks))
 		return CLI_FAILED;
 	for (size_t i = 0; i < n && done.rc != CLI_NO_DAEMON;) {
 		json_t *some = json_array();
@@ -164,7 +166,7 @@ static int change_tasks(struct cli_call *c, const json_t *tasks, bool more, cons
 	if (s->json)
 		cli_print_json(json_pack("{si, sI, sO}", "schema", 1, "changed", done.changed, "ids", ids));
 	else
-		printf("%s %lld task%s%s\n", past(c->verb->name), (long long)done.changed, done.changed == 1 ? "" : "s",
+		printf("%s %lld task%s%s\n", past(op), (long long)done.changed, done.changed == 1 ? "" : "s",
 		       more ? "; the queue was longer than one message: do it again" : "");
 	return done.rc;
 }
@@ -173,8 +175,10 @@ int change_selected(struct cli_call *c, const struct change_selection *s)
 {
 	struct error err = ERROR_INIT;
 	struct which w = { .name = s->name };
-	scoped_json *request = wire_request(c->verb->name);
+	scoped_json *request = wire_request(s->signal ? "signal" : c->verb->name);
 	int rc = CLI_DONE;
+	if (s->signal)
+		json_object_set_new(request, "signal", json_integer(s->signal));
 	if (s->force)
 		json_object_set_new(request, "force", json_true());
 	if (!s->user && !s->name && !s->states && !s->all)
@@ -185,7 +189,7 @@ int change_selected(struct cli_call *c, const struct change_selection *s)
 		rc = cli_usage(c, "%s", err.text);
 	scoped_json *found = rc ? NULL : which_fetch(&w, (const char *const[]){ "state" }, 1, &err);
 	if (found)
-		rc = change_tasks(c, json_object_get(found, "tasks"), json_is_true(json_object_get(found, "truncated")), s);
+		rc = change_tasks(c, request, json_object_get(found, "tasks"), json_is_true(json_object_get(found, "truncated")), s);
 	else if (!rc)
 		rc = cli_fail(c, &err);
 	which_clear(&w);

@@ -19,6 +19,7 @@ struct change_selection {
 	bool yes;				/* do not ask */
 	bool json;
 	bool force;				/* of a requeue in a queue of files */
+	int signal;				/* to be sent, and nothing else done; 0: none */
 };
 
 #define CHANGE_OPTIONS(s) \

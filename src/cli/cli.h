@@ -21,6 +21,9 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_OWN =
 /* What --states takes, for completion. */
 #define CLI_STATES "PD H R CD F OOM CA TO LO all"
 
+/* Of an option of Slurm's and its value. */
+#define CLI_NO_PARTITIONS "'%.60s': there are no partitions, accounts or QOS here: leave it out, or select by --user or --name"
+
 struct cli_call;
 struct term;
 

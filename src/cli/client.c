@@ -330,14 +330,16 @@ int client_wait_poll(struct client_wait *w, json_t **reply, struct error *err)
 	return find_again(w, err);
 }
 
-json_t *client_wait_ended(json_t *ids, struct error *err)
+json_t *client_wait_ended(json_t *ids, int64_t for_ms, struct error *err)
 {
+	int64_t until_ms = for_ms < 0 ? INT64_MAX : clock_mono_ms() + for_ms;
 	struct client_wait *w = client_wait_create(ids, false, err);
 	json_t *reply = NULL;
 	int rc = w ? 0 : -1;
-	while (!rc) {
+	for (int64_t left_ms; !rc && (left_ms = until_ms - clock_mono_ms()) > 0;) {
 		struct pollfd p = { client_wait_fd(w), POLLIN, 0 };
-		poll(&p, 1, p.fd < 0 ? RETRY_MS : -1);
+		int most_ms = p.fd < 0 ? RETRY_MS : AWAY_MS;
+		poll(&p, 1, left_ms < most_ms ? (int)left_ms : most_ms);
 		rc = client_wait_poll(w, &reply, err);
 	}
 	client_wait_destroy(w);

@@ -52,7 +52,8 @@ int client_wait_fd(const struct client_wait *w);
 /* Reads what has come, without blocking. 1: *reply is the answer, a new reference; 0: not yet; -1: it failed. When radd went
  * away (a restart), it is asked again as soon as it is back, for at most a minute. */
 int client_wait_poll(struct client_wait *w, json_t **reply, struct error *err);
-/* Waits until these tasks have ended. Returns the answer, a new reference, or NULL. */
-json_t *client_wait_ended(json_t *ids, struct error *err);
+/* Waits until these tasks have ended, for so long at most (-1: for ever). Returns the answer, a new reference, or NULL; with
+ * ERR_NONE, since that time is over. */
+json_t *client_wait_ended(json_t *ids, int64_t for_ms, struct error *err);
 
 #endif

@@ -215,10 +215,14 @@ void submission_tell_vain_at_once(const char *id)
 		submission_tell_vain(tasks);
 }
 
-int submission_wait(struct cli_call *c, json_t *ids, bool json)
+int submission_wait(struct cli_call *c, json_t *ids, int64_t for_s, bool json)
 {
 	struct error err = ERROR_INIT;
-	scoped_json *reply = client_wait_ended(ids, &err);
+	scoped_json *reply = client_wait_ended(ids, for_s < 0 ? -1 : for_s * 1000, &err);
+	if (!reply && !err.code) {
+		cli_note("not all have ended in that time; they go on, and rad queue shows them");
+		return SUBMISSION_LATE;
+	}
 	if (!reply)
 		return cli_fail(c, &err);
 	if (json)

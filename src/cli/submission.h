@@ -32,7 +32,8 @@ void submission_tell_vain(const json_t *tasks);
 /* The same of a task that was just submitted (of an array: one element), where that is so already. */
 void submission_tell_vain_at_once(const char *id);
 /* Waits for those tasks to end; prints them as JSON if asked to. Returns the same code; that of the failure, which is told, if
- * it cannot. */
-int submission_wait(struct cli_call *c, json_t *ids, bool json);
+ * it cannot; SUBMISSION_LATE, which is told too, where they have not ended in for_s seconds (-1: for ever). */
+#define SUBMISSION_LATE 124	/* as of timeout(1) */
+int submission_wait(struct cli_call *c, json_t *ids, int64_t for_s, bool json);
 
 #endif

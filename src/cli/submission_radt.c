@@ -188,7 +188,7 @@ static int finish(struct cli_call *c, json_t *tasks, const struct submit_flags *
 	scoped_json *ids = json_array();
 	json_array_foreach(tasks, i, t)
 		json_array_append(ids, json_object_get(t, "id"));
-	return submission_wait(c, ids, f->json);
+	return submission_wait(c, ids, -1, f->json);
 }
 
 static int run(struct cli_call *c, const char *path, const struct args *a, struct radt_plan *p)

@@ -7,14 +7,17 @@
 #include "base/units.h"
 #include "cli/change.h"
 #include "cli/client_queue.h"
+#include "cli/format.h"
 #include "cli/ids.h"
 #include "submit/options.h"
 #include "submit/wire.h"
 
 #include <ctype.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 int verb_change(struct cli_call *c)
 {
@@ -38,24 +41,55 @@ int verb_change(struct cli_call *c)
 
 /* ---- cancel ---- */
 
+/* What ends a task is what cancel is. */
+static int take_signal(struct cli_call *c, const char *text, struct change_selection *s)
+{
+	int64_t before_s;
+	struct error err = ERROR_INIT;
+	if (strpbrk(text, "@:") || options_parse_signal(text, &s->signal, &before_s, &err))
+		return cli_usage(c, "--signal: '%.60s' names no signal: USR1, SIGHUP or 10", text);
+	if (s->signal == SIGSTOP || s->signal == SIGTSTP || s->signal == SIGCONT)
+		return cli_usage(c, "--signal: %.60s: 'rad %s' does that", text, s->signal == SIGCONT ? "resume" : "suspend");
+	if (s->signal == SIGTERM || s->signal == SIGKILL)
+		s->signal = 0;
+	else
+		s->default_states = "R";
+	return CLI_DONE;
+}
+
 int verb_cancel(struct cli_call *c)
 {
-	bool pending = false;
-	const char *signal = NULL;
+	bool pending = false, me = false, batch = false, full = false;
+	const char *signal = NULL, *slurms = NULL;
 	struct change_selection s = { .default_states = "PD,H,R" };
 	const struct args_option options[] = {
 		{ "all", 0, NULL, "all your own tasks, running ones too (root: root's own)", .flag = &s.all },
 		{ "pending", 0, NULL, "all your own tasks that do not run", .flag = &pending },
 		CLIENT_QUEUE_OPTION,
-		{ "signal", 's', "SIGNAL", NULL, .value = &signal },	/* scancel's */
+		{ "signal", 's', "SIGNAL", "send this one to processes of running tasks that handle it, and end nothing: USR1",
+		  .value = &signal },
+		{ "full", 'f', NULL, NULL, .flag = &full },	/* scancel's, from here on */
+		{ "batch", 'b', NULL, NULL, .flag = &batch },
+		{ "me", 0, NULL, NULL, .flag = &me },
+		{ "partition", 'p', "NAME", NULL, .value = &slurms },
+		{ "account", 'A', "NAME", NULL, .value = &slurms },
+		{ "qos", 'q', "NAME", NULL, .value = &slurms },
 		CHANGE_OPTIONS(s), { 0 },
 	};
+	char own[FORMAT_LEN];
+	int rc = CLI_DONE;
 	if (!cli_options(c, options))
 		return c->rc;
-	if (signal)
-		return cli_usage(c, "--signal is scancel's: here a task is ended, by SIGTERM and later SIGKILL. Its processes, which 'rad "
-				 "gpus -v' lists, are yours to signal: kill -s %.20s PID; --signal of 'rad submit' is sent before a time "
-				 "limit", signal);
+	if (slurms)
+		return cli_usage(c, CLI_NO_PARTITIONS, slurms);
+	if (batch)
+		return cli_usage(c, "--batch: a task has no step beside its script: --signal is for every process that handles it");
+	if (me && s.user)
+		return cli_usage(c, "--me and --user both say whose: give one of them");
+	if (signal && (rc = take_signal(c, signal, &s)))
+		return rc;
+	if (me)
+		s.user = format_user(getuid(), own);
 	if ((s.all || pending) && (c->n_words || s.states))
 		return cli_usage(c, "either %s or --%s", c->n_words ? "ids" : "--state", s.all ? "all" : "pending");
 	if (pending && !s.all)

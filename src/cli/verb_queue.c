@@ -260,8 +260,7 @@ int verb_queue(struct cli_call *c)
 	if (!cli_options(c, options))
 		return c->rc;
 	if (a.slurms)
-		return cli_usage(c, "'%.60s': there are no partitions, accounts or QOS here: leave it out, or ask for --user or --name",
-				 a.slurms);
+		return cli_usage(c, CLI_NO_PARTITIONS, a.slurms);
 	f.fold = !a.format && !a.wide && !a.start && !a.json && !a.each && !look.sort;
 	if ((a.user || a.me) && which_users(&f, a.me ? NULL : a.user, &err))
 		rc = cli_fail(c, &err);

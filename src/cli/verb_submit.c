@@ -23,7 +23,7 @@ static void print_accepted(const json_t *reply)
 static int wait_for_end(struct cli_call *c, const char *id, bool json)
 {
 	scoped_json *ids = json_pack("[s]", id);
-	return submission_wait(c, ids, json);
+	return submission_wait(c, ids, -1, json);
 }
 
 int verb_submit(struct cli_call *c)

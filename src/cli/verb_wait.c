@@ -2,16 +2,22 @@
  * rad wait.
  */
 #include "base/json.h"
+#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client_queue.h"
 #include "cli/ids.h"
 #include "cli/submission.h"
 
+#define MAX_TIMEOUT_S ((int64_t)366 * 86400)
+
 int verb_wait(struct cli_call *c)
 {
 	bool json = false;
+	const char *timeout = NULL;
+	int64_t for_s = -1;
 	const struct args_option options[] = {
 		CLIENT_QUEUE_OPTION,
+		{ "timeout", 0, "TIME", "wait no longer, and exit with 124: seconds, or 10m, 2h", .value = &timeout },
 		{ "json", 0, NULL, "print JSON: the tasks as they ended", .flag = &json },
 		{ 0 },
 	};
@@ -20,6 +26,9 @@ int verb_wait(struct cli_call *c)
 	scoped_json *ids = json_array();
 	struct ids list = { 0 };
 	struct error err = ERROR_INIT;
+	if (timeout && units_parse_int(timeout, 1, MAX_TIMEOUT_S, &for_s, NULL) &&
+	    (units_parse_duration(timeout, &for_s, &err) || for_s < 1 || for_s > MAX_TIMEOUT_S))
+		return cli_usage(c, "--timeout: '%.60s': expected seconds, or a time such as 10m, 2h, 1-12:00:00", timeout);
 	char id[TASK_ID_TEXT];
 	bool read = true;
 	for (size_t i = 0; i < c->n_words && read; i++)
@@ -27,5 +36,5 @@ int verb_wait(struct cli_call *c)
 	for (size_t i = 0; i < list.n; i++)
 		json_array_append_new(ids, json_string(task_id_text(list.list[i], id)));
 	ids_clear(&list);
-	return read ? submission_wait(c, ids, json) : cli_usage(c, "%s", err.text);
+	return read ? submission_wait(c, ids, for_s, json) : cli_usage(c, "%s", err.text);
 }

@@ -396,6 +396,11 @@ static bool departed(void *ctx, task_id id, const struct exit_report *report)
 	return runner_departed(((struct daemon *)ctx)->runner, id, report);
 }
 
+static int signal_task(void *ctx, const struct task *t, int signal)
+{
+	return runner_ask(((struct daemon *)ctx)->runner, t, signal);
+}
+
 static uid_t payer_of(void *ctx, uid_t uid, bool ask)
 {
 	return names_payer(((struct daemon *)ctx)->names, uid, ask);
@@ -535,7 +540,7 @@ static void daemon_start_parts(struct daemon *d)
 		.stored = d->stored, .counting = &d->counting, .recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
 		.troubles = tell_troubles, .owner = owner_of, .environment = environment_of,
-		.departed = departed, .ctx = d,
+		.departed = departed, .signal = signal_task, .ctx = d,
 	};
 }
 

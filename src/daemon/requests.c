@@ -18,6 +18,7 @@ static const struct { const char *op; request_operation run; } operations[] = {
 	{ "events", request_events }, { "script", request_script },
 	{ "why", request_why }, { "gpus", request_gpus }, { "cancel", request_cancel }, { "hold", request_hold },
 	{ "release", request_release }, { "requeue", request_requeue },
+	{ "signal", request_signal },
 	{ "suspend", request_suspend }, { "resume", request_resume }, { "update", request_update }, { "drain", request_drain },
 	{ "undrain", request_undrain }, { "wait", request_wait }, { "acct", request_acct }, { "series", request_series },
 	{ "status", request_status }, { "purge", request_purge }, { "users", request_users }, { "limit", request_limit },

@@ -53,6 +53,8 @@ struct requests {
 	/* As runner_environment, and as runner_departed. */
 	char **(*environment)(void *ctx, const struct task *t);
 	bool (*departed)(void *ctx, task_id id, const struct exit_report *report);
+	/* Sends it to those processes of a running task that handle it: how many. */
+	int (*signal)(void *ctx, const struct task *t, int signal);
 	void *ctx;
 };
 

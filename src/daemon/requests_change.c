@@ -14,8 +14,10 @@
 #include "daemon/now.h"
 #include "submit/validate.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Says of an id without a living task why there is none. */
 static int change_ended(const struct requests *q, task_id id, struct error *err)
@@ -165,6 +167,27 @@ static int change_resume(const struct requests *q, const struct message *m, task
 	return core_resume(q->core, id, m->uid, now_read(), err);
 }
 
+/* No event: it is nothing that the task is, and may be sent often. One that no process handles would end the program, by its
+ * default, and that is what cancel is for. */
+static int change_signal(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
+{
+	const struct task *t = core_task(q->core, id);
+	int signal = *(const int *)how;
+	const char *word = sigabbrev_np(signal);
+	char text[TASK_ID_TEXT], number[16];
+	(void)m;
+	if (!t)
+		return change_ended(q, id, err);
+	task_id_text(id, text);
+	if (t->state != TASK_RUNNING)
+		return error_set(err, ERR_CONFLICT, "task %s: is %s: signals are for tasks that run", text, task_state_name(t->state));
+	if (q->signal(q->ctx, t, signal))
+		return 0;
+	snprintf(number, sizeof number, "%d", signal);
+	return error_set(err, ERR_CONFLICT, "task %s: none of its processes has a handler for %s%s, which was not sent: without one "
+			 "it ends a program or does nothing", text, word ? "SIG" : "signal ", word ? word : number);
+}
+
 static int change_update(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	struct event one = *(const struct event *)how;
@@ -206,6 +229,15 @@ int request_suspend(const struct requests *q, const struct message *m, struct re
 int request_resume(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	return request_need_room(q, err) ? -1 : change_all(q, m, change_resume, NULL, reply, err);
+}
+
+int request_signal(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	int64_t number = 0;
+	if (json_read_int(m->json, "signal", 1, SIGRTMAX, &number, err))
+		return -1;
+	int signal = (int)number;
+	return signal ? change_all(q, m, change_signal, &signal, reply, err) : error_set(err, ERR_INVALID, "'signal': which?");
 }
 
 #define MAX_AGAIN SPEC_MAX_ARRAY	/* tasks of one request, as many as one submission makes */

@@ -19,6 +19,7 @@ int request_hold(const struct requests *q, const struct message *m, struct reply
 int request_release(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_suspend(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_resume(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_signal(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_update(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_captured(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);

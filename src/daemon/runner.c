@@ -357,6 +357,12 @@ char **runner_environment(const struct runner *r, const struct task *t)
 	return starting_environment(&r->starting, t);
 }
 
+int runner_ask(const struct runner *r, const struct task *t, int signal)
+{
+	const struct watch *w = idmap_get(&r->watches, t->id);
+	return w && w->stage == WATCH_RUNNING ? launch_ask(&r->plan.home, t, signal) : 0;
+}
+
 /* Ending --------------------------------------------------------------------------------------------------------------- */
 
 /* A process in a file system or a driver that hangs dies of nothing. Its task is over for everybody else: its GPUs are given to

@@ -59,6 +59,8 @@ task_id runner_owner(struct runner *r, const struct proc_reading *p);
 bool runner_departed(struct runner *r, task_id id, const struct exit_report *report);
 /* The variables by which the running task is told of its GPUs, for a process that is there already; environment_free. */
 char **runner_environment(const struct runner *r, const struct task *t);
+/* Sends that signal now to the processes of a running task that have a handler for it. Returns how many. */
+int runner_ask(const struct runner *r, const struct task *t, int signal);
 /* A running task is to get that signal (core_ops.signal): from runner_work. */
 void runner_signal(struct runner *r, const struct task *t, int signal);
 
