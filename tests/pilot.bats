@@ -95,12 +95,13 @@ load pilot.bash
 
 @test "cancel, hold, release and requeue, of what waits and of what runs" {
 	local a b
-	a=$(submit --gpu-mem 2G -- sh -c "$(counts a)")
+	a=$(submit --gpu-mem 2G --open-mode=truncate -o log-a -- sh -c "echo here; $(counts a)")
 	b=$(submit --hold --gpu-mem 2G -- sh -c "$(counts b)")
 	pilot n1
 	wait_for 40 begun a
 	rad requeue "$a"
 	wait_for 40 begun a 2
+	[ "$(grep -c here log-a)" = 2 ]	# the log is emptied before the first beginning alone
 	rad cancel "$a"
 	timeout 40 rad wait "$a" || :
 	[ "$(state "$a")" = CANCELLED ]

@@ -59,6 +59,8 @@ static json_t *local_spec(const struct pilot_known_task *t, const json_t *said, 
 	json_object_del(spec, "deps");
 	json_object_del(spec, "singleton");
 	set_notices(spec, s);
+	if (t->record.claims > 1)	/* what it wrote elsewhere, earlier, stays */
+		json_object_del(spec, "truncate");
 	if (s->n_array)
 		json_object_set_new(spec, "array", json_pack("[i]", (int)TASK_INDEX(t->id)));
 	if (s->time_limit_s) {
