@@ -434,6 +434,16 @@ done" ]
 	[ "$(rad acct -b -n "$a")" = "$(printf '%12s     COMPLETED      0:0 ' "$a")" ]
 	rad acct --json -j "$a" | jq -e '.tasks | length == 1'
 	rad acct -e | grep -q '^JobID '
+	for option in -A -r --qos; do
+		run -2 rad acct $option gpu
+		one_line_error "there are no partitions, accounts or QOS here"
+	done
+	run -2 rad acct -l
+	one_line_error "--format=FIELDS, which --helpformat lists"
+	for word in "wait_job|rad wait ID" "users|rad limit" "reservations|rad reserve" "sview|rad top" "-v|rad version"; do
+		run -2 rad "${word%|*}"
+		one_line_error "here it is ${word#*|}"
+	done
 	run rad acct -s R
 	[ "$status" -eq 2 ]
 	one_line_error "rad queue -t R lists those that have not"

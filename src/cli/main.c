@@ -67,7 +67,8 @@ static const char *of_slurm(const char *word)
 		{ "sreport", "rad acct --by user, or rad report" }, { "sshare", "rad limit" }, { "sacctmgr", "rad limit" },
 		{ "scontrol", "rad show, update, hold, release, requeue, suspend, resume" }, { "sdiag", "rad doctor" },
 		{ "uhold", "rad hold" }, { "requeuehold", "rad requeue, and rad hold" }, { "listpids", "rad gpus" },
-		{ "reconfigure", "SIGHUP to radd" },
+		{ "reconfigure", "SIGHUP to radd" }, { "wait_job", "rad wait ID" }, { "sview", "rad top, or rad web" },
+		{ "strigger", "--notify and --dependency of rad submit" }, { "scrontab", "cron(8), or rad submit --begin" },
 	};
 	for (size_t i = 0; i < COUNT_OF(commands); i++)
 		if (!strcmp(word, commands[i].slurm))
@@ -81,6 +82,7 @@ static const char *of_others(const char *word)
 	static const struct { const char *theirs, *ours; } words[] = {
 		{ "list", "queue" }, { "ls", "queue" }, { "ps", "queue" }, { "jobs", "queue" }, { "tasks", "queue" },
 		{ "status", "queue, or rad gpus" }, { "stat", "queue, or rad gpus" }, { "nodes", "gpus" },
+		{ "users", "limit" }, { "reservations", "reserve" }, { "-v", "version" },
 		{ "nvidia-smi", "gpus" }, { "gpustat", "gpus" }, { "nvtop", "top" }, { "htop", "top" },
 		{ "kill", "cancel" }, { "rm", "cancel" }, { "delete", "cancel" }, { "abort", "cancel" },
 		{ "log", "logs" }, { "tail", "logs -f" }, { "cat", "logs" }, { "output", "logs" },

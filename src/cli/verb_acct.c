@@ -291,7 +291,8 @@ static void print_csv(const json_t *tasks)
 
 struct acct_asked {
 	bool json, csv, month, me, all;
-	const char *since, *until, *user, *by, *which;
+	bool wide;
+	const char *since, *until, *user, *by, *which, *slurms;
 	struct acct_list list;
 };
 
@@ -454,6 +455,10 @@ int verb_acct(struct cli_call *c)
 		{ "by", 0, "WHAT", "only sums, by user, group or month, or by several of these (user,month)",
 		  .words = "user group month", .value = &a.by },
 		ACCT_LIST_OPTIONS(a.list),
+		{ "long", 'l', NULL, NULL, .flag = &a.wide },	/* sacct's, from here on */
+		{ "accounts", 'A', "NAME", NULL, .value = &a.slurms },
+		{ "partition", 'r', "NAME", NULL, .value = &a.slurms },
+		{ "qos", 'q', "NAME", NULL, .value = &a.slurms },
 		{ "csv", 0, NULL, "print CSV, one line a task or a sum", .flag = &a.csv },
 		{ "json", 0, NULL, "print JSON", .flag = &a.json },
 		{ 0 },
@@ -461,6 +466,10 @@ int verb_acct(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options))
 		return c->rc;
+	if (a.slurms)
+		return cli_usage(c, CLI_NO_PARTITIONS, a.slurms);
+	if (a.wide)
+		return cli_usage(c, "--long: all that is known is --json; some of it --format=FIELDS, which --helpformat lists");
 	bool list = acct_list_wanted(&a.list, c);
 	if (a.month && (a.since || (a.which && a.until)))
 		return cli_usage(c, "--month and --since or --until both say when: give one of them");
