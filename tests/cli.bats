@@ -246,6 +246,23 @@ setup() { cd "$WORLD/work"; }
 	rad cancel "$runs" "$id"
 }
 
+@test "what is wrong is told with what to do: folders, options before the command, a closed input, pids, when a drain ends" {
+	mkdir -p model
+	run -1 rad submit model
+	one_line_error "model: is a folder: name a program or a task file in it"
+	run -2 rad --json queue
+	one_line_error "'--json': options stand behind the command: rad queue --json"
+	run -1 bash -c 'rad submit - <&-'
+	one_line_error "standard input is closed"
+	run -1 rad adopt gpu0
+	one_line_error "'gpu0': expected the number of a process"
+	run -2 rad trace mkae
+	one_line_error "'mkae': expected make, import or run"
+	[[ "$(rad drain 3 --until now+2h)" =~ ^Drained\ GPU\ 3\ until\ 20[0-9-]{8}\ [0-9:]{8}$ ]]
+	[ "$(rad drain 3)" = "Drained GPU 3" ]
+	[ "$(rad undrain 3)" = "Undrained GPU 3" ]
+}
+
 @test "a full bar of load and its number stand apart" {
 	local id
 	id=$(submit --gpu-mem 2G -- rad simtask --mem 1G --smact 1 --gract 1 --seconds 60 --ramp 0.1)

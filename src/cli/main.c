@@ -108,6 +108,10 @@ static int unknown_verb(const char *word)
 		cli_note("unknown command '%.60s': here it is rad %s", word, of_others(word));
 		return CLI_USAGE;
 	}
+	if (*word == '-') {
+		cli_note("'%.60s': options stand behind the command: rad queue --json; rad help lists the commands", word);
+		return CLI_USAGE;
+	}
 	const char *names[sizeof cli_verbs / sizeof *cli_verbs] = { NULL };
 	for (size_t i = 0; cli_verbs[i].name; i++)
 		names[i] = cli_verbs[i].name;

@@ -54,8 +54,8 @@ struct spec *process_spec(pid_t pid, struct error *err)
 int process_parse_pid(const char *word, pid_t *pid, struct error *err)
 {
 	int64_t number;
-	if (units_parse_int(word, 2, INT32_MAX, &number, err))
-		return -1;
+	if (units_parse_int(word, 2, INT32_MAX, &number, NULL))
+		return error_set(err, ERR_INVALID, "'%.40s': expected the number of a process, as 'rad gpus -v' and ps list them", word);
 	*pid = (pid_t)number;
 	return 0;
 }

@@ -239,7 +239,7 @@ static bool is_the_shells(const char *word)
 }
 
 /* A word that no folder of PATH has. */
-static int explain_no_program(const char *program, struct error *err)
+static int explain_no_program(const char *program, bool folder, struct error *err)
 {
 	if (strchr(program, ' '))
 		return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s': leave out the quotes round the command, or write "
@@ -254,6 +254,8 @@ static int explain_no_program(const char *program, struct error *err)
 				 "(man 5 rad)", program);
 	if (!strcmp(program, "python") && strcmp(python_here(), program))
 		return error_set(err, ERR_NOT_FOUND, "there is no program 'python' in PATH: here it is %s", python_here());
+	if (folder)
+		return error_set(err, ERR_INVALID, "%.300s: is a folder: name a program or a task file in it", program);
 	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
 }
 
@@ -302,7 +304,7 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 	if (there)
 		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%s%.60s", program,
 				 access(path, X_OK) ? interpreter_of(program) : "./", access(path, X_OK) ? " " : "", program);
-	return explain_no_program(program, err);
+	return explain_no_program(program, S_ISDIR(st.st_mode), err);
 }
 
 char *submit_caller_reads_nothing(const struct spec *s)

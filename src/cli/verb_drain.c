@@ -101,8 +101,9 @@ static bool is_among(const json_t *gpus, const char *uuid)
 }
 
 /* Which they were: "2" is the GPU of that number, and no number of GPUs. */
-static void tell_which(const char *what, const json_t *gpus, bool changed, const json_t *all)
+static void tell_which(const char *what, const json_t *gpus, bool changed, int64_t until_ms, const json_t *all)
 {
+	char iso[CLOCK_ISO_LEN], until[FORMAT_LEN] = "";
 	scoped_json *uuids = json_array();
 	size_t i;
 	json_t *g;
@@ -110,12 +111,14 @@ static void tell_which(const char *what, const json_t *gpus, bool changed, const
 		if (changed == !json_is_false(json_object_get(g, "changed")))
 			json_array_append(uuids, json_object_get(g, "uuid"));
 	scoped_free char *which = format_gpus(uuids, all);
+	if (until_ms)	/* 18:00 may be tomorrow's */
+		format_time(clock_iso(until_ms, iso), until);
 	if (json_array_size(uuids))
-		printf("%s GPU %s\n", what, which);
+		printf("%s GPU %s%s%s\n", what, which, until_ms ? " until " : "", until);
 }
 
 /* Whoever drains to work on a GPU wants to know what is still there: asked when nothing more can begin. */
-static int tell(struct cli_call *c, const json_t *drained)
+static int tell(struct cli_call *c, const json_t *drained, int64_t until_ms)
 {
 	struct error err = ERROR_INIT;
 	scoped_json *all = client_call(wire_request("gpus"), &err);
@@ -124,8 +127,8 @@ static int tell(struct cli_call *c, const json_t *drained)
 	if (!all)
 		return cli_fail(c, &err);
 	bool drains = !strcmp(c->verb->name, "drain");
-	tell_which(drains ? "Drained" : "Undrained", drained, true, json_object_get(all, "gpus"));
-	tell_which("Not drained before:", drained, false, json_object_get(all, "gpus"));
+	tell_which(drains ? "Drained" : "Undrained", drained, true, until_ms, json_object_get(all, "gpus"));
+	tell_which("Not drained before:", drained, false, 0, json_object_get(all, "gpus"));
 	if (!drains)
 		return CLI_DONE;
 	json_array_foreach(json_object_get(all, "gpus"), i, g) {
@@ -165,6 +168,6 @@ int verb_drain(struct cli_call *c)
 	if (json && rc != CLI_NO_DAEMON)
 		cli_print_json(json_pack("{si, sO}", "schema", 1, "gpus", gpus));
 	else if (json_array_size(gpus))
-		told = tell(c, gpus);
+		told = tell(c, gpus, json_integer_value(json_object_get(request, "until_ms")));
 	return rc ? rc : told;
 }

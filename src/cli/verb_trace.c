@@ -227,7 +227,8 @@ static int dispatch(struct cli_call *c, const struct trace_words *w)
 		if (c->n_words && !strcmp(c->words[0], subverbs[i].name))
 			s = &subverbs[i];
 	if (!s)
-		return cli_usage(c, "%.40s%smake, import or run", c->n_words ? c->words[0] : "", c->n_words ? ": " : "expected ");
+		return cli_usage(c, c->n_words ? "'%.40s': expected make, import or run" : "%.0sexpected make, import or run",
+				 c->n_words ? c->words[0] : "");
 	if (!cli_want_words(c, s->words, s->words))
 		return c->rc;
 	const char *workloads = w->workloads ? w->workloads : SIM_CATALOGUE;
