@@ -119,3 +119,8 @@ refused()
 	run -2 rad submit --radt exp.csv true
 	run -125 rad run --radt exp.csv
 }
+
+@test "gpus: a narrow terminal still tells the instances of a GPU apart from whole ones" {
+	[ "$(COLUMNS=80 rad gpus | grep -c '^ *[0-9]* *3g\.20g')" = 2 ]
+	rad gpus | grep -q '3g.20gb A100-SXM4-40GB '
+}

@@ -19,10 +19,15 @@
 
 /* ---- cells ---- */
 
-/* "NVIDIA A100-SXM4-40GB" without the maker's name. */
-static const char *short_name(const char *name)
+/* "NVIDIA A100-SXM4-40GB" without the maker's name; of an instance first what tells it from its siblings, as the end is what
+ * a narrow terminal cuts: "3g.20gb A100-SXM4-40GB". */
+static void name_cell(struct table *table, const char *name)
 {
-	return !strncmp(name, "NVIDIA ", 7) ? name + 7 : name;
+	const char *model = !strncmp(name, "NVIDIA ", 7) ? name + 7 : name, *mig = strstr(model, " MIG ");
+	if (mig)
+		table_printf(table, STYLE_PLAIN, "%s %.*s", mig + 5, (int)(mig - model), model);
+	else
+		table_cell(table, STYLE_PLAIN, model);
 }
 
 static void add_bar(struct buf *out, double fraction, unsigned width, const struct term *term)
@@ -120,7 +125,7 @@ static void add_row(struct table *table, const json_t *asked, const json_t *gpus
 	scoped_json *g = as_known(asked);
 	double watts = member_number(g, "power_w");
 	number_cell(table, STYLE_BOLD, g, gpus);
-	table_cell(table, STYLE_PLAIN, short_name(member_text(g, "name")));
+	name_cell(table, member_text(g, "name"));
 	load_cell(table, g, term);
 	used_cell(table, g);
 	mib_cell(table, g, "mem_held_mib");
