@@ -235,6 +235,7 @@ setup() { cd "$WORLD/work"; }
 		[ "$(wc -L <narrow)" -le "$width" ]
 	done
 	rad cancel "$(submit --hold true)"
+	reserved=$(rad reserve --gpus 0,1,2,3 --begin now+20h --for 1h --reason "visitors who want to see all of it at once" --json | jq -r .id)
 	for width in 60 70 80; do
 		COLUMNS=$width rad queue --start | grep -Eq "(nobody knows \(Dependency\)|how far the tasks before it are)\$"
 		COLUMNS=$width rad acct --since 1d --by user,month | grep -q " $(date +%Y-%m) "
@@ -242,7 +243,15 @@ setup() { cd "$WORLD/work"; }
 		[ "$(wc -L <narrow)" -le "$width" ]
 		COLUMNS=$width rad limit >narrow
 		[ "$(wc -L <narrow)" -le "$width" ]
+		COLUMNS=$width rad reserve >narrow
+		[ "$(wc -L <narrow)" -le "$width" ]
+		grep -q ' 0,1,2,3  20' narrow
+		RAD_DEVICES=sim:4xa100-40g RAD_STATE=$WORLD/state RAD_SIM_DEVICES=$WORLD/state/sim-devices COLUMNS=$width \
+			python3 -c 'import pty; pty.spawn(["rad", "monitor", "-n", "1"])' </dev/null | sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' >narrow
+		grep -q PROGRAM narrow
+		[ "$(wc -L <narrow)" -le "$width" ]
 	done
+	rad reserve --delete "$reserved"
 	rad cancel "$runs" "$id"
 }
 

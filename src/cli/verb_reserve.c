@@ -42,8 +42,8 @@ static void print_overlaps(const json_t *overlaps, long long id, const json_t *g
 static void print_list(const json_t *list, const json_t *gpus, const struct term *term)
 {
 	static const struct table_column columns[] = {
-		{ "ID", .right = true }, { "USER", .min = 6 }, { "GPUS", .min = 4 }, { "BEGIN", .min = 19 }, { "END", .min = 19 },
-		{ "STATE" }, { "REASON", .min = 6 },
+		{ "ID", .right = true }, { "USER", .min = 6 }, { "GPUS" }, { "BEGIN" }, { "END" }, { "STATE", .drop = 1 },
+		{ "REASON", .min = 6, .drop = 2 },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	size_t i;

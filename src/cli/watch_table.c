@@ -60,13 +60,15 @@ static size_t pick(const double *values, size_t n_gpus, size_t picked[SHOWN])
 	return n;
 }
 
-/* GPU, the picked columns, and `more` that the caller fills. */
+/* GPU, the picked columns, and `more` that the caller fills. Of the picked, the first two and the power last longest. */
 static size_t head(struct table_column *columns, const size_t *picked, size_t n, const char *const *more, size_t n_more)
 {
 	size_t at = 0;
 	columns[at++] = (struct table_column){ "GPU", false, 0 };
-	for (size_t i = 0; i < n; i++)
-		columns[at++] = (struct table_column){ shown[picked[i]].title, true, 0 };
+	for (size_t i = 0; i < n; i++) {
+		const struct shown *s = &shown[picked[i]];
+		columns[at++] = (struct table_column){ s->title, true, 0, i < 2 || !strcmp(s->column, "power_w") ? 0 : (unsigned)i };
+	}
 	for (size_t i = 0; i < n_more; i++)
 		columns[at++] = (struct table_column){ more[i], true, 0 };
 	return at;
@@ -114,8 +116,8 @@ static void print_processes(const struct rows_process *list, size_t n, const str
 {
 	static const struct table_column columns[] = {
 		{ "PID", true, 0 }, { "TASK", true, 0 }, { "GPU", false, 0 }, { "GPU-MEM", true, 0 }, { "CORES", true, 0 },
-		{ "RSS", true, 0 }, { "READ", true, 0 }, { "WRITTEN", true, 0 }, { "NET-IN", true, 0 }, { "NET-OUT", true, 0 },
-		{ "PROGRAM", false, 8 },
+		{ "RSS", true, 0, 3 }, { "READ", true, 0, 1 }, { "WRITTEN", true, 0, 2 }, { "NET-IN", true, 0, 4 },
+		{ "NET-OUT", true, 0, 5 }, { "PROGRAM", false, 8 },
 	};
 	char text[FORMAT_LEN], id[TASK_ID_TEXT];
 	struct table *t = table_create(columns, COUNT_OF(columns));
