@@ -52,6 +52,18 @@ teardown()
 	grep -q "root (administrator): GPU GPU-.* put back into use" "$WORLD/radd.log"
 }
 
+@test "a log of that name that is another user's: the task fails, which is told with what to do" {
+	need_root
+	local id
+	mkdir -m 1777 "$WORLD/shared"
+	id=$(($(submit --hold true) + 1))
+	echo "of somebody else" >"$WORLD/shared/rad-$id.out"
+	[ "$(as "$ALICE" rad submit --parsable --chdir "$WORLD/shared" -- true)" = "$id" ]
+	run -125 rad wait "$id"
+	[[ "$(rad why "$id")" == *"another user's file (of uid 0) has that name: choose another --output"* ]]
+	[ "$(cat "$WORLD/shared/rad-$id.out")" = "of somebody else" ]
+}
+
 @test "a time limit is nobody's act" {
 	local id
 	id=$(submit --time 1s -- sleep 60)

@@ -23,12 +23,17 @@
 
 static int explain_open(const char *path, struct error *err)
 {
+	struct stat st;
 	int why = errno;
 	scoped_free char *copy = alloc_string(path);
 	const char *folder = dirname(copy);
 	if (why == ENOENT && access(folder, F_OK))
 		return error_set(err, ERR_INVALID, "output %s: the folder %s does not exist; make it, or choose another --output",
 				 path, folder);
+	/* In a folder that users share, with a radd each: both count from 1. */
+	if (why == EACCES && !stat(path, &st) && st.st_uid != geteuid())
+		return error_set(err, ERR_INVALID, "output %s: another user's file (of uid %u) has that name: choose another --output",
+				 path, (unsigned)st.st_uid);
 	if (why == ENXIO)
 		return error_set(err, ERR_INVALID, "output %s: a pipe that nobody reads", path);
 	errno = why;
