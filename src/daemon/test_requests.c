@@ -90,6 +90,11 @@ static void changes_are_for_the_owner_and_the_administrator(void **state)
 {
 	struct asking *s = *state;
 	json_decref(submit(s, getuid(), "{\"hold\":true}"));
+	refused(s, STRANGER, "signal", "\"id\":\"1\",\"signal\":10", ERR_DENIED, "belongs to");
+	refused(s, getuid(), "signal", "\"id\":\"9\",\"signal\":10", ERR_NOT_FOUND, "9");
+	refused(s, getuid(), "signal", "\"id\":\"1\",\"signal\":10", ERR_CONFLICT, "is HELD: signals are for tasks that run");
+	refused(s, getuid(), "signal", "\"id\":\"1\",\"signal\":99", ERR_INVALID, "signal");
+	refused(s, getuid(), "signal", "\"id\":\"1\"", ERR_INVALID, "'signal'");
 	static const char *const ops[] = { "cancel", "hold", "release", "requeue", "update", "captured" };
 	for (size_t i = 0; i < COUNT_OF(ops); i++) {
 		refused(s, STRANGER, ops[i], "\"id\":\"1\"", ERR_DENIED, "belongs to");
