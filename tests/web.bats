@@ -167,6 +167,28 @@ look()
 	rad cancel "$a"
 }
 
+@test "at a glance: which GPU is idle, whose a task with a long name is, why a GPU is drained, when who waits is expected to start" {
+	local a b long
+	long=$(printf 'a-name-%.0s' 1 2 3 4 5 6 7 8 9 10)
+	a=$(submit --gpu-mem 30G --time 1h --gpus 3 --name "$long" -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	wait_state "$a" RUNNING
+	rad drain --reason 'fan broken' "$(rad gpus --json | jq -r '.gpus[] | select(.tasks == []) | .index')"
+	b=$(submit --gpu-mem 30G --time 1h --gpus 3 --exclusive --name waits -- true)
+	rad queue --start --json | jq -e --arg id "$b" '.starts[] | select(.id == $id) | .start_time'
+	start_web
+	look 390 "document.querySelector('#sums').innerText.startsWith('4 GPUs, 0 idle')" \
+		"document.querySelector('#gpus').innerText.includes('fan broken')" \
+		"[...document.querySelectorAll('.card li.task small')].filter(u => u.innerText === '$(id -un)' &&
+			u.getBoundingClientRect().right <= u.closest('.card').getBoundingClientRect().right).length === 3" \
+		"/starts about [0-9]+:[0-9]+/.test(document.querySelector('#queue').innerText)" \
+		"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('as far as can be told')" \
+		"document.activeElement.id === 'task'"
+	rad cancel "$a" "$b"
+	rad undrain all
+	wait_for 20 rad wait "$a" "$b" || :
+	look 1280 "document.querySelector('#sums').innerText.startsWith('4 GPUs, 4 idle')"
+}
+
 # ---- slow, away ----
 
 @test "streams are counted, and one that is not read holds up nobody" {
@@ -228,10 +250,13 @@ look()
 	local steps=() width
 	# On a phone nothing has to be moved sideways, not even a table.
 	local fits="document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('.wide')].every(e => e.scrollWidth <= e.clientWidth)"
-	# A row that is made anew leaves who came by keyboard where he is.
-	local reached="(a => { a.focus(); window.reached = a; return true; })(document.querySelector('#queue tbody a'))"
-	local stays="!document.contains(reached) && document.activeElement.getAttribute('href') === reached.getAttribute('href')"
-	look 360 "document.querySelector('#queue').innerText.includes('seen')" "$reached" "$stays" "document.querySelector('#turns').hidden = false, true" "$fits" \
+	# What is renewed stays where it is, so that it can be marked; and who came to a link by keyboard goes along with its task.
+	local row="[...document.querySelectorAll('#queue tbody tr')].find(r => r.innerText.includes('waits'))"
+	local reached="(r => { window.link = r.querySelector('a'); link.focus(); window.row = r; window.was = r.cells[4].textContent; return true; })($row)"
+	local stays="row.cells[4].textContent !== was && document.contains(link) && document.activeElement === link"
+	local sought="(f => { f.value = 'waits'; return f.dispatchEvent(new Event('input')); })(document.querySelector('#find'))"
+	local along="document.querySelectorAll('#queue tbody tr').length === 1 && document.activeElement.getAttribute('href') === '#task=$b'"
+	look 360 "document.querySelector('#queue').innerText.includes('seen')" "$reached" "$stays" "$sought" "$along" "document.querySelector('#turns').hidden = false, true" "$fits" \
 		"location.hash = '#task=$b'" "document.querySelectorAll('#task .not').length >= 1" "$fits" \
 		"location.hash = '#task=$a'" "document.querySelector('#task').innerText.includes('Attempts')" "$fits" \
 		"document.querySelector('#task td:nth-child(2)').dataset.label.length > 0" \

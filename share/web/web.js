@@ -15,12 +15,40 @@ function make(name, attributes, ...children) {
 	return e;
 }
 
-/* In the place of what stands there. Whoever has reached a link of it by keyboard stays on it. */
+/* Makes one node like another. Through style, since the page's policy forbids the attribute. */
+function become(old, now) {
+	if (old.nodeName !== now.nodeName) { old.replaceWith(now); return; }
+	if (old.nodeType !== Node.ELEMENT_NODE) {
+		if (old.data !== now.data) old.data = now.data;
+		return;
+	}
+	for (const { name } of [...old.attributes]) if (!now.hasAttribute(name)) old.removeAttribute(name);
+	for (const { name, value } of now.attributes) {
+		if (old.getAttribute(name) === value) continue;
+		if (name === 'style') old.style.cssText = value; else old.setAttribute(name, value);
+	}
+	fill(old, [...now.childNodes]);
+}
+
+function fill(place, nodes) {
+	const had = [...place.childNodes];
+	nodes.forEach((node, i) => { if (had[i]) become(had[i], node); else place.append(node); });
+	had.slice(nodes.length).forEach(node => node.remove());
+}
+
+/* In the place of what stands there, which is touched only where it differs: what somebody has marked to copy it, points at or has
+   reached by keyboard stays. If another task's link is now in that place, the keyboard goes along with the task. */
 function replace(place, ...nodes) {
 	const at = document.activeElement, href = place.contains(at) ? at.getAttribute('href') : null;
-	place.replaceChildren(...nodes);
-	const again = href && [...place.querySelectorAll('a')].find(a => a.getAttribute('href') === href);
+	fill(place, nodes);
+	if (!href || (at.isConnected && at.getAttribute('href') === href)) return;
+	const again = [...place.querySelectorAll('a')].find(a => a.getAttribute('href') === href);
 	if (again) again.focus({ preventScroll: true });
+}
+
+/* A reader of the screen says what was written, even if it is the same as before. */
+function say(id, text) {
+	if (byId(id).textContent !== text) byId(id).textContent = text;
 }
 
 /* Patterns, so that what differs in colour differs in grey too. */
@@ -59,12 +87,22 @@ function duration(s) {
 const local = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
 	second: '2-digit', hourCycle: 'h23' });
 const moment = iso => iso ? local.format(new Date(iso)) : '–';
+const nearby = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+const faraway = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
+	hourCycle: 'h23' });
+/* What is expected, to the minute. */
+function about(iso) {
+	const in_s = -since(iso);
+	return in_s < 60 ? 'within minutes' : 'about ' + (in_s < 43200 ? nearby : faraway).format(new Date(iso));
+}
 /* A sentence of radd's, moments in it as they are on this clock. */
 const sentence = text => text.replace(/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, moment);
 const since = iso => iso ? (Date.now() - Date.parse(iso)) / 1000 : NaN;
 const energy = j => known(j) ? (j / 3600).toFixed(1) + ' Wh' : '–';
 
 const gpusNow = () => (state.gpus && state.gpus.gpus) || [];
+
+const model = g => (g.name || '').replace(/^NVIDIA /, '');
 
 /* Of one that is gone, another may have the number. */
 function gpuNumber(g) {
@@ -75,7 +113,7 @@ function gpuNumber(g) {
 function gpuName(uuid) {
 	const g = gpusNow().find(x => x.uuid === uuid);
 	if (!g) return String(uuid).slice(0, 12);
-	return g.mig ? `${g.index} (${g.name})` : gpuNumber(g);
+	return g.mig ? `${g.index} (${model(g)})` : gpuNumber(g);
 }
 
 function taskLink(id, text) { return make('a', { href: '#task=' + encodeURIComponent(id) }, text === undefined ? id : text); }
@@ -144,12 +182,12 @@ function heard() {
 
 function setLive(on, text) {
 	byId('live').className = on ? 'on' : '';
-	byId('live').textContent = text;
+	say('live', text);
 }
 
 function away(text) {
 	byId('away').hidden = !text;
-	byId('away').textContent = text || '';
+	say('away', text || '');
 }
 
 function take(name, data) {
@@ -227,10 +265,12 @@ function spark(values) {
 	return svg;
 }
 
+const isIdle = g => !g.stale && !g.drained && !(g.tasks || []).length && !(g.foreign || []).length;
+
 function tagsOf(g) {
 	if (g.stale) return make('span', { class: 'tag warn' }, 'not read');
-	if (g.drained) return make('span', { class: 'tag warn', title: g.drain && g.drain.reason || null }, 'drained');
-	return make('span', { class: 'tag' }, g.share || 'idle');
+	if (g.drained) return make('span', { class: 'tag warn' }, 'drained');
+	return make('span', { class: 'tag' }, isIdle(g) && g.share !== 'idle' ? `${g.share}, idle` : g.share);
 }
 
 function memoryMeter(g) {
@@ -256,15 +296,19 @@ function asKnown(g) {
 }
 
 function card(g, rows) {
-	const list = make('ul', {}), name = id => (rows.get(id) || {}).name || '';
+	const list = make('ul', {}), row = id => rows.get(id) || { name: '', user: '' };
+	if (g.drained && g.drain)
+		list.append(make('li', { class: 'said' }, `drained by ${g.drain.user} since ${moment(g.drain.since_time)}` +
+			(g.drain.reason ? ': ' + g.drain.reason : '')));
 	for (const id of g.tasks || [])
-		list.append(make('li', {}, taskLink(id), ` ${name(id)} `, make('small', {}, (rows.get(id) || {}).user || '')));
+		list.append(make('li', { class: 'task' }, taskLink(id), make('span', { title: row(id).name }, row(id).name),
+			make('small', {}, row(id).user)));
 	for (const p of g.foreign || [])
 		list.append(make('li', { class: 'foreign' }, `foreign: ${p.program || 'pid ' + p.pid} of ${p.user}, ${memory(p.mem_mib)}`));
 	for (const r of g.reservations || [])
-		list.append(make('li', {}, `reserved for ${r.user}, ${moment(r.begin_time)} to ${moment(r.end_time)}`));
+		list.append(make('li', { class: 'said' }, `reserved for ${r.user}, ${moment(r.begin_time)} to ${moment(r.end_time)}`));
 	return make('article', { class: 'card' },
-		make('h3', {}, `GPU ${gpuNumber(g)}`, make('small', {}, (g.name || '').replace(/^NVIDIA /, '')), tagsOf(g)), memoryMeter(g), loadMeter(g),
+		make('h3', {}, `GPU ${gpuNumber(g)}`, make('small', {}, model(g)), tagsOf(g)), memoryMeter(g), loadMeter(g),
 		spark(state.spark.get(g.uuid) || []),
 		make('div', { class: 'note' }, known(g.power_w) ? `${Math.round(g.power_w)} W` : ''), list);
 }
@@ -273,12 +317,14 @@ function showGpus() {
 	const data = state.gpus, list = data.gpus;
 	const rows = new Map(((state.queue && state.queue.rows) || []).map(r => [r.id, r]));
 	byId('host').textContent = data.host;
-	const t = data.tasks || {}, parts = [list && `${list.length} GPU${list.length === 1 ? '' : 's'}`,
+	const t = data.tasks || {}, parts = [list && `${list.length} GPU${list.length === 1 ? '' : 's'}, ${list.filter(isIdle).length} idle`,
 		known(t.RUNNING) && `${t.RUNNING} running`,
 		known(t.PENDING) && `${t.PENDING} waiting`, t.HELD > 0 && `${t.HELD} held`, data.version && `radd ${data.version}`,
 		data.troubles && data.troubles.length && `${data.troubles.length} to look after (rad doctor)`];
-	byId('sums').textContent = parts.filter(Boolean).join(' · ');
-	document.title = known(t.RUNNING) ? `${data.host}: ${t.RUNNING} run, ${t.PENDING} wait` : data.host;
+	say('sums', parts.filter(Boolean).join(' · '));
+	document.title = (state.task ? `Task ${state.task}, ` : state.history ? 'History, ' : '') +
+		(known(t.RUNNING) ? `${data.host}: ${t.RUNNING} run, ${t.PENDING} wait` : data.host);
+	byId('gpus').classList.toggle('many', (list || []).length > 16);
 	replace(byId('gpus'), ...(list || []).map(g => card(asKnown(g), rows)));
 }
 
@@ -303,6 +349,7 @@ function queueRow(row) {
 	const place = 'GPU ' + (row.gpus || []).map(gpuName).join(', ') + (row.reason ? ` (${row.reason})` : '');
 	const where = running ? place : row.reason || '';
 	const said = row.reason_text ? make('small', { class: 'less' }, sentence(row.reason_text)) : '';
+	const start = row.expected_start ? make('small', { class: 'start' }, `starts ${about(row.expected_start)}`) : null;
 	return make('tr', {},
 		make('td', { class: 'n' }, taskLink(row.id), many), make('td', { title: row.name }, row.name), make('td', {}, row.user),
 		make('td', { class: 'less state-' + row.state }, STATES[row.state] || row.state),
@@ -310,7 +357,7 @@ function queueRow(row) {
 		make('td', { class: 'n less' }, known(row.left_s) ? duration(row.left_s) : ''),
 		make('td', { class: 'n less' }, row.gpus_requested),
 		make('td', { class: 'n less' }, memory(running && known(row.peak_mib) ? row.peak_mib : row.claim_mib || NaN)),
-		make('td', { class: running ? 'where' : 'where why' }, where, ' ', said));
+		make('td', { class: running ? 'where' : 'where why' }, where, ' ', said, start));
 }
 
 function showQueue() {
@@ -318,7 +365,7 @@ function showQueue() {
 	replace(byId('queue').tBodies[0], ...data.rows.map(queueRow));
 	const more = data.more > 0 ? `and ${data.more} more: ${state.word ? 'say more' : 'find them above, or with rad queue'}` :
 		data.rows.length ? '' : state.word ? 'Nothing holds that.' : 'Nothing runs, and nothing waits.';
-	byId('more').textContent = more;
+	say('more', more);
 	const users = (state.queue.users || []).filter(u => u.unfinished > 0 || u.used_s > 0);
 	byId('turns').hidden = users.length < 2;
 	const titles = [...byId('users').tHead.rows[0].cells].map(c => c.textContent);
@@ -384,7 +431,7 @@ function attemptRow(a, i) {
 
 function attemptsSection(task) {
 	if (!(task.attempts || []).length) return null;
-	const head = ['', 'From', 'For', 'GPUs', 'Sharing', 'Peak', 'SM activity', 'Energy', 'Verdict'];
+	const head = ['No.', 'From', 'For', 'GPUs', 'Sharing', 'Peak', 'SM activity', 'Energy', 'Verdict'];
 	return make('section', {}, make('h2', {}, 'Attempts'), table(head, task.attempts.map(attemptRow)));
 }
 
@@ -394,7 +441,7 @@ function eventRow(e) { return [moment(e.time), e.event, make('td', { class: 'lon
 function eventsSection(events) {
 	if (!events.length) return null;
 	const told = events.filter((e, i) => e.event !== 'measured' || (events[i + 1] || {}).event !== 'measured');
-	return make('section', {}, make('h2', {}, 'Events'), table(['When', 'What', ''], told.reverse().map(eventRow)));
+	return make('section', {}, make('h2', {}, 'Events'), table(['When', 'What', 'Details'], told.reverse().map(eventRow)));
 }
 
 /* Who feeds whom. Figures are there where the page is run by the task's own user. */
@@ -412,9 +459,11 @@ function feedText(f) {
 function showTask(answer) {
 	const t = answer.task, p = t.progress || {}, e = t.estimate || {};
 	const done = known(p.percent) ? `${p.percent} %` + (known(p.left_s) ? `, ${duration(p.left_s)} left` : '') : '';
-	byId('task').replaceChildren(...[
+	const row = t.state === 'PENDING' && ((state.queue || {}).rows || []).find(r => r.id === t.id);
+	replace(byId('task'), ...[
 		make('h2', {}, `Task ${t.id}: ${t.name}`),
 		pairs([['State', STATES[t.state] || t.state], ['User', t.user], ['Progress', done], ['Submitted', moment(t.submit_time)],
+			['Starts', row && row.expected_start ? `${about(row.expected_start)}, as far as can be told (rad queue --start)` : ''],
 			['Started', moment(t.start_time)], ['Ended', moment(t.end_time)], ['Waited', duration(t.wait_s)],
 			['Ran', duration(t.run_s)],
 			['Lost', t.lost_s ? duration(t.lost_s) : ''], ['GPUs', t.gpus_requested],
@@ -437,7 +486,7 @@ async function refreshTask() {
 		if (state.task === id) showTask(answer);
 	} catch (e) {
 		if (state.task === id && !byId('task').querySelector('dl'))
-			byId('task').replaceChildren(make('h2', {}, 'Task ' + id), make('p', { class: 'away' }, e.message));
+			replace(byId('task'), make('h2', {}, 'Task ' + id), make('p', { class: 'away' }, e.message));
 	}
 	asking = false;
 }
@@ -445,8 +494,10 @@ async function refreshTask() {
 /* History ----------------------------------------------------------------------------------------------------------- */
 
 const SPANS = [[1, 'Hour'], [24, 'Day'], [168, 'Week']];
-const KINDS = [['ok', 'completed'], ['again', 'tried again'], ['oom', 'out of memory'], ['failed', 'failed'],
-	['cancelled', 'cancelled'], ['running', 'runs']];
+const KINDS = [['bar ok', 'completed'], ['bar again', 'tried again'], ['bar oom', 'out of memory'], ['bar failed', 'failed'],
+	['bar cancelled', 'cancelled'], ['bar running', 'runs'], ['', 'the line below: SM activity, 0 to 100 %']];
+const PARTS = [['used', 'used'], ['held', 'held for tasks, not used yet'], ['foreign', 'programs that are not tasks'],
+	['', 'the upright mark: mean; the curve: SM activity in the last 6 minutes']];
 
 function kindOf(a, k) {
 	if (!a.end) return 'running';
@@ -487,7 +538,7 @@ function axis(svg, x, from, to, top, bottom, width) {
 
 function drawBar(svg, bar, x, y, height) {
 	const { t, a, kind } = bar, left = x(bar.from), width = Math.max(1.5, x(bar.to) - left), room = Math.floor(width / 6.2);
-	const link = draw('a', { href: '#task=' + t.id }, svg), text = t.name || t.id;
+	const link = draw('a', { href: '#task=' + t.id, tabindex: -1 }, svg), text = t.name || t.id;	/* by keyboard: in the table */
 	const rect = draw('rect', { class: `bar ${kind}`, x: left, y, width, height, 'data-bar': '' }, link);
 	draw('title', {}, rect, `${t.id} ${t.name}, ${t.user}: ${a.end ? a.verdict : 'runs'}, ` +
 		`${duration((bar.to - bar.from) / 1000)}, peak ${memory(a.peak_mib)}`);
@@ -503,7 +554,7 @@ function timeline(data, gpu, place, width) {
 	const bottom = 18 + shown * line + graph + 6, x = ms => (Math.max(from, Math.min(to, ms)) - from) / (to - from) * width;
 	const svg = draw('svg', { width, height: bottom + 18, viewBox: `0 0 ${width} ${bottom + 18}`, role: 'img',
 		'aria-label': `GPU ${gpu.index}: ${bars.length} runs` });
-	const title = `GPU ${gpu.index}, ${gpu.name}` + (n > shown ? ` (${n - shown} lanes are not drawn)` : '');
+	const title = `GPU ${gpu.index}, ${model(gpu)}` + (n > shown ? ` (${n - shown} lanes are not drawn)` : '');
 	draw('text', { x: 0, y: 12 }, svg, title).style.fontWeight = 600;
 	axis(svg, x, from, to, 18, bottom, width);
 	for (const bar of bars) {
@@ -538,8 +589,9 @@ function running(data) {
 
 function legendOf(entries) {
 	return make('p', { class: 'legend' }, ...entries.map(([kind, text]) => {
+		if (!kind) return make('span', {}, text);
 		const svg = draw('svg', { width: 24, height: 12, viewBox: '0 0 24 12', 'aria-hidden': 'true' });
-		draw('rect', { class: 'bar ' + kind, x: 1, y: 1, width: 22, height: 10 }, svg);
+		draw('rect', { class: kind, x: 1, y: 1, width: 22, height: 10 }, svg);
 		return make('span', {}, svg, text);
 	}));
 }
@@ -547,8 +599,12 @@ function legendOf(entries) {
 function historyUsers(data) {
 	const users = (data.users || []).filter(u => u.gpu_s > 0 || u.tasks > 0);
 	if (!users.length) return null;
-	const row = u => [u.user, u.tasks, duration(u.gpu_s), duration(u.wait_s), energy(u.energy_j)];
-	return make('section', {}, make('h2', {}, 'Users'), table(['User', 'Tasks', 'GPU time', 'Waited', 'Energy'], users.map(row)));
+	const sum = key => users.reduce((n, u) => n + (u[key] || 0), 0), all = sum('gpu_s'), saved = all - sum('gpu_share_s');
+	const row = u => [u.user, u.tasks, duration(u.gpu_s), duration(u.gpu_share_s), duration(u.wait_s), energy(u.energy_j)];
+	return make('section', {}, make('h2', {}, 'Users'),
+		saved >= all / 100 && saved > 0 ? make('p', {}, `Tasks that ended were on GPUs for ${duration(all)}. As some shared theirs, ` +
+			`that took ${duration(all - saved)} of the GPUs' time: ${percent(saved / all)} less. (Each alone is somewhat faster.)`) : null,
+		table(['User', 'Tasks', 'GPU time', 'As shares', 'Waited', 'Energy'], users.map(row)));
 }
 
 function historyTasks(data) {
@@ -559,7 +615,7 @@ function historyTasks(data) {
 	section.append(make('p', { class: 'note' }, data.tasks.length ? note : none));
 	const row = t => [taskLink(t.id), t.name, t.user, STATES[t.state] || t.state, moment(t.end_time), memory(t.peak_mib),
 		memory(t.claim_mib || NaN)];
-	const head = ['ID', 'Name', 'User', 'State', 'Ended', 'Peak', 'Expected'];
+	const head = ['ID', 'Name', 'User', 'State', 'Ended', 'Peak memory', 'Memory expected'];
 	if (data.tasks.length) section.append(table(head, data.tasks.slice(0, 200).map(row)));
 	return section;
 }
@@ -585,9 +641,9 @@ async function loadHistory(hours) {
 		const data = await askJson('/api/history?hours=' + hours);
 		if (state.history && state.history.hours === hours) state.history = data;
 	} catch (e) {
-		state.history = { hours, error: e.message };
+		if (state.history && state.history.hours === hours) state.history = { hours, error: e.message };
 	}
-	if (!byId('history').hidden) showHistory();
+	if (state.history) showHistory();
 }
 
 /* The page ---------------------------------------------------------------------------------------------------------- */
@@ -603,6 +659,7 @@ function route() {
 	for (const [id, name] of [['to-now', 'now'], ['to-history', 'history']])
 		if (name === page) byId(id).setAttribute('aria-current', 'page'); else byId(id).removeAttribute('aria-current');
 	state.task = page === 'task' ? at[2] : null;
+	if (page !== 'history') state.history = null;
 	if (state.task) {
 		byId('task').replaceChildren(make('h2', {}, 'Task ' + state.task), make('p', { class: 'note' }, 'Asking …'));
 		asking = false;
@@ -614,9 +671,14 @@ function route() {
 
 let soon = 0;
 byId('find').addEventListener('input', () => { clearTimeout(soon); soon = setTimeout(find, 200); });
-addEventListener('hashchange', route);
+/* The link that led here may be hidden now; the keyboard goes on from where the page begins. */
+addEventListener('hashchange', () => {
+	route();
+	document.querySelector('main > div:not([hidden])').focus({ preventScroll: true });
+});
 addEventListener('resize', () => { if (!byId('history').hidden && state.history) showHistory(); });
 addPatterns();
+byId('gpus').before(legendOf(PARTS));
 route();
 listen();
 recall();

@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <uv.h>
 
-#define GATHER_QUESTIONS 4	/* at most */
+#define GATHER_QUESTIONS 5	/* at most */
 
 struct gather;
 

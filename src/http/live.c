@@ -20,7 +20,7 @@
 #define PROCESSES 20		/* of one GPU */
 
 enum topic { GPUS, QUEUE, TOPICS };
-enum { STATUS, FLEET, USERS, TASKS };	/* what is asked */
+enum { STATUS, FLEET, USERS, TASKS, STARTS };	/* what is asked */
 
 struct live {
 	uv_loop_t *loop;
@@ -54,8 +54,21 @@ json_t *live_row(const json_t *t)
 	return row;
 }
 
-static json_t *rows_of(const json_t *tasks)
+/* When tasks are expected to start, by id; to the minute, for a second more or less is no news. That --begin puts one off, its
+ * reason says. */
+static json_t *starts_of(const json_t *list)
 {
+	json_t *starts = json_object(), *s;
+	size_t i;
+	json_array_foreach(list, i, s)
+		if (*member_text(s, "start_time") && strcmp(member_text(s, "source"), "begin"))
+			json_object_set_new(starts, member_text(s, "id"), json_sprintf("%.16s:00Z", member_text(s, "start_time")));
+	return starts;
+}
+
+static json_t *rows_of(const json_t *tasks, const json_t *told)
+{
+	scoped_json *starts = starts_of(told);
 	json_t *rows = json_array(), *last = NULL, *t;
 	size_t i;
 	json_array_foreach(tasks, i, t) {
@@ -65,6 +78,8 @@ static json_t *rows_of(const json_t *tasks)
 		}
 		last = live_row(t);
 		json_object_set_new(last, "n", json_integer(1));
+		if (json_object_get(starts, member_text(t, "id")))
+			json_object_set(last, "expected_start", json_object_get(starts, member_text(t, "id")));
 		json_array_append_new(rows, last);
 	}
 	return rows;
@@ -177,7 +192,7 @@ static bool publish_queue(struct live *l, json_t *const replies[])
 	if (!replies[TASKS])
 		return false;
 	json_decref(l->rows);
-	l->rows = rows_of(json_object_get(replies[TASKS], "tasks"));
+	l->rows = rows_of(json_object_get(replies[TASKS], "tasks"), json_object_get(replies[STARTS], "starts"));
 	json_t *shown = bounded(l->rows, NULL);
 	json_object_set_new(shown, "truncated", or_null(json_object_get(replies[TASKS], "truncated")));
 	json_object_set_new(shown, "users", or_null(json_object_get(replies[USERS], "users")));
@@ -227,7 +242,7 @@ static void ask(struct live *l)
 	if (l->gather || !l->watchers)
 		return;
 	json_t *requests[] = { [STATUS] = wire_request("status"), [FLEET] = wire_request("gpus"), [USERS] = wire_request("users"),
-			       [TASKS] = wire_request("list") };
+			       [TASKS] = wire_request("list"), [STARTS] = wire_request("starts") };
 	json_object_set_new(requests[TASKS], "members", json_pack("[s, s, s, s, s, s, s, s, s, s, s, s, s]", "id", "name",
 		"user", "state", "reason", "reason_text", "priority", "gpus_requested", "submit_time", "start_time", "estimate",
 		"attempts", "progress"));
