@@ -102,7 +102,7 @@ static const struct { const char *key; size_t offset; } texts[] = {
 	{ "output", offsetof(struct shim_request, output) }, { "error", offsetof(struct shim_request, error) },
 	{ "terminal", offsetof(struct shim_request, terminal) }, { "script", offsetof(struct shim_request, script) },
 	{ "script_name", offsetof(struct shim_request, script_name) }, { "heading", offsetof(struct shim_request, heading) },
-	 { "conda_env", offsetof(struct shim_request, conda_env) },
+	{ "conda_env", offsetof(struct shim_request, conda_env) },
 };
 
 static int take(struct shim_request *r, struct lists *lists, const char *key, const char *value)
