@@ -20,7 +20,10 @@ static unsigned draw(struct storm *s, unsigned below)
 static struct spec *any_spec(struct storm *s)
 {
 	struct spec *spec = spec_of(draw(s, 4) ? 2000 + 1000 * draw(s, 20) : 0, draw(s, 6) ? 1 : 1 + draw(s, 3));
-	spec->uid = 1000 + draw(s, 3);
+	spec->uid = 1000 + draw(s, draw(s, 2) ? 3 : 100);
+	spec->cpus = draw(s, 4) ? 0 : 1 + draw(s, 6);
+	spec->slot_s = draw(s, 4) ? 0 : 5 + draw(s, 20);
+	spec->begin_s = draw(s, 8) ? 0 : s->w->now.wall_ms / 1000 + draw(s, 60);
 	spec->priority = (int)draw(s, 3);
 	spec->hold = !draw(s, 12);
 	spec->exclusive = !draw(s, 12);
@@ -65,6 +68,12 @@ static void any_end(struct storm *s, task_id id)
 	exits(s->w, id, k < 2 ? 0 : 1, kinds[k]);
 }
 
+static void any_submission(struct storm *s)
+{
+	if (s->w->next_job < JOBS)
+		submit(s->w, any_spec(s));
+}
+
 static void any_request(struct storm *s)
 {
 	struct world *w = s->w;
@@ -72,47 +81,95 @@ static void any_request(struct storm *s)
 	struct event ev = { .u.updated = { .set_priority = true, .priority = draw(s, 5) } };
 	if (draw(s, 2))
 		ev.u.updated.set_gpu_mem = true, ev.u.updated.gpu_mem_mib = 1000 * draw(s, 30);
-	switch (draw(s, 5)) {
+	switch (draw(s, 7)) {
 	case 0: core_hold(w->c, any, 0, w->now, NULL); break;
 	case 1: core_release(w->c, any, 0, w->now, NULL); break;
 	case 2: core_cancel(w->c, any, 0, w->now, NULL); break;
 	case 3: core_requeue(w->c, any, 0, w->now, NULL); break;
 	case 4: core_update(w->c, any, &ev, w->now, NULL); break;
+	case 5: core_suspend(w->c, any, draw(s, 2) ? 0 : 1000, w->now, NULL); break;
+	case 6: core_resume(w->c, any, 0, w->now, NULL); break;
 	}
-	check(w);
+}
+
+static void one_ends(struct storm *s)
+{
+	task_id runs = any_task(s, true);
+	if (runs)
+		any_end(s, runs);
+}
+
+static void one_takes_memory(struct storm *s)
+{
+	task_id runs = any_task(s, true);
+	if (runs && s->w->n_procs < 60)
+		hold_memory(s->w, runs, 500 * draw(s, 20));
+}
+
+static void one_is_drained(struct storm *s)
+{
+	core_drain(s->w->c, uuid_of(draw(s, 4)), draw(s, 2));
+}
+
+static void one_falls_off(struct storm *s)
+{
+	s->w->n_gpus = draw(s, 20) ? 4 : 3;
+}
+
+static void other_settings(struct storm *s)
+{
+	struct core_config c = *core_get_config(s->w->c);
+	c.order = (enum core_order)draw(s, CORE_ORDER_COUNT);
+	c.map.rank = (enum map_rank)draw(s, MAP_RANK_COUNT);
+	c.fair.on = draw(s, 4);
+	c.allowance = (struct allowance){ { draw(s, 6), draw(s, 5), 0, 10000 * draw(s, 7) } };
+	c.host_cpus = draw(s, 2) ? 0 : 8;
+	c.slot_ms = draw(s, 3) ? 0 : 10000;
+	core_reconfigure(s->w->c, &c);
+}
+
+static void other_reservations(struct storm *s)
+{
+	char gpus[2][GPU_UUID_LEN];
+	struct core_reservation list[2];
+	unsigned n = draw(s, 3);
+	for (unsigned i = 0; i < n; i++) {
+		int64_t begin_ms = s->w->now.wall_ms + 1000 * draw(s, 30) - 10000;
+		snprintf(gpus[i], sizeof gpus[i], "%s", uuid_of(draw(s, 4)));
+		list[i] = (struct core_reservation){ .id = i + 1, .uid = 1000 + draw(s, 3), .begin_ms = begin_ms, .n_gpus = 1,
+						     .end_ms = begin_ms + 1000 * (1 + draw(s, 60)), .gpus = &gpus[i] };
+	}
+	core_reserve(s->w->c, list, n);
+}
+
+static void other_daemons(struct storm *s)
+{
+	struct core_claim one = { .uid = 1000 + draw(s, 3), .held_mib = 1000 * draw(s, 30), .observed_mib = 500 * draw(s, 20),
+				  .n_tasks = 1 };
+	snprintf(one.uuid, sizeof one.uuid, "%s", uuid_of(draw(s, 4)));
+	core_others(s->w->c, &one, draw(s, 2));
+}
+
+static void somebody_looks(struct storm *s)
+{
+	struct core_user *users;
+	task_id waits = any_task(s, false);
+	json_decref(core_gpus_json(s->w->c, s->w->now));
+	json_decref(core_starts_json(s->w->c, s->w->now));
+	json_decref(waits ? core_why_json(s->w->c, waits, s->w->now, NULL) : NULL);
+	core_users(s->w->c, &users);
+	free(users);
 }
 
 static void any_step(struct storm *s)
 {
+	static void (*const steps[])(struct storm *s) = {
+		any_submission, any_submission, any_submission, one_ends, one_ends, one_ends, any_request, any_request, any_request,
+		one_takes_memory, one_is_drained, one_falls_off, other_settings, other_reservations, other_daemons, somebody_looks,
+	};
 	struct world *w = s->w;
-	task_id runs = any_task(s, true);
-	switch (draw(s, 9)) {
-	case 0:
-	case 1:
-		if (w->next_job < JOBS)
-			submit(w, any_spec(s));
-		break;
-	case 2:
-	case 3:
-		if (runs)
-			any_end(s, runs);
-		break;
-	case 4:
-	case 5:
-		any_request(s);
-		break;
-	case 6:
-		if (runs && w->n_procs < 60)
-			hold_memory(w, runs, 500 * draw(s, 20));
-		break;
-	case 7:
-		core_drain(w->c, uuid_of(draw(s, 4)), draw(s, 2));
-		check(w);
-		break;
-	case 8:
-		w->n_gpus = draw(s, 20) ? 4 : 3;
-		break;
-	}
+	steps[draw(s, COUNT_OF(steps))](s);
+	check(w);
 	w->now.mono_ms += 500 * draw(s, 4);
 	w->now.wall_ms += 500 * draw(s, 4);
 	sample(w);
