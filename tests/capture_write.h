@@ -145,6 +145,17 @@ static inline void write_end_steps(struct capture_writer *w, const uint64_t host
 	write_checksum(&w->out);
 }
 
+/* Ends one of version 4, which says what evaluations take, too. */
+static inline void write_end_beside(struct capture_writer *w, const uint64_t host[10], const uint64_t (*kernels)[8], size_t n,
+				    uint64_t steps, uint64_t beside)
+{
+	write_load(w, host, kernels, n);
+	write_varint(&w->out, steps);
+	write_varint(&w->out, beside);
+	w->out.data[8] = 4;
+	write_checksum(&w->out);
+}
+
 /* As specs hold captures. */
 static inline char *write_base64(const struct buf *in)
 {

@@ -154,3 +154,52 @@ def test_parameters_are_looked_for_by_equal(traced):
                 torch.empty(77, device="cuda")
         return step
     assert 77 * 4 in traced(setup).iteration(0)
+
+EVALUATED = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+    model = nn.Sequential(*[nn.Linear(512, 512, bias=False) for _ in range(4)]).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rows = TensorDataset(torch.randn(800, 512))
+    learn, rest = DataLoader(rows, batch_size=8), DataLoader(rows, batch_size=WIDTH)
+
+    def evaluate(loader):
+        with torch.no_grad():
+            return sum(model(x.cuda()).sum().item() for x, in loader) / len(loader)  # of the batches that it says it has
+
+    def loss_of(x):
+        return model(x).sum()
+    for epoch in range(30):
+        for x, in learn:
+            optimizer.zero_grad()
+            loss_of(x.cuda()).backward()
+            optimizer.step()
+        AFTER
+"""
+
+
+@pytest.mark.parametrize("after, width, share", [
+    ("print(evaluate(rest))", 8, 1),                      # as many batches as steps, each a pass forward
+    ("print(evaluate(rest))", 16, 0.5),
+    ("with torch.no_grad():\n            for x, in rest: loss_of(x.cuda())", 8, 1),
+    ("if epoch % 5 == 4: print(evaluate(rest))", 8, 0),   # in which epochs is not known
+    ("print(epoch)", 8, 0),
+    ("class Stream(torch.utils.data.IterableDataset):\n            def __iter__(self): return iter(torch.randn(9, 512))\n"
+     "        with torch.no_grad():\n            for x in DataLoader(Stream()): loss_of(x.cuda())", 8, 0),
+])
+def test_evaluations_of_the_whole_run(capture, after, width, share):
+    """Of so small a model all is the host's: an evaluation's batch takes five modules and as many operators, a step twice the operators more."""
+    code, said, f = capture(EVALUATED.replace("WIDTH", str(width)).replace("AFTER", after))
+    assert code == 0 and f.steps == 3000, said
+    assert share * 0.4 * 3000 <= f.beside <= share * 0.6 * 3000
+    assert (f"3000 steps in all and evaluations as long as {f.beside}" in said) == (f.beside > 0)
+
+
+def test_an_evaluation_that_takes_more_than_training(capture):
+    """800 rows and what four layers make of them, of which two are alive at a time, beside weights of 4 MiB."""
+    _, said, f = capture(EVALUATED.replace("WIDTH", "800").replace("AFTER", "print(evaluate(rest))"))
+    whole = [p for _, p in f.marks if p == 1]
+    _, _, before = capture(EVALUATED.replace("WIDTH", "800").replace("AFTER", "print(epoch)"))
+    assert len(whole) == 5 and f.kernels == before.kernels and f.host == before.host
+    assert max(f.events) >= 800 * 512 * 4 and 800 * 512 * 4 not in before.events, said

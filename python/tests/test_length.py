@@ -122,6 +122,11 @@ LOOPS = {
                 for name, one in optimizers.items():
                     one.step()
         """, 140),
+    "a loader that is made there": ("""
+        for epoch in range(args.epochs):
+            for i, x in enumerate(DataLoader(torch.randn(100, 4), batch_size=5)):
+                update(x)
+        """, 140),
     "again if memory is short": ("""
         size = 10
         while True:

@@ -99,12 +99,14 @@ static int percent(double fraction)
 	return (int)lround(100 * fraction);
 }
 
-/* What lies between the steps of a script is in no capture. */
+/* Of what lies between the steps of a script only evaluations may be in a capture. */
 static void print_run(const struct activity *a)
 {
 	char text[FORMAT_LEN];
+	bool evaluates = a->load.run_s > a->steps * a->step_s * (1 + 1e-9);
 	if (a->steps > 0)
-		printf("The run: %.0f steps, %s, and what the script does between them\n", a->steps, format_seconds(a->load.run_s, text));
+		printf("The run: %.0f steps%s, %s, and what %sthe script does between them\n", a->steps,
+		       evaluates ? " and evaluations" : "", format_seconds(a->load.run_s, text), evaluates ? "else " : "");
 }
 
 /* Below the table: a step, and the load, each with the spread of its error; and how long it all takes, where that is known. */

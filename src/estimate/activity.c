@@ -296,7 +296,7 @@ int activity_from_capture(const struct capture *c, const char *gpu_name, struct 
 		return -1;
 	activity_spreads(c, g, out);
 	out->steps = (double)c->steps;
-	out->load.run_s = out->steps * out->step_s;
+	out->load.run_s = c->steps ? (out->steps + (double)c->beside) * out->step_s : 0;
 	out->source = "capture";
 	return 0;
 }

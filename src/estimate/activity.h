@@ -30,7 +30,7 @@ struct activity {
 	double flops;			/* of products of matrices, in the widest sense */
 	double kernels;
 	double steps;			/* of the whole run; 0: not known */
-	struct load_belief load;	/* source LOAD_GUESSED; its run_s: all steps, and nothing of what comes between them */
+	struct load_belief load;	/* source LOAD_GUESSED; its run_s: all steps, and evaluations where they are known */
 	const char *source;		/* "capture", "summary": from what; lives for ever */
 	const char *assumed;		/* what that did not say and how it was taken, "taken as Adam"; "": nothing; lives for ever */
 };

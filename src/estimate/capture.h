@@ -92,6 +92,7 @@ struct capture {
 	struct capture_kernel *kernels;	/* owned; none: the load is not known, as with files of version 1 */
 	size_t n_kernels;
 	uint64_t steps;			/* optimizer steps of the whole run; 0: not known, as with files before version 3 */
+	uint64_t beside;		/* what its evaluations take, in steps; 0: none, or not known, as with files before version 4 */
 	uint32_t n_allocs;		/* ids are below */
 	unsigned iterations;
 	uint64_t peak_live;		/* bytes asked for and not yet given back, at most */

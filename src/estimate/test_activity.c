@@ -59,16 +59,22 @@ static void test_products_decide(void **state)
 	assert_true(a.load.watts > 300 && a.load.watts <= 700);
 }
 
-/* Where the capture counted them; the time between them is nobody's. */
+/* Where the capture counted them; of the time between them it may know what evaluations take. */
 static void test_steps_of_a_run(void **state)
 {
 	struct capture_kernel k = products(10);
-	const struct capture c = { .kernels = &k, .n_kernels = 1, .host = idle_host, .steps = 5000 };
+	struct capture c = { .kernels = &k, .n_kernels = 1, .host = idle_host, .steps = 5000 };
 	struct activity a;
 
 	(void)state;
 	assert_int_equal(activity_from_capture(&c, H200, &a, NULL), 0);
 	assert_true(a.steps == 5000 && fabs(a.load.run_s / (5000 * a.step_s) - 1) < 1e-9);
+	c.beside = 250;
+	assert_int_equal(activity_from_capture(&c, H200, &a, NULL), 0);
+	assert_true(a.steps == 5000 && fabs(a.load.run_s / (5250 * a.step_s) - 1) < 1e-9);
+	c.steps = 0;
+	assert_int_equal(activity_from_capture(&c, H200, &a, NULL), 0);
+	assert_true(a.steps == 0 && a.load.run_s == 0);
 	a = of(&k, 1, &idle_host, H200);
 	assert_true(a.steps == 0 && a.load.run_s == 0);
 }

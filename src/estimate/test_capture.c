@@ -268,10 +268,10 @@ static void test_other_files_refused(void **state)
 	buf_add_text(&b, "Layer (type)   Output Shape");
 	expect_refused(&b, "not a capture file");
 	b.len = 0;
-	buf_add(&b, "RADCAP\r\n\4", 9);
-	expect_refused(&b, "version 4: this rad reads versions 1 to 3");
+	buf_add(&b, "RADCAP\r\n\5", 9);
+	expect_refused(&b, "version 5: this rad reads versions 1 to 4");
 	b.data[8] = 0;
-	expect_refused(&b, "version 0: this rad reads versions 1 to 3");
+	expect_refused(&b, "version 0: this rad reads versions 1 to 4");
 	b.len = 8;
 	expect_refused(&b, "ends inside a number");
 	buf_add(&b, "\1abc", 4);
@@ -321,9 +321,12 @@ static void test_damage_refused(void **state)
 	write_begin(&w, &texts, 0, 0, 0);
 	write_end_steps(&w, host, kernels, 1, 702000);
 	refuse_damage(&w);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_beside(&w, host, kernels, 1, 702000, 30000);
+	refuse_damage(&w);
 }
 
-/* Those of the whole run: what files of version 2 do not have, and what is no number of steps. */
+/* Those of the whole run, and what evaluations take: what files before versions 3 and 4 do not have, and what is no number. */
 static void test_steps(void **state)
 {
 	const uint64_t kernels[1][8] = { { KERNEL_POINTWISE, 0, 0, 7, 7000, 28000, 7, 0 } };
@@ -334,7 +337,13 @@ static void test_steps(void **state)
 	write_begin(&w, &texts, 0, 0, 0);
 	write_end_steps(&w, host, kernels, 1, 702000);
 	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
-	assert_true(c.steps == 702000 && c.n_kernels == 1);
+	assert_true(c.steps == 702000 && c.beside == 0 && c.n_kernels == 1);
+	capture_clear(&c);
+	buf_free(&w.out);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_beside(&w, host, kernels, 1, 702000, 30000);
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	assert_true(c.steps == 702000 && c.beside == 30000 && c.n_kernels == 1);
 	capture_clear(&c);
 	buf_free(&w.out);
 	write_begin(&w, &texts, 0, 0, 0);
@@ -346,6 +355,10 @@ static void test_steps(void **state)
 	write_begin(&w, &texts, 0, 0, 0);
 	write_end_steps(&w, host, kernels, 1, ((uint64_t)CAPTURE_MAX_COUNT) + 1);
 	expect_refused(&w.out, "steps");
+	buf_free(&w.out);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_beside(&w, host, kernels, 1, 7, ((uint64_t)CAPTURE_MAX_COUNT) + 1);
+	expect_refused(&w.out, "beside");
 	buf_free(&w.out);
 }
 

@@ -57,13 +57,16 @@ def text(value, limit):
 
 
 def steps_of(data):
-    """Of a whole file as Records.file() makes it: its last number."""
-    value = 0
+    """(steps, beside) of a whole file as Records.file() makes it: its last two numbers."""
+    found, value = [], 0
     for place, byte in enumerate(reversed(data[:-4])):
         if place and byte < 0x80:
-            break
+            found.append(value)
+            if len(found) == 2:
+                break
+            value = 0
         value = value << 7 | byte & 0x7f
-    return value
+    return found[1], found[0]
 
 
 class Records:
@@ -106,15 +109,15 @@ class Records:
     def empty_cache(self):
         self._put(EMPTY, 0)
 
-    def file(self, header, host=(0,) * len(HOST_FIELDS), kernels=(), steps=0):
+    def file(self, header, host=(0,) * len(HOST_FIELDS), kernels=(), steps=0, beside=0):
         """The whole file, as bytes. `host` and `kernels`: of the load part (radrm.capture.work); nothing: the load is not known.
-        `steps`: in the whole run; 0: not known."""
+        `steps`: in the whole run; 0: not known; `beside`: what its evaluations take, in steps."""
         body = bytearray(MAGIC) + varint(limits.VERSION)
         for name in Header.__dataclass_fields__:
             value = getattr(header, name)
             body += text(value, getattr(limits, f"MAX_{name.upper()}")) if isinstance(value, str) else varint(value)
         body += self.out + varint(self.count << 3 | END)
-        for figure in (*host, len(kernels), *(n for kernel in kernels for n in kernel), steps):
+        for figure in (*host, len(kernels), *(n for kernel in kernels for n in kernel), steps, beside):
             body += varint(figure)
         return bytes(body) + zlib.crc32(body).to_bytes(4, "little")
 

@@ -5,8 +5,12 @@ phase to phase, other batches.
 Where the script has signs of it, it goes on after enough steps were seen, quickly: each pass over a data loader gives one batch, so
 that an epoch is a step. What is asked of memory then belongs to the capture; what a step is and how many there are was seen before.
 Where no loader is passed over nothing can be left out: it is tried what frozen parameters would take if they learnt, and told.
+
+An evaluation at the end of an epoch is such a thing, too: it may take more than training. How long those of the whole run are is seen
+on the way.
 """
 import ast
+import contextlib
 import linecache
 import os
 import re
@@ -21,9 +25,11 @@ from .recorder import is_gpu
 
 PATIENCE = 30  # seconds for it, and half of what is left of the limit
 STEPS = 200  # at most
+ENDS = 2  # of epochs, to see whether there is an evaluation, and whether in each
 TRIED = 2  # steps with frozen parameters that learn: the first makes the optimizer's state, the second has it all along
 MORE = 1.02  # times the memory that is worth telling
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
+TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
 FREES = re.compile(r"unfreeze|fine_tune$|Finetuning$")
 NOT_OWN = ("site-packages", "dist-packages", os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
 
@@ -69,6 +75,16 @@ def resizes(tree):
     return False
 
 
+def evaluates(tree):
+    """Whether something there is an evaluation, by what it is called, or a loop without gradients."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (node.args or node.keywords) and TESTS.search(length.called(node)):
+            return True
+        if isinstance(node, ast.With) and any(length.of_call(item.context_expr) in ("no_grad", "inference_mode") for item in node.items):
+            return any(isinstance(inside, ast.For) for inside in ast.walk(node))
+    return False
+
+
 def loops_from(frame):
     """The loops that the script's own code is in, from that frame on outwards: {(code, line): loop}."""
     found = {}
@@ -102,6 +118,9 @@ class Later:
         self.freed = set()  # (file, line) that had something learn
         self.made = set()  # loops in which a loader was made
         self.given = weakref.WeakKeyDictionary()  # pass over a loader -> batches since
+        self.last = None  # the pass that gave the last batch
+        self.tested = {}  # id of a pass over a loader -> its batches, of what was evaluated since the last step
+        self.ends = []  # of each epoch that ended: (batches that are evaluated, what one takes, in steps)
         self.steps = self.since = 0  # since it goes on, and since something changed
         self.learners = weakref.WeakSet()  # modules whose passes learn
         self.where = None  # a line that frees parameters and has not yet
@@ -128,8 +147,15 @@ class Later:
             return False
         if time.monotonic() > self.deadline:
             self.session._finish()
-        self.given[one] = self.given.get(one, 0) + 1
+        self.given[one], self.last = self.given.get(one, 0) + 1, weakref.ref(one)
         return self.given[one] > 1 + (0 < self.since < TRIED)
+
+    def evaluation(self):
+        """A pass without gradients begins."""
+        one = self.last() if self.last is not None else None
+        if one is not None and self.given.get(one) == 1:
+            with contextlib.suppress(TypeError):  # a stream
+                self.tested[id(one)] = len(one)
 
     # --- signs ---
 
@@ -162,10 +188,12 @@ class Later:
         try:
             loops = loops_from(frame)
             self.where = self.line() if self.frozen() else None
-            phases = bool(self.made & loops.keys()) or any(map(resizes, repeated(frame)))
+            trees = list(repeated(frame))
+            self.phases = bool(self.made & loops.keys()) or any(map(resizes, trees))
+            tests = any(map(evaluates, trees))
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
-        if not self.where and not phases:
+        if not self.where and not self.phases and not tests:
             return False
         left = signal.getitimer(signal.ITIMER_REAL)[0]
         self.deadline = time.monotonic() + min(PATIENCE, left / 2 if left else PATIENCE)
@@ -181,10 +209,27 @@ class Later:
         self.steps, now = self.steps + 1, self.looks()
         if self.trying:
             return self.tried()
+        self.count()
         self.since = 1 if now != self.before else self.since + 1 if self.since else 0
         self.before = now
-        over = time.monotonic() > self.deadline or self.steps >= STEPS or self.where and self.since >= TRIED and not self.frozen()
+        most = STEPS if self.where or self.phases else ENDS
+        over = time.monotonic() > self.deadline or self.steps >= most or self.where and self.since >= TRIED and not self.frozen()
         return over and not (self.where and self.frozen() and self.tries())
+
+    def count(self):
+        """What was evaluated at the end of an epoch."""
+        work = self.session.recorder.work
+        if len(self.ends) < ENDS:
+            extra = max(work.beside.seconds() - work.least.seconds(), 0) / (work.whole.seconds() + work.least.seconds() or 1)
+            self.ends.append((sum(self.tested.values()), extra / max(len(self.tested), 1)))
+        self.tested.clear()
+
+    def beside(self):
+        """What evaluations of the whole run take, in steps; 0: none, or it is not known."""
+        steps, inner = self.session.length.steps, self.session.length.inner
+        if len(self.ends) < ENDS or not all(batches for batches, _ in self.ends) or not steps or not 1 <= inner <= steps:
+            return 0
+        return round(steps / inner * sum(batches * each for batches, each in self.ends) / ENDS)
 
     # --- trying ---
 

@@ -135,6 +135,13 @@ def number(node, frame):
     return found
 
 
+def of_call(node):
+    """What is called, of enumerate() and its like their first argument; "": nothing is."""
+    while isinstance(node, ast.Call) and called(node) in OVER and node.args:
+        node = node.args[0]
+    return called(node) if isinstance(node, ast.Call) else ""
+
+
 def called(node):
     """The last word of what is called."""
     return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
@@ -206,6 +213,7 @@ class Length:
     def __init__(self):
         self.steps = 0
         self.made = 0
+        self.inner = 0  # of them, of the innermost loop: an epoch, mostly; infinite: not known
         self.before = {}  # counter of a guard -> what it was when the step before was made
         self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
         self.passes = []  # those that gave some before it, and were not over
@@ -238,6 +246,8 @@ class Length:
             loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else ()
             for loop in reversed(loops):
                 rounds, bound = self.rounds(loop, frame, now)
+                if first:
+                    self.inner = rounds / self.batches()
                 product, whole, first = product * (rounds / self.batches() if first else rounds), min(whole, bound), False
             frame = frame.f_back
         self.before = now
@@ -250,6 +260,8 @@ class Length:
     def rounds(self, loop, frame, now):
         """(of the loop, and of steps in the whole run, at most), infinite where nobody can tell."""
         rounds = 1 if leaves(loop.body) else lengthwise(loop.iter, frame) if isinstance(loop, ast.For) else math.inf
+        if rounds == math.inf and isinstance(loop, ast.For) and len(self.fetched) == 1 and "loader" in of_call(loop.iter).lower():
+            rounds = len(next(iter(self.fetched)))  # one that is made there
         own = names_in(loop.target) if isinstance(loop, ast.For) else set()
         whole = math.inf
         for test, going_on in guards(loop):

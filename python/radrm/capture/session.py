@@ -184,6 +184,8 @@ class Session:
             self._pass(self.passes, STEADY)
         elif not self.lives and self.iterations is not None:
             self.begin_iteration()
+        if self.later.going and not torch.is_grad_enabled():
+            self.later.evaluation()
         self.mark(ff.FORWARD if torch.is_grad_enabled() else ff.EVAL)
         if self.learns and self.guessed and torch.is_grad_enabled():
             self.forget()
@@ -312,7 +314,7 @@ class Session:
             header.params = sum(p.numel() for p in self.model.parameters())
             header.precision = self.precision()
         header.optimizer = self.optimizer
-        return self.recorder.records.file(header, *work, steps=self.length.steps)
+        return self.recorder.records.file(header, *work, steps=self.length.steps, beside=self.later.beside())
 
     def _figures(self):
         """(work, flags, growth) of the steps that were seen."""

@@ -97,6 +97,9 @@ def unit_of(dtype, convolution=False):
 BETWEEN = (ff.SETUP, ff.ITERATION, ff.EVAL, ff.ZERO_GRAD)  # phases that are over when something learns
 
 
+RATES = {ff.NONE: 4e13, ff.SINGLE: 4e13, ff.TF32: 2e14, ff.HALF: 4e14, ff.DOUBLE: 3e13}  # operations a second, about
+
+
 class Tally:
     """What was done."""
 
@@ -112,6 +115,11 @@ class Tally:
         entry[0] += count
         for n, figure in enumerate(figures, 1):
             entry[n] += count * figure
+
+    def seconds(self):
+        """Roughly, on any GPU: good for comparing with another."""
+        gpu = sum(2e-6 * n + max(flops / RATES[key[1]], moved / 2e12) for key, (n, flops, moved, *_) in self.kernels.items())
+        return max(gpu, 5e-6 * sum(self.host[name] for name in ("forward", "backward", "updates", "modules")))
 
     def size(self):
         return sum(entry[2] for entry in self.kernels.values()), sum(self.host.values())
