@@ -135,13 +135,15 @@ static void print_blanks(int n, FILE *out)
 static void print_row(const struct table *t, const struct cell *row, const unsigned *widths, const struct term *term, FILE *out)
 {
 	size_t n = t->n_columns;
+	unsigned indent = 0;
 	bool any = false;
 	while (n > 1 && (!*row[n - 1].text || !widths[n - 1]))	/* nothing behind the last text of a line */
 		n--;
 	for (size_t i = 0; i < n; i++) {
 		if (!widths[i])
 			continue;
-		scoped_free char *text = term_text(row[i].text, widths[i], term);
+		scoped_free char *text = t->columns[i].wrap ? term_wrap(row[i].text, indent, term) : term_text(row[i].text, widths[i], term);
+		indent += widths[i] + GAP;
 		int pad = (int)widths[i] - (int)term_columns(text);
 		print_blanks((any ? GAP : 0) + (t->columns[i].right && pad > 0 ? pad : 0), out);
 		if (row[i].style == STYLE_PLAIN)

@@ -54,6 +54,22 @@ static struct table *three_columns(void)
 	return t;
 }
 
+static void test_the_last_one_goes_on_below(void **state)
+{
+	(void)state;
+	static const struct table_column columns[] = { { "ID", .right = true }, { "NOTES", .min = 20, .wrap = true } };
+	struct table *t = table_create(columns, COUNT_OF(columns));
+	table_cell(t, STYLE_PLAIN, "1");
+	table_cell(t, STYLE_PLAIN, "no capture: rad capture makes one");
+	table_cell(t, STYLE_PLAIN, "2");
+	table_cell(t, STYLE_PLAIN, "short");
+	struct term narrow = { .utf8 = true, .width = 28 };
+	scoped_free char *text = printed(t, &narrow), *all = printed(t, &wide);
+	assert_string_equal(text, "ID  NOTES\n 1  no capture: rad capture\n    makes one\n 2  short\n");
+	assert_string_equal(all, "ID  NOTES\n 1  no capture: rad capture makes one\n 2  short\n");
+	table_destroy(t);
+}
+
 static void test_all_columns_where_there_is_room(void **state)
 {
 	(void)state;
@@ -111,7 +127,7 @@ static json_t *task(const char *id, const char *state, const char *reason, bool 
 
 static char *queue_at(unsigned width, bool progress)
 {
-	static const char *const why = "NotEnoughMemory";
+	static const char *const why = "PlannedLater";
 	scoped_json *tasks = json_pack("[o, o, o]", task("12", "RUNNING", "", progress), task("13_4", "PENDING", why, false),
 				       task("13_5", "PENDING", why, false));
 	scoped_json *gpus = json_pack("[{ss, si}]", "uuid", "GPU-0", "index", 3);
@@ -132,7 +148,7 @@ static void test_tasks_at_all_widths(void **state)
 			if (widest(text) > width)
 				fail_msg("%u columns at %u:\n%s", widest(text), width, text);
 			static const char *const kept[] = { "ID", "NAME", "USER", "ST", "TIME", "GPU(REASON)", "13_[4-5]", " R ", "PD",
-							    "1-02:03:04" };
+							    "1-02:03:04", "(PlannedLater)" };
 			for (size_t i = 0; i < COUNT_OF(kept); i++)
 				if (!strstr(text, kept[i]))
 					fail_msg("no %s at %u:\n%s", kept[i], width, text);
@@ -161,7 +177,7 @@ static void test_wide_enough_shows_all(void **state)
 {
 	(void)state;
 	scoped_free char *text = queue_at(200, true);
-	static const char *const all[] = { "DONE", "LEFT", "GPUS", "MEM", "42%", "11h07m", "39.1G", "(NotEnoughMemory)",
+	static const char *const all[] = { "DONE", "LEFT", "GPUS", "MEM", "42%", "11h07m", "39.1G", "(PlannedLater)",
 					   "llama-7b-fine-tuning-with-a-long-name" };
 	for (size_t i = 0; i < COUNT_OF(all); i++)
 		assert_non_null(strstr(text, all[i]));
@@ -185,7 +201,7 @@ static void test_one_that_is_asked_to_end_says_so(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_columns_where_there_is_room),
+		cmocka_unit_test(test_the_last_one_goes_on_below), cmocka_unit_test(test_all_columns_where_there_is_room),
 		cmocka_unit_test(test_shortened_before_anything_is_left_out),
 		cmocka_unit_test(test_what_matters_least_goes_first),
 		cmocka_unit_test(test_one_line_of_it_is_as_in_the_whole),
