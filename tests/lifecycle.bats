@@ -39,6 +39,15 @@ teardown()
 	rad show --events --json "$id" | jq -e '[.events[].event] == ["submitted","estimated","placed","started","ended"]'
 }
 
+@test "a task, of one GPU too, has a port for distributed training, where torchrun looks as well" {
+	local id ports
+	id=$(submit --gpu-mem 2G -- sh -c 'echo "$MASTER_PORT $PET_MASTER_PORT"')
+	rad wait "$id"
+	read -ra ports <"rad-$id.out"
+	[ "${ports[0]}" -gt 1023 ]
+	[ "${ports[0]}" = "${ports[1]}" ]
+}
+
 @test "a task takes memory and time on the simulated GPU, and is measured" {
 	local id
 	id=$(submit --gpu-mem 6G -- rad simtask --mem 5G --seconds 3 --ramp 0.5)

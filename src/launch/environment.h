@@ -15,7 +15,7 @@ struct environment_input {
 	 * to use MPS is pointed there. */
 	const char *no_mps_dir;
 	const char *token;	/* of the attempt; NULL: none */
-	unsigned master_port;	/* for tasks of several GPUs; 0: none */
+	unsigned master_port;	/* 0: none is free */
 };
 
 /* NULL-terminated "NAME=value"; free with environment_free. Names that we set replace the user's; the exceptions are the

@@ -90,7 +90,7 @@ static char **make_environment(const struct launch_request *r, const char *token
 {
 	scoped_free char *no_mps = no_mps_dir(r);
 	struct environment_input in = { .request = r, .no_mps_dir = no_mps, .token = *token ? token : NULL,
-					.master_port = r->n_gpus > 1 ? free_port() : 0 };
+					.master_port = free_port() };
 	return launch_environment(&in);
 }
 

@@ -88,6 +88,7 @@ static void test_two_gpus(void **state)
 	assert_var(env, "RAD_SIM_DEVICES", NULL);
 	assert_var(env, "RAD_SOCKET", "/run/rad/socket");
 	assert_var(env, "MASTER_PORT", "40123");
+	assert_var(env, "PET_MASTER_PORT", "40123");
 	assert_var(env, "CUDA_MPS_PIPE_DIRECTORY", "/run/rad/no-mps");
 	assert_var(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", NULL);
 	assert_int_equal(count(env, "SLURM"), 0);
