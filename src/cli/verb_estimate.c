@@ -150,7 +150,8 @@ static struct hostpace ask_host_pace(void)
 static int print_table(const struct answer *answers, size_t n, const struct load_answer *load, const char *gpu)
 {
 	static const struct table_column columns[] = {
-		{ "ESTIMATOR", false, 0 }, { "NEED", true, 0 }, { "COMFORT", true, 0 }, { "CLAIM", true, 0 }, { "NOTES", false, 20, .wrap = true },
+		{ "ESTIMATOR", false, 0 }, { "NEED", true, 0 }, { "COMFORT", true, 0 }, { "CLAIM", true, 0 },
+		{ "NOTES", false, 20, .wrap = true },
 	};
 	struct table *t = table_create(columns, COUNT_OF(columns));
 	const struct term term = term_ask();

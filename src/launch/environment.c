@@ -203,8 +203,9 @@ char **launch_environment(const struct environment_input *in)
 	/* Python buffers what does not go to a terminal, and then `rad logs -f` shows nothing for minutes. */
 	if (!environment_get(l.items, "PYTHONUNBUFFERED"))
 		environment_set(&l, "PYTHONUNBUFFERED", "1");
-	/* Launchers have one default for all, 29500, at which the second task on a machine fails. torchrun reads the second name. */
-	if (in->master_port) {
+	/* Launchers have one default for all, 29500, at which the second task on a machine fails. torchrun reads the second name.
+	 * Tasks that are to meet have a port that their user chose. */
+	if (in->master_port && !environment_get(l.items, "MASTER_PORT")) {
 		environment_set(&l, "MASTER_PORT", "%u", in->master_port);
 		environment_set(&l, "PET_MASTER_PORT", "%u", in->master_port);
 	}

@@ -35,6 +35,7 @@ static char *user_env[] = {
 	(char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/twice", (char *)"no equals sign",
 	(char *)"EMPTY=", (char *)"TF_FORCE_GPU_ALLOW_GROWTH=false", (char *)"PYTHONUNBUFFERED=", NULL,
 };
+static char *meets_others[] = { (char *)"MASTER_PORT=6000", NULL };
 
 static void fill(struct bench *b, task_id id)
 {
@@ -103,7 +104,7 @@ static void test_two_gpus(void **state)
 	environment_free(env);
 }
 
-static void test_users_word_on_preallocation_and_buffering(void **state)
+static void test_where_the_users_word_counts(void **state)
 {
 	(void)state;
 	struct bench b;
@@ -117,6 +118,12 @@ static void test_users_word_on_preallocation_and_buffering(void **state)
 	env = launch_environment(&b.in);
 	assert_var(env, "XLA_PYTHON_CLIENT_PREALLOCATE", NULL);
 	assert_var(env, "MASTER_PORT", NULL);
+	environment_free(env);
+	b.spec.environ = meets_others;
+	b.in.master_port = 40123;
+	env = launch_environment(&b.in);
+	assert_var(env, "MASTER_PORT", "6000");
+	assert_var(env, "PET_MASTER_PORT", NULL);
 	environment_free(env);
 }
 
@@ -256,7 +263,7 @@ static int drop_devices(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_two_gpus), cmocka_unit_test(test_users_word_on_preallocation_and_buffering),
+		cmocka_unit_test(test_two_gpus), cmocka_unit_test(test_where_the_users_word_counts),
 		cmocka_unit_test(test_mps), cmocka_unit_test(test_mig_by_uuid), cmocka_unit_test(test_request_round_trip),
 		cmocka_unit_test(test_request_cut), cmocka_unit_test(test_request_incomplete),
 	};
