@@ -79,11 +79,12 @@ keys(b"q")'
 }
 
 @test "top: at 60 columns and at 200 nothing is wider, and state, time and place are there" {
-	on_terminal 'for columns in 60, 80, 120, 200:
+	on_terminal 'for columns in 60, 61, 80, 120, 200:
     resize(24, columns)
     wait(b"\033[J"); wait(b"\033[J"); frame = wait(b"\033[J")
     plain = re.sub(rb"\033\[[0-9;?]*[a-zA-Z]", b"", frame).decode()
     assert max(len(l.rstrip("\r")) for l in plain.split("\n")) <= columns, plain
+    assert len(plain.split("\n")[-1]) < columns, (columns, plain)	# its last column is cleared with what lies below
     for word in "ID", "NAME", "USER", "ST", "TIME", "GPU(REASON)", "(Held)", "SMACT", "USED", "FREE", "TASKS", "q quit":
         assert word in plain, (columns, word, plain)
 keys(b"q")'

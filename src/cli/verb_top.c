@@ -136,10 +136,11 @@ static void print_keys(char *foot, size_t size, const char *place, unsigned widt
 		len += (size_t)snprintf(foot + len, size - len, "%s", keys[i]);
 }
 
-/* The last line. */
+/* The last line: not in the last column, which what clears the screen below it would take. */
 static void print_foot(FILE *out, struct top *t, unsigned lines)
 {
 	char place[80] = "", foot[400];
+	unsigned width = t->term.width > 1 ? t->term.width - 1 : t->term.width;
 	size_t first = t->list.first + 1, last = t->list.first + (lines ? lines - 1 : 0);
 	if (t->asking) {
 		snprintf(foot, sizeof foot, "%s: %s_", t->asking == 'u' ? "user (nothing: everybody)" : "tasks with the text", t->typed);
@@ -151,9 +152,9 @@ static void print_foot(FILE *out, struct top *t, unsigned lines)
 	} else {
 		if (lines && t->list.rows.n > lines - 1)
 			snprintf(place, sizeof place, "%zu-%zu of %zu  ", first, last, t->list.rows.n);
-		print_keys(foot, sizeof foot, place, t->term.width);
+		print_keys(foot, sizeof foot, place, width);
 	}
-	scoped_free char *clean = term_text(foot, t->term.width, &t->term);
+	scoped_free char *clean = term_text(foot, width, &t->term);
 	fprintf(out, "%s%s%s\n", term_style(&t->term, STYLE_DIM), clean, term_style(&t->term, STYLE_PLAIN));
 }
 
