@@ -196,6 +196,7 @@ function take(name, data) {
 		if (!data.up && state.gpus) data.gpus = state.gpus.gpus;
 		state.gpus = data;
 		remember(data);
+		showSums();
 	} else if (name === 'queue') {
 		state.queue = data;
 		if (state.word) find();
@@ -313,9 +314,8 @@ function card(g, rows) {
 		make('div', { class: 'note' }, known(g.power_w) ? `${Math.round(g.power_w)} W` : ''), list);
 }
 
-function showGpus() {
+function showSums() {
 	const data = state.gpus, list = data.gpus;
-	const rows = new Map(((state.queue && state.queue.rows) || []).map(r => [r.id, r]));
 	byId('host').textContent = data.host;
 	const t = data.tasks || {}, parts = [list && `${list.length} GPU${list.length === 1 ? '' : 's'}, ${list.filter(isIdle).length} idle`,
 		known(t.RUNNING) && `${t.RUNNING} running`,
@@ -324,8 +324,12 @@ function showGpus() {
 	say('sums', parts.filter(Boolean).join(' · '));
 	document.title = (state.task ? `Task ${state.task}, ` : state.history ? 'History, ' : '') +
 		(known(t.RUNNING) ? `${data.host}: ${t.RUNNING} run, ${t.PENDING} wait` : data.host);
-	byId('gpus').classList.toggle('many', (list || []).length > 16);
-	replace(byId('gpus'), ...(list || []).map(g => card(asKnown(g), rows)));
+}
+
+function showGpus() {
+	const rows = new Map(((state.queue && state.queue.rows) || []).map(r => [r.id, r]));
+	byId('gpus').classList.toggle('many', gpusNow().length > 16);
+	replace(byId('gpus'), ...gpusNow().map(g => card(asKnown(g), rows)));
 }
 
 /* The queue --------------------------------------------------------------------------------------------------------- */
@@ -648,9 +652,15 @@ async function loadHistory(hours) {
 
 /* The page ---------------------------------------------------------------------------------------------------------- */
 
+/* Once for all that came together, and not while nobody sees it: a frame comes when the window is seen. */
+let frame = 0;
 function show() {
-	if (state.gpus) showGpus();
-	if (state.queue) showQueue();
+	frame = frame || requestAnimationFrame(() => {
+		frame = 0;
+		if (byId('now').hidden) return;
+		if (state.gpus) showGpus();
+		if (state.queue) showQueue();
+	});
 }
 
 function route() {
@@ -666,6 +676,8 @@ function route() {
 		refreshTask();
 	}
 	if (page === 'history') loadHistory(Number(at[2]));
+	show();
+	if (state.gpus) showSums();
 	scrollTo(0, 0);
 }
 
