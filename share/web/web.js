@@ -3,7 +3,7 @@
 (function () {
 'use strict';
 const GIB = 1024, SPARK = 180;
-const state = { gpus: null, queue: null, found: null, word: '', spark: new Map(), heard: 0, task: null, history: null };
+const state = { gpus: null, queue: null, found: null, word: '', spark: new Map(), heard: 0, told: 0, task: null, history: null };
 const byId = id => document.getElementById(id);
 
 /* Elements ---------------------------------------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ async function readEvents(reader) {
 function heard() {
 	state.heard = Date.now();
 	setLive(true, 'live');
-	document.body.querySelector('main').classList.remove('old');
+	document.body.querySelector('main').classList.toggle('old', Boolean(state.gpus && !state.gpus.up));
 }
 
 function setLive(on, text) {
@@ -192,9 +192,12 @@ function away(text) {
 
 function take(name, data) {
 	if (name === 'gpus') {
-		away(data.up ? '' : `radd does not answer: ${data.why || 'nobody knows why'}. Tasks that run go on.`);
+		if (data.up) state.told = Date.now();
+		away(data.up ? '' : `radd does not answer: ${data.why || 'nobody knows why'}. Tasks that run go on.` +
+			(state.told ? ` What is shown is from ${moment(state.told)}.` : ''));
 		if (!data.up && state.gpus) data.gpus = state.gpus.gpus;
 		state.gpus = data;
+		heard();
 		remember(data);
 		showSums();
 	} else if (name === 'queue') {
@@ -619,7 +622,7 @@ function historyTasks(data) {
 	section.append(make('p', { class: 'note' }, data.tasks.length ? note : none));
 	const row = t => [taskLink(t.id), t.name, t.user, STATES[t.state] || t.state, moment(t.end_time), memory(t.peak_mib),
 		memory(t.claim_mib || NaN)];
-	const head = ['ID', 'Name', 'User', 'State', 'Ended', 'Peak memory', 'Memory expected'];
+	const head = ['ID', 'Name', 'User', 'State', 'Ended', 'Peak memory', 'Expected'];
 	if (data.tasks.length) section.append(table(head, data.tasks.slice(0, 200).map(row)));
 	return section;
 }

@@ -60,7 +60,7 @@ static void on_timer(uv_timer_t *t)
 {
 	struct ask *a = t->data;
 	if (!a->err.text[0])
-		error_set(&a->err, ERR_UNAVAILABLE, "radd has not answered for %u ms", a->deadline_ms);
+		error_set(&a->err, ERR_UNAVAILABLE, "radd has not answered for %g s", a->deadline_ms / 1000.0);
 	finish(a, NULL);
 }
 
