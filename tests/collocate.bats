@@ -34,6 +34,8 @@ nobody() { [ "$(rad gpus --json | jq '[.gpus[].processes[]] | length')" -eq 0 ];
 	[ "$(wc -l <r.csv)" -eq 6 ]
 	grep -q '^mps,2,2,"task",' r.csv
 	grep -q '<h1>Collocation on NVIDIA A100' r.html
+	grep -q '>SMACT<' r.html
+	run ! grep -q '>SMOCC<' r.html	# a column without a figure
 	[ "$(rad queue -t all --json | jq -r '.tasks[-1] | .name, .state' | paste -sd' ')" = "bench COMPLETED" ]
 	wait_for 10 nobody
 }

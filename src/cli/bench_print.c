@@ -142,7 +142,7 @@ static void html_bars(struct buf *b, const json_t *runs)
 		buf_printf(b, "<text x=\"0\" y=\"%zu\" font-size=\"12\" fill=\"currentColor\">%s, %lld</text>", y + 13,
 			   member_text(run, "mode"), (long long)member_int(run, "degree"));
 		if (!isnan(stp))
-			buf_printf(b, "<rect x=\"110\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"#8fb3d9\" stroke=\"#3f6ea3\"/>"
+			buf_printf(b, "<rect class=\"bar\" x=\"110\" y=\"%zu\" width=\"%.1f\" height=\"%d\"/>"
 				   "<text x=\"%.1f\" y=\"%zu\" font-size=\"12\" fill=\"currentColor\">%.2f</text>\n", y,
 				   stp / most * BAR_WIDE, BAR_HIGH - 4, 116 + stp / most * BAR_WIDE, y + 13, stp);
 	}
@@ -172,25 +172,40 @@ static void html_speeds(struct buf *b, const json_t *run, bool several)
 	buf_add_text(b, "</td>");
 }
 
+static bool is_told(const json_t *runs, const char *name)
+{
+	size_t i;
+	json_t *run;
+	json_array_foreach(runs, i, run)
+		if (!isnan(member_number(run, name)))
+			return true;
+	return false;
+}
+
+/* What this GPU does not tell has no column. */
 static void html_rows(struct buf *b, const json_t *runs, bool several)
 {
 	static const struct { const char *name, *fmt, *title; } columns[] = {
-		{ "stp", "%.2f", "STP" }, { "delta", "%.2f", "delta" }, { "gract", "%.2f", "GRACT" }, { "smact", "%.2f", "SMACT" },
+		{ "stp", "%.2f", "STP" }, { "delta", "%.2f", "Delta" }, { "gract", "%.2f", "GRACT" }, { "smact", "%.2f", "SMACT" },
 		{ "smocc", "%.2f", "SMOCC" }, { "dram", "%.2f", "DRAM" }, { "pcie_rx_mib_s", "%.0f", "PCIe to GPU, MiB/s" },
-		{ "pcie_tx_mib_s", "%.0f", "from GPU" }, { "power_w", "%.0f", "watts" }, { "energy_j", "%.0f", "joules for a minute's work" },
-		{ "mem_used_mib", "%.0f", "MiB" }, { "spread", "%.3f", "spread" },
+		{ "pcie_tx_mib_s", "%.0f", "From GPU, MiB/s" }, { "power_w", "%.0f", "Power, W" },
+		{ "energy_j", "%.0f", "Energy of a minute's work, J" }, { "mem_used_mib", "%.0f", "Memory, MiB" },
+		{ "spread", "%.3f", "Spread" },
 	};
+	bool told[COUNT_OF(columns)];
 	size_t i;
 	json_t *run;
-	buf_add_text(b, "<div class=\"wide\"><table><thead><tr><th>mode</th><th>tasks</th><th>each, against alone</th>");
+	buf_add_text(b, "<div class=\"wide\"><table><thead><tr><th>Mode</th><th class=\"n\">Tasks</th><th>Each, against alone</th>");
 	for (size_t k = 0; k < COUNT_OF(columns); k++)
-		buf_printf(b, "<th class=\"n\">%s</th>", columns[k].title);
+		if ((told[k] = is_told(runs, columns[k].name)))
+			buf_printf(b, "<th class=\"n\">%s</th>", columns[k].title);
 	buf_add_text(b, "</tr></thead><tbody>\n");
 	json_array_foreach(runs, i, run) {
 		buf_printf(b, "<tr><td>%s</td><td class=\"n\">%lld</td>", member_text(run, "mode"), (long long)member_int(run, "degree"));
 		html_speeds(b, run, several);
 		for (size_t k = 0; k < COUNT_OF(columns); k++)
-			html_number(b, columns[k].fmt, member_number(run, columns[k].name));
+			if (told[k])
+				html_number(b, columns[k].fmt, member_number(run, columns[k].name));
 		buf_add_text(b, "</tr>\n");
 	}
 	buf_add_text(b, "</tbody></table></div>\n");
@@ -205,7 +220,9 @@ int bench_print_page(const json_t *result, const char *path, struct error *err)
 	size_t i;
 	json_t *command;
 	buf_printf(&b, "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
-		   "content=\"width=device-width, initial-scale=1\"><title>Collocation</title>\n<style>%s</style>\n"
+		   "content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">"
+		   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+		   "<title>Collocation</title>\n<style>%s</style>\n"
 		   "<header><h1>Collocation on ", style);
 	words_add_html(&b, member_text(result, "gpu"));
 	buf_add_text(&b, "</h1>");
