@@ -203,3 +203,26 @@ def test_an_evaluation_that_takes_more_than_training(capture):
     _, _, before = capture(EVALUATED.replace("WIDTH", "800").replace("AFTER", "print(epoch)"))
     assert len(whole) == 5 and f.kernels == before.kernels and f.host == before.host
     assert max(f.events) >= 800 * 512 * 4 and 800 * 512 * 4 not in before.events, said
+
+
+WARM = """
+    import torch
+    from torch import nn
+    model = nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(n):
+        optimizer.zero_grad()
+        model(torch.randn(n, 512, device="cuda")).sum().backward()
+        optimizer.step()
+    for _ in range(3):
+        step(8)
+    AFTER
+"""
+
+
+@pytest.mark.parametrize("after, steps, batch", [("for _ in range(500): step(800)", 500, 800), ("step(800)", 0, 800), ("pass", 3, 8)])
+def test_steps_before_the_training(capture, after, steps, batch):
+    """As before a CUDA graph is captured."""
+    code, said, f = capture(WARM.replace("AFTER", after))
+    assert code == 0 and abs(f.steps - steps) <= 3 and batch * 512 * 4 in f.events and f.header["flags"] & 128 == 0, said

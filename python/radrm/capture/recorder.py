@@ -128,7 +128,7 @@ class Recorder(TorchDispatchMode):
 
     def _born(self, key, nbytes, storage):
         if self.live_bytes + nbytes > self.capacity:
-            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {nbytes / (1 << 20):.2f} MiB. GPU 0 has a total "
+            raise torch.cuda.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {nbytes / (1 << 20):.2f} MiB. GPU 0 has a total "
                                          f"capacity of {self.capacity / (1 << 30):.2f} GiB (a capture)")
         number = self.records.alloc(nbytes, self.stream)
         self.live[key] = (number, nbytes, weakref.ref(storage, lambda _, key=key, number=number: self._died(key, number)))

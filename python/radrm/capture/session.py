@@ -32,7 +32,7 @@ def alloc_conf(environment):
 STEADY = 100  # forward passes without an optimizer after which a peak that did not grow is believed
 TAUGHT = 10  # likewise, backward passes
 GROWN = 1.001  # times as much; losses that are kept are no growth
-LATER = 10  # steps that an optimizer which has not stepped is waited for, as a generator's
+LATER = 10  # steps that an optimizer which has not stepped is waited for, as a generator's, or a training after a first one
 MOST = 4  # times as many are enough however many optimizers are made
 
 
@@ -270,8 +270,9 @@ class Session:
             self._finish()
 
     def _enough(self):
-        late = self.iterations + LATER
-        return self.since >= self.iterations and (not self.waiting or self.since >= late) or self.steps >= MOST * late
+        """By its loops a training may be over that early: a warm-up, after which the real one begins."""
+        late, over = self.iterations + LATER, 0 < self.length.steps <= self.length.made
+        return self.since >= self.iterations and (not self.waiting and not over or self.since >= late) or self.steps >= MOST * late
 
     def _finish(self):
         if not self.finished:
