@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What comes later in a run than the steps that are captured."""
 import re
+import textwrap
 
 import pytest
 
@@ -226,3 +227,35 @@ def test_steps_before_the_training(capture, after, steps, batch):
     """As before a CUDA graph is captured."""
     code, said, f = capture(WARM.replace("AFTER", after))
     assert code == 0 and abs(f.steps - steps) <= 3 and batch * 512 * 4 in f.events and f.header["flags"] & 128 == 0, said
+
+
+TRAINER = """
+    import types
+    import torch
+    from torch.utils.data import DataLoader
+    class Trainer:
+        def __init__(self, when):
+            self.args = types.SimpleNamespace(eval_strategy=when, num_train_epochs=3)
+            self.state = types.SimpleNamespace(max_steps=150)
+            self.learn, self.rest = DataLoader(torch.randn(400, 512), batch_size=8), DataLoader(torch.randn(800, 512), batch_size=800)
+            self.model = torch.nn.Linear(512, 512, bias=False).cuda()
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        def train(self):
+            for epoch in range(3):
+                for x in self.learn:
+                    self.model(x.cuda()).sum().backward()
+                    self.optimizer.step()
+                self.look()
+        @torch.no_grad()
+        def look(self):
+            for x in self.rest:
+                self.model(x.cuda())
+"""
+
+
+@pytest.mark.parametrize("when, seen", [("epoch", True), ("no", False)])
+def test_evaluations_of_a_library(capture, tmp_path, when, seen):
+    (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "__init__.py").write_text(textwrap.dedent(TRAINER))
+    code, said, f = capture(f"from transformers import Trainer; Trainer({when!r}).train()")
+    assert code == 0 and f.steps == 150 and (800 * 512 * 4 in f.events) == seen and (f.beside > 0) == seen, said

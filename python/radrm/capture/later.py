@@ -25,7 +25,7 @@ from .recorder import is_gpu
 
 PATIENCE = 30  # seconds for it, and half of what is left of the limit
 STEPS = 200  # at most
-ENDS = 2  # of epochs, to see whether there is an evaluation, and whether in each
+ENDS = 2  # of epochs, to see an evaluation, and whether one comes at each
 TRIED = 2  # steps with frozen parameters that learn: the first makes the optimizer's state, the second has it all along
 MORE = 1.02  # times the memory that is worth telling
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
@@ -108,6 +108,15 @@ def repeated(frame):
     return filter(None, found)
 
 
+class Pass:
+    """Over a loader: batches that it gave since, and has in all (a stream: 0); whether they are learnt from."""
+
+    def __init__(self, one, given=0):
+        self.given, self.batches, self.learns = given, 0, False
+        with contextlib.suppress(TypeError):
+            self.batches = len(one)
+
+
 class Later:
     """Told of what a script does. `going`: it goes on after enough was seen; `trying`: frozen parameters learn."""
 
@@ -117,9 +126,9 @@ class Later:
         self.loaded = set(sys.modules) - {"__main__"}
         self.freed = set()  # (file, line) that had something learn
         self.made = set()  # loops in which a loader was made
-        self.given = weakref.WeakKeyDictionary()  # pass over a loader -> batches since
-        self.last = None  # the pass that gave the last batch
-        self.tested = {}  # id of a pass over a loader -> its batches, of what was evaluated since the last step
+        self.given = weakref.WeakKeyDictionary()  # pass over a loader -> Pass
+        self.last = None  # the Pass that gave the last batch
+        self.used = set()  # of which something was done with one since the last step
         self.ends = []  # of each epoch that ended: (batches that are evaluated, what one takes, in steps)
         self.steps = self.since = 0  # since it goes on, and since something changed
         self.learners = weakref.WeakSet()  # modules whose passes learn
@@ -147,15 +156,15 @@ class Later:
             return False
         if time.monotonic() > self.deadline:
             self.session._finish()
-        self.given[one], self.last = self.given.get(one, 0) + 1, weakref.ref(one)
-        return self.given[one] > 1 + (0 < self.since < TRIED)
+        self.last = self.given.setdefault(one, Pass(one))
+        self.last.given += 1
+        return self.last.given > 1 + (0 < self.since < TRIED)
 
-    def evaluation(self):
-        """A pass without gradients begins."""
-        one = self.last() if self.last is not None else None
-        if one is not None and self.given.get(one) == 1:
-            with contextlib.suppress(TypeError):  # a stream
-                self.tested[id(one)] = len(one)
+    def passes(self, learns):
+        """A forward pass begins, of the last batch. (That a loader which fetches ahead gave for another step, so it is not counted.)"""
+        if self.last is not None:
+            self.last.learns |= learns
+            self.used.add(self.last)
 
     # --- signs ---
 
@@ -190,7 +199,7 @@ class Later:
             self.where = self.line() if self.frozen() else None
             trees = list(repeated(frame))
             self.phases = bool(self.made & loops.keys()) or any(map(resizes, trees))
-            tests = any(map(evaluates, trees))
+            tests = self.session.length.evaluates or any(map(evaluates, trees))
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
         if not self.where and not self.phases and not tests:
@@ -199,7 +208,8 @@ class Later:
         self.deadline = time.monotonic() + min(PATIENCE, left / 2 if left else PATIENCE)
         self.going, self.before = True, self.looks()
         passes = self.session.length.passes or list(self.session.length.fetched)
-        self.given.update({one: 1 for one in passes})
+        for one in passes:
+            self.given[one] = Pass(one, 1)
         if not passes:
             self.going = self.where is not None and self.tries()
         return self.going
@@ -220,9 +230,10 @@ class Later:
         """What was evaluated at the end of an epoch."""
         work = self.session.recorder.work
         if len(self.ends) < ENDS:
+            tested = [one.batches for one in self.used if not one.learns]
             extra = max(work.beside.seconds() - work.least.seconds(), 0) / (work.whole.seconds() + work.least.seconds() or 1)
-            self.ends.append((sum(self.tested.values()), extra / max(len(self.tested), 1)))
-        self.tested.clear()
+            self.ends.append((sum(tested), extra / max(len(tested), 1)))
+        self.used.clear()
 
     def beside(self):
         """What evaluations of the whole run take, in steps; 0: none, or it is not known."""

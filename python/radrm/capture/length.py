@@ -192,14 +192,20 @@ def counted(test, going_on, frame):
 
 # --- libraries that have loops of their own, and know ---
 
+# (steps, epochs where each ends with an evaluation, else 0)
+
 def of_transformers(frame):
-    state = getattr(frame.f_locals.get("self"), "state", None)
-    return getattr(state, "max_steps", 0)
+    own = frame.f_locals.get("self")
+    state, arguments = getattr(own, "state", None), getattr(own, "args", None)
+    evaluates = getattr(arguments, "eval_strategy", "no") == "epoch"
+    return getattr(state, "max_steps", 0), getattr(arguments, "num_train_epochs", 0) if evaluates else 0
 
 
 def of_lightning(frame):
     own = frame.f_locals.get("self")
-    return getattr(getattr(own, "trainer", own), "estimated_stepping_batches", 0)
+    trainer = getattr(own, "trainer", own)
+    evaluates = getattr(trainer, "enable_validation", False) and trainer.check_val_every_n_epoch == trainer.val_check_interval == 1
+    return getattr(trainer, "estimated_stepping_batches", 0), trainer.max_epochs if evaluates else 0
 
 
 LIBRARIES = {"transformers": of_transformers, "lightning": of_lightning, "pytorch_lightning": of_lightning}
@@ -214,6 +220,7 @@ class Length:
         self.steps = 0
         self.made = 0
         self.inner = 0  # of them, of the innermost loop: an epoch, mostly; infinite: not known
+        self.evaluates = False  # a library does, after each
         self.before = {}  # counter of a guard -> what it was when the step before was made
         self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
         self.passes = []  # those that gave some before it, and were not over
@@ -240,8 +247,9 @@ class Length:
         product, whole, first, now = 1, math.inf, True, {}
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
-            known = LIBRARIES[library](frame) if library in LIBRARIES else 0
+            known, epochs = LIBRARIES[library](frame) if library in LIBRARIES else (0, 0)
             if isinstance(known, (int, float)) and not isinstance(known, bool) and 0 < known < math.inf:
+                self.evaluates, self.inner = bool(epochs), known / epochs if epochs else math.inf
                 return known
             loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else ()
             for loop in reversed(loops):

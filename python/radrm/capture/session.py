@@ -184,8 +184,8 @@ class Session:
             self._pass(self.passes, STEADY)
         elif not self.lives and self.iterations is not None:
             self.begin_iteration()
-        if self.later.going and not torch.is_grad_enabled():
-            self.later.evaluation()
+        if self.later.going:
+            self.later.passes(torch.is_grad_enabled())
         self.mark(ff.FORWARD if torch.is_grad_enabled() else ff.EVAL)
         if self.learns and self.guessed and torch.is_grad_enabled():
             self.forget()
