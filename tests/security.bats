@@ -104,7 +104,7 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	run rad wait "$id"
 	[ "$(state "$id")" = FAILED ]
 	[ ! -s "$WORLD/$BOB/secret" ]
-	[[ "$(field "$id" '.attempts[0].evidence')" == *"Permission denied"* ]]
+	[[ "$(field "$id" '.attempts[0].evidence')" == *"another user's file (of uid $(id -u "$BOB"))"* ]]
 }
 
 @test "a log that leads elsewhere is shown to nobody who looks at another's task, and opened by nobody" {

@@ -2,6 +2,7 @@
 """Scripts that do not train, scripts that ask about the GPU by other ways, other frameworks, and commands that are not Python."""
 import os
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -21,6 +22,12 @@ EVALUATE = """
             right += (model(x).argmax(1) == 3).sum().item()
     print(f"{right / 32}")
 """
+
+
+def test_what_needs_no_pytorch_does_not_load_it():
+    """Commands that are not Python, and captures that are kept, wait for no import of it, and need none."""
+    code = "import sys, radrm.capture.__main__; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).returncode == 0
 
 
 @pytest.mark.parametrize("batches, grad", [(5, "no_grad"), (10 ** 9, "no_grad"), (5, "inference_mode"), (5, "enable_grad")])

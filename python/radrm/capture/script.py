@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 
-from . import cache, finders, handmade, imports, nvidia, reads
+from . import cache, finders, imports, nvidia, reads
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
 from .processes import PATIENCE, Processes, choose
 from .sandbox import CaptureError, Unused
@@ -126,9 +126,9 @@ def passes(session):
 
 def surround(session, target, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
-    from . import values
-    imports.Imports(target, {**finders.after(session), **handmade.after(session), "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder),
-                             "yaml": values.teach_yaml,
+    from . import handmade, values
+    imports.Imports(target, {**finders.after(session), **handmade.after(session),
+                             "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": values.teach_yaml,
                              "torchmetrics.functional.classification": values.trust_metrics,
                              "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     if programs:
@@ -172,7 +172,7 @@ def install(session):
     import torch.utils.data
 
     from . import fileformat as ff
-    from . import later, length
+    from . import handmade, later, length
     patch, recorder = session.gpu.patch, session.recorder
     loader = torch.utils.data.DataLoader
     real_init, real_load = loader.__init__, torch.load
