@@ -173,7 +173,7 @@ def kill_control(step):
     for pid in controls:
         os.kill(pid, signal.SIGKILL)
     servers = {pid: what for pid, what in seen.items() if what[0].endswith("server")}
-    step.keep(**{f"mps_{len(step.data['raw'])}": {str(pid): what for pid, what in seen.items()}})
+    step.keep(mps=seen)
     step.check(len(controls) == 1 and len(servers) == 1, f"one control daemon ({controls}) and one server ({list(servers)}) were there")
     for pid, (_, session, pipe) in servers.items():
         step.note(f"the server is in session {session} of control daemon {controls}, with {pathlib.Path(pipe).name} as its pipe's folder")

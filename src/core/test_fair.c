@@ -315,6 +315,35 @@ static void for_one_user_nothing_changes(void **unused)
 	}
 }
 
+/* Those of the last plan and those who are first in the queue now are twice as many users as a plan has places, and none of
+ * them may have anything any more. */
+static void a_plan_of_more_users_than_it_has_places_for(void **unused)
+{
+	(void)unused;
+	struct core_config config = plain(ORDER_PLAN);
+	config.fair.on = false;
+	struct world *w = new_world(1, &config);
+	struct spec *all = spec_of(40000, 1);
+	all->time_limit_s = 10000;
+	submit(w, all);
+	for (unsigned i = 0; i < 130; i++) {
+		struct spec *s = spec_of(30000, 1);
+		s->uid = 2000 + i;
+		s->time_limit_s = 1000;
+		s->priority = i < 65 ? 0 : 10;
+		if (i == 65) {
+			pass(w, 3);
+			config.allowance.most[ALLOWANCE_MEM] = 20000;
+			core_reconfigure(w->c, &config);
+		}
+		submit(w, s);
+	}
+	pass(w, 3);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 1);
+	assert_int_equal(core_count(w->c, TASK_PENDING), 130);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +354,7 @@ int main(void)
 		cmocka_unit_test(who_has_what_he_may_have_waits_and_holds_up_nobody),
 		cmocka_unit_test(fifo_lets_pass_what_cannot_put_off_the_head),
 		cmocka_unit_test(for_one_user_nothing_changes),
+		cmocka_unit_test(a_plan_of_more_users_than_it_has_places_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -410,35 +410,6 @@ static void a_plan_wants_half_of_the_times(void **unused)
 	}
 }
 
-/* Those of the last plan and those who are first in the queue now are twice as many users as a plan has places, and none of
- * them may have anything any more. */
-static void a_plan_of_more_users_than_it_has_places_for(void **unused)
-{
-	(void)unused;
-	struct core_config config = ordered(ORDER_PLAN, 100000);
-	config.fair.on = false;
-	struct world *w = new_world(1, &config);
-	struct spec *all = spec_of(40000, 1);
-	all->time_limit_s = 10000;
-	submit(w, all);
-	for (unsigned i = 0; i < 130; i++) {
-		struct spec *s = spec_of(30000, 1);
-		s->uid = 2000 + i;
-		s->time_limit_s = 1000;
-		s->priority = i < 65 ? 0 : 10;
-		if (i == 65) {
-			pass(w, 3);
-			config.allowance.most[ALLOWANCE_MEM] = 20000;
-			core_reconfigure(w->c, &config);
-		}
-		submit(w, s);
-	}
-	pass(w, 3);
-	assert_int_equal(core_count(w->c, TASK_RUNNING), 1);
-	assert_int_equal(core_count(w->c, TASK_PENDING), 130);
-	end_world(w);
-}
-
 static void without_times_a_plan_is_backfill(void **unused)
 {
 	(void)unused;
@@ -783,7 +754,6 @@ int main(void)
 		cmocka_unit_test(a_plan_holds_back_who_would_only_slow_the_others),
 		cmocka_unit_test(a_plan_holds_nobody_back_for_another_user),
 		cmocka_unit_test(a_plan_wants_half_of_the_times),
-		cmocka_unit_test(a_plan_of_more_users_than_it_has_places_for),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
