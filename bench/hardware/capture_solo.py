@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Captures of the tasks of run_solo.py, without a GPU:
 
-    python3 capture_solo.py --out FOLDER [--workers N] [--deadline S] [--count N] [WORD...]
+    python3 capture_solo.py --out FOLDER [--workers N] [--deadline S] [--count N] [--large] [WORD...]
 
 For each task FOLDER/NAME.radcap, and a line in FOLDER/captures.jsonl: seconds without imports, flags, notes, or the error. Tasks
 that the folder has are not captured again.
@@ -44,6 +44,7 @@ def main():
     p.add_argument("--workers", type=int, default=1)
     p.add_argument("--deadline", type=float, default=1e6, help="seconds after which nothing more is begun")
     p.add_argument("--count", type=int, default=10000)
+    p.add_argument("--large", action="store_true", help="the tasks for more than 80 GiB instead")
     p.add_argument("words", nargs="*", help="tasks whose names contain one of these")
     args = p.parse_args()
     deadline = time.monotonic() + args.deadline
@@ -54,7 +55,7 @@ def main():
 
     FakeTensorMode()
     gc.freeze()
-    todo = [job for job in solo.plan() if not args.words or any(w in job.name for w in args.words)][:args.count]
+    todo = [job for job in (solo.large() if args.large else solo.plan()) if not args.words or any(w in job.name for w in args.words)][:args.count]
     todo = [job for job in todo if not (args.out / f"{job.name}.radcap").exists()]
     with open(args.out / "captures.jsonl", "a") as f:
 

@@ -91,6 +91,23 @@ def liar(step):
     rad.stop()
 
 
+def understated(step):
+    """Tasks declare a twentieth and a fifth of what they take (MiB where GiB was meant): each grows until it fits, beside a neighbour."""
+    rad = start(step)
+    ids = {"neighbour": rad.submit("neighbour", light(step, 25 if step.args.sim else 90), "--gpu-mem", "1536M")}
+    rad.wait_state(ids["neighbour"], {"RUNNING"}, 60)
+    for name, claim, seconds in (("twentieth", "215M", 3), ("fifth", "860M", 4)):  # two commands, so that none learns from the other
+        ids[name] = rad.submit(name, medium(step, seconds), "--gpu-mem", claim)
+    rad.wait_all(ids.values(), 170)
+    tasks = collect(step, rad, ids)
+    for name, task in tasks.items():
+        claims = ", ".join(str(a["claim_mib"]) for a in task["attempts"])
+        step.note(f"{name}: {task['state']}, claims of {claims} MiB, {task['jct_s']:.0f} s in all")
+        step.check(task["state"] == "COMPLETED", f"{name} ran to its end")
+    step.check(len(tasks["neighbour"]["attempts"]) == 1, "the neighbour was not disturbed")
+    rad.stop()
+
+
 def killed_daemon(step):
     """kill -9 of radd while tasks run and one waits; one ends while there is no daemon; then a new radd on the same state."""
     rad = start(step)

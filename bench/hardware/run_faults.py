@@ -3,7 +3,7 @@
 """Breaks things on a real GPU and says what held: tasks that lie, a killed daemon, a cancel, faults under MPS.
 
     bench/hardware/run_faults.py --bin dist/rad/bin --out results              # on a GPU
-    bench/hardware/run_faults.py --bin build --out results --sim               # the three that need no GPU
+    bench/hardware/run_faults.py --bin build --out results --sim               # the four that need no GPU
 
 Each step has a deadline and its own private folder, and never keeps the next from running. OUT/faults.jsonl gets one line a
 step as soon as it is known, with everything raw. No step changes a setting of the GPU, and none resets it.
@@ -40,6 +40,7 @@ STEPS = {
     "k": (faults_mps_many.fences, 60, True),
     "l": (faults_mps_many.two_servers, 100, True),
     "m": (faults_rad.killed_control, 200, True),
+    "n": (faults_rad.understated, 200, False),
 }
 
 
@@ -126,12 +127,12 @@ def main():
     p.add_argument("--bin", required=True, help="folder that holds rad and radd")
     p.add_argument("--out", required=True, help="folder for the results")
     p.add_argument("--only", default="abcdefg",
-                   help="letters of the steps (default abcdefg; h to l need two GPUs; m kills a control daemon)")
+                   help="letters of the steps (default abcdefg; h to l need two GPUs; m kills a control daemon; n understates memory)")
     p.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="which GPU, in PCI order (default 0)")
     p.add_argument("--python", default=sys.executable, help="a Python with PyTorch (default: this one)")
     p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")
     p.add_argument("--budget", type=float, default=570, metavar="S", help="for all steps together (default 570)")
-    p.add_argument("--sim", action="store_true", help="simulated GPU: steps a, b, c with `rad simtask`")
+    p.add_argument("--sim", action="store_true", help="simulated GPU: steps a, b, c, n with `rad simtask`")
     args = p.parse_args()
     names = [n for n in args.only.replace(",", "") if not (args.sim and STEPS.get(n, (0, 0, 0))[2])]
     unknown = set(names) - set(STEPS)

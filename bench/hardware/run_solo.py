@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Measures training tasks alone on a GPU, many in little time: what a prediction from a capture is fitted to and scored on.
 
-    python3 run_solo.py --out FOLDER [--gpus 2] [--deadline-s 540] [--profiled 0.3] [--count N] [WORD...]
+    python3 run_solo.py --out FOLDER [--gpus 2] [--deadline-s 540] [--profiled 0.3] [--count N] [--large] [WORD...]
 
 The tasks are those of solo.py, in an order of which every beginning is a fair sample; with several GPUs each gets every so-manieth.
 FOLDER/solo.jsonl gets a line a task, written as soon as it is known: seconds a step, what GPM and the energy counter say of the
@@ -377,6 +377,7 @@ def main():
     p.add_argument("--deadline-s", type=float, default=540, help="when the whole must be over")
     p.add_argument("--profiled", type=float, default=0.3, metavar="PART", help="of the time, at the end, for kernels; 0: none (0.3)")
     p.add_argument("--count", type=int, default=10000, help="of the tasks, the first so many")
+    p.add_argument("--large", action="store_true", help="the tasks for more than 80 GiB instead")
     p.add_argument("--captures", type=int, default=0, metavar="N", help="capture the tasks, too, N at a time, while kernels are seen")
     p.add_argument("--sim", action="store_true", help="on the CPU, to try this script out")
     p.add_argument("words", nargs="*", help="tasks whose names contain one of these")
@@ -386,7 +387,7 @@ def main():
     import solo
     solo.models.preload()
     gc.freeze()
-    todo = [job for job in solo.plan() if not args.words or any(w in job.name for w in args.words)][:args.count]
+    todo = [job for job in (solo.large() if args.large else solo.plan()) if not args.words or any(w in job.name for w in args.words)][:args.count]
     say(f"{len(todo)} tasks, {time.monotonic() - began:.0f} s for imports")
     end = began + args.deadline_s - 5  # what runs then may finish
     stage(args, measure, "solo.jsonl", todo, end - args.profiled * args.deadline_s)

@@ -21,6 +21,10 @@ GIB = (1.2, 4, 0.9, 7, 2, 9, 1.6, 5)  # about what a task of full-sized samples 
 SMALL = ((32, 128), (32, 32), (64, 64), (32, 512), (64, 8), (96, 16), (32, 256))  # side of the image, batch
 LEAST_SIDE = {"alexnet": 64, "inception_v3": 96, "googlenet": 64, "densenet121": 32, "densenet169": 32}
 SHORT = ((64, 4), (32, 32), (128, 1), (64, 16), (32, 2))  # tokens, batch
+LARGE_GIB = (92, 108, 98, 116, 102, 112)  # the same of tasks that a GPU of 80 GiB cannot hold
+MORE = {"mnasnet1_0": 2, "t5_base": 1.7, "opt_125m": 1.6, "xlnet_large": 1.45, "electra_base": 1.4, "distilbert": 1.4, "tinyllama_1b": 1.4,
+        "resnet34": 1.3, "convnext_tiny": 1.3, "shufflenet_v2_x1_0": 1.3, "resnet50": 1.3, "efficientnet_b0": 1.25, "efficientnet_b3": 1.25,
+        "gru_lm": 0.8}  # where `mib` is far off in that precision
 ONLY = {"gpt2_large": 2, "tinyllama_1b": 2, "xlnet_large": 2, "dlrm_large": 2, "gpt2_medium": 3, "qwen2_0_5b": 3, "bert_large": 3}
 FIXED = set(jobs.FIXED_SIZE) | {"swin_t", "unet", "unet_bilinear", "fcn_resnet50", "deeplabv3_resnet50"}
 
@@ -162,6 +166,22 @@ def plan(each=5):
                                                   tuple(extras)))
     chance = random.Random(7)
     return [job for _, _, job in sorted((k, chance.random(), job) for k, job in found.values())]
+
+
+def large():
+    """A task of each architecture that by its claim a GPU of 80 GiB cannot hold and one of 141 GiB can, in a fair order too. Not of
+    those that would need tens of thousands of samples for it."""
+    found = []
+    for n, (name, arch) in enumerate(models.ARCHS.items()):
+        if arch.mib < 10 or name == "lstm_small":
+            continue
+        optimizer, form, precision, extras = jobs.fitting(arch, variants_of(arch)[(5 * n + 1) % len(variants_of(arch))])
+        extras = tuple(e for e in extras if e != "checkpoint")
+        batch = jobs.batch_of(arch, arch.size, LARGE_GIB[n % len(LARGE_GIB)] * MORE.get(name, 1), optimizer, precision, extras)
+        words = "-".join([name, f"b{batch}", f"s{arch.size}", optimizer, form, precision, *extras])
+        found.append(jobs.Job(words, arch.family, name, batch, arch.size, optimizer, form, precision, extras))
+    random.Random(7).shuffle(found)
+    return found
 
 
 def setup(job, device="cuda", made_there=False):
