@@ -224,6 +224,25 @@ def test_generation_ends_at_its_greatest_length(capture):
     assert code == 0 and f.header["flags"] & CUT_SHORT == 0, said
 
 
+TRACING = """
+import torch
+def is_fake_tensor(tensor):
+    return isinstance(tensor, torch._subclasses.FakeTensor)
+"""
+
+
+def test_masks_of_ones_only_are_dropped(capture, tmp_path):
+    """As transformers does, which looks at no fake tensor; of a mask that is not of ones only nothing is known."""
+    (tmp_path / "transformers" / "utils").mkdir(parents=True)
+    (tmp_path / "transformers" / "utils" / "import_utils.py").write_text(TRACING)
+    code, said, f = capture(STEP.replace("BODY", """
+        from transformers.utils.import_utils import is_fake_tensor
+        masks = torch.ones(2, 3, dtype=torch.long), torch.tensor([[1, 1, 0], [1, 1, 1]])
+        masks = [m.cuda().to(torch.bool) for m in masks] + [torch.ones(2, 3, device="cuda", dtype=torch.bool)]
+        print("dropped", *[not is_fake_tensor(m) and bool(m.sum() == m.numel()) for m in masks])"""), options=["-v"])
+    assert code == 0 and "dropped True False True" in said and f.header["flags"] & DATA_DEPENDENT == 0, said
+
+
 def test_a_profiler_has_no_gpu_to_ask(capture):
     code, said, f = capture("""
         import torch

@@ -4,13 +4,17 @@
 PyTorch asks its CUDA code, which a fake tensor never reaches: it would take the math kernel, which keeps the whole matrix of
 attention weights. The conditions are those of sdp_utils.cpp, for sm_80 and newer.
 """
+import sys
+
 import torch
 import torch.nn.functional as F
 
 from . import fileformat as ff
 from .kernels import VERSION
 from .recorder import aten, is_gpu
+from .values import is_sure
 
+TRANSFORMERS = "transformers.utils.import_utils"
 MATH, FLASH, EFFICIENT, CUDNN = range(4)  # as in the file
 HALF = (torch.float16, torch.bfloat16)
 
@@ -72,7 +76,17 @@ def padded(tensor):
     return F.pad(tensor, (0, extra)) if extra else tensor
 
 
+def ask_masks(module, patch=setattr):
+    """transformers drops a mask of ones only, so other kernels come into question, but looks at no fake one: it does at what is
+    known of it."""
+    fake = getattr(module, "is_fake_tensor", None)
+    if fake is not None:
+        patch(module, "is_fake_tensor", lambda tensor: fake(tensor) and not (is_gpu(tensor) and is_sure(tensor)))
+
+
 def install(recorder, patch, capability):
+    if TRANSFORMERS in sys.modules:
+        ask_masks(sys.modules[TRANSFORMERS], patch)
     real = F.scaled_dot_product_attention
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):

@@ -126,8 +126,8 @@ def passes(session):
 
 def surround(session, target, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
-    from . import handmade, values
-    imports.Imports(target, {**finders.after(session), **handmade.after(session),
+    from . import attention, handmade, values
+    imports.Imports(target, {**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
                              "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": values.teach_yaml,
                              "torchmetrics.functional.classification": values.trust_metrics,
                              "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()

@@ -269,6 +269,10 @@ def kept(tensor, *_):
     return known(tensor)
 
 
+def summed(tensor, *_):
+    return None if known(tensor) is None else known(tensor) * tensor.numel()
+
+
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.slice.Tensor, aten.select.int,
          aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.transpose.int, aten.permute.default,
          aten.t.default,
@@ -284,6 +288,7 @@ AROUND = {
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
     **{op: told(opposite) for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: told(kept) for op in VIEWS},
+    aten.sum.default: told(summed),
     **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
     **{getattr(aten, name).default: told(lambda *_: 0) for name in ("zeros", "zeros_like", "new_zeros")},
     aten.full.default: told(lambda _, value, *__: value), aten.full_like.default: told(lambda _, value, *__: value),
