@@ -11,7 +11,6 @@
  */
 #include "recover/recover.h"
 
-
 #include <string.h>
 
 #define LEFT_MIN_MIB 1024	/* a device with more than this free was not what stopped a task at its own limit */
@@ -23,12 +22,12 @@ struct recover_policy recover_policy_default(void)
 					.grow_step_mib = 5 * 1024 };
 }
 
-/* How many attempts ended so before: the one that is being judged has no verdict yet. */
+/* How many attempts ended so since a person last queued the task. The one that is being judged has no verdict yet. */
 static unsigned attempts_with(const struct task *t, enum verdict v)
 {
 	unsigned n = 0;
 
-	for (uint32_t i = 0; i < t->n_attempts; i++)
+	for (uint32_t i = t->n_earlier; i < t->n_attempts; i++)
 		n += t->attempts[i].verdict == v;
 	return n;
 }

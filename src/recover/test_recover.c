@@ -495,6 +495,40 @@ static void test_host_oom(void **state)
 	task_destroy(t);
 }
 
+/* What failed before a person queued it again is not held against it: it has all its attempts anew. */
+static void test_a_requeue_begins_anew(void **state)
+{
+	(void)state;
+	static const struct { enum verdict verdict; enum task_next next; } rows[] = {
+		{ VERDICT_NEIGHBOUR, NEXT_RECOVER }, { VERDICT_LAUNCH, NEXT_QUEUE }, { VERDICT_HOST_OOM, NEXT_QUEUE },
+	};
+	char gpu[1][GPU_UUID_LEN] = { "GPU-0" };
+	struct recover_policy p = recover_policy_default();
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		const struct exit_report r = { .have_record = true, .mps = true, .cgroup_oom = true, .host_asked_mib = 8000 };
+		struct spec *spec = spec_create();
+		spec->requeue = true;
+		struct task *t = task_create(TASK_ID(1, -1), spec);
+		struct event placed = { .kind = EV_PLACED, .t_ms = 1, .u.placed = { .gpus = gpu, .n_gpus = 1 } };
+		struct event ended = { .kind = EV_ENDED, .t_ms = 1, .u.ended = { .verdict = rows[i].verdict } };
+		struct recover_next next;
+		assert_int_equal(task_apply(t, &(struct event){ .kind = EV_SUBMITTED, .t_ms = 1 }, NULL), 0);
+		for (unsigned k = 0; k < p.max_attempts; k++) {
+			assert_int_equal(task_apply(t, &placed, NULL), 0);
+			recover_decide(&p, t, &r, rows[i].verdict, 40000, &next);
+			ended.u.ended.next = k + 1 < p.max_attempts ? NEXT_QUEUE : NEXT_DONE;
+			ended.u.ended.state = TASK_FAILED;
+			assert_int_equal(task_apply(t, &ended, NULL), 0);
+		}
+		assert_int_equal(next.next, NEXT_DONE);
+		assert_int_equal(task_apply(t, &(struct event){ .kind = EV_REQUEUED, .t_ms = 2 }, NULL), 0);
+		assert_int_equal(task_apply(t, &placed, NULL), 0);
+		recover_decide(&p, t, &r, rows[i].verdict, 40000, &next);
+		assert_int_equal(next.next, rows[i].next);
+		task_destroy(t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -507,6 +541,7 @@ int main(void)
 		cmocka_unit_test(test_every_life_ends),
 		cmocka_unit_test(test_slot),
 		cmocka_unit_test(test_host_oom),
+		cmocka_unit_test(test_a_requeue_begins_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

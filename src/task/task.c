@@ -274,8 +274,6 @@ static void apply_ended(struct task *t, const struct event *ev)
 	a->seen = ev->u.ended.seen;
 	if (a->verdict == VERDICT_OOM)
 		t->recoveries++;
-	if (a->verdict == VERDICT_NEIGHBOUR || a->verdict == VERDICT_LAUNCH)
-		t->infra_failures++;
 	task_book_end(t, a);
 	t->stopping = STOP_NONE;
 	if (ev->u.ended.next_claim_mib)
@@ -293,7 +291,8 @@ static void apply_ended(struct task *t, const struct event *ev)
 static void apply_requeued(struct task *t, const struct event *ev)
 {
 	t->booked_until_ms = ev->t_ms > t->booked_until_ms ? ev->t_ms : t->booked_until_ms;
-	t->recoveries = t->infra_failures = t->n_slots = 0;
+	t->n_earlier = t->n_attempts;
+	t->recoveries = t->n_slots = 0;
 	t->slot_ran_ms = 0;
 	t->claim_floor_mib = 0;
 	t->estimated = false;

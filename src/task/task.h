@@ -257,10 +257,10 @@ struct task {
 	uint64_t claim_floor_mib;	/* from an out-of-memory: no later claim below it; 0: none */
 	bool exclusive_next;		/* the recovery attempt starts alone */
 	unsigned recoveries;		/* attempts that ended out of memory */
-	unsigned infra_failures;	/* attempts that ended by no fault of the task */
 
 	struct attempt *attempts;	/* owned */
 	uint32_t n_attempts;
+	uint32_t n_earlier;		/* of these, the first so many were before a person last queued it again */
 
 	/* Of the attempts that ended with their time slot, since it was submitted or queued again by a person. */
 	unsigned n_slots;
