@@ -221,7 +221,8 @@ static enum mps_state servers_start(struct servers *s, const struct core *core, 
 	}
 	log_info("MPS: starting a server for %s", mps_whose(server));
 	servers_add(s, server);
-	return mps_poll(server);
+	mps_poll(server);	/* begins to ask whether it is ready; if it has ended already, the next look gives it up and says why */
+	return MPS_STARTING;
 }
 
 void servers_note_fault(struct servers *s, const struct task *t)
