@@ -184,10 +184,10 @@ static json_t *task_object(struct queued *q, task_id id, const struct spool_reco
 	return o;
 }
 
-static int add_task(struct queued *q, task_id id, unsigned from, json_t *tasks, bool live, struct error *err)
+static int add_task(struct queued *q, task_id id, json_t *tasks, bool live, struct error *err)
 {
 	struct spool_record r;
-	if (spool_read(q->s, id, from, &r, err))
+	if (spool_read(q->s, id, 0, &r, err))
 		return -1;
 	if (!live || r.state != SPOOL_ENDED)
 		json_array_append_new(tasks, task_object(q, id, &r));
@@ -198,7 +198,7 @@ static int add_task(struct queued *q, task_id id, unsigned from, json_t *tasks, 
 static int add_job(struct queued *q, json_t *tasks, bool live, struct error *err)
 {
 	for (size_t i = 0; i < client_queued_size(q); i++)
-		if (add_task(q, client_queued_task(q, i), 0, tasks, live, err))
+		if (add_task(q, client_queued_task(q, i), tasks, live, err))
 			return -1;
 	return 0;
 }
@@ -229,7 +229,7 @@ int client_queued_each(struct queued *q, const char *word, int (*each)(struct qu
 
 static int show_one(struct queued *q, task_id id, void *ctx, struct error *err)
 {
-	return add_task(q, id, 0, ctx, false, err);
+	return add_task(q, id, ctx, false, err);
 }
 
 json_t *client_queued_list_answer(json_t *tasks)

@@ -310,7 +310,7 @@ int verb_run(struct cli_call *c)
 {
 	struct submit_flags flags = { .terminal = pty_listen, .sending = look_at_logs };
 	json_t *reply = NULL;
-	int rc = c->rc;
+	int rc;
 	if (!submission_send(c, &flags, &reply))
 		rc = c->rc;
 	else if (flags.dry_run)

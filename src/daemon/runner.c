@@ -118,7 +118,7 @@ static int runner_watch_shim(struct watch *w, struct proc_id shim);
 static bool runner_watch_claimant(struct watch *w)
 {
 	struct proc_id shim;
-	if (launch_adopt(&w->r->plan.home, runner_task_of(w), &shim, NULL) != 1)
+	if (!launch_adopt(&w->r->plan.home, runner_task_of(w), &shim))
 		return false;
 	return shim.pid != w->shim.pid && !runner_watch_shim(w, shim);
 }
@@ -296,7 +296,7 @@ static bool runner_began_all_the_same(struct watch *w)
 	struct proc_id shim;
 	if (w->stranger || !launch_withdraw(home, runner_task_of(w)))
 		return false;
-	if (launch_adopt(home, runner_task_of(w), &shim, NULL) == 1)
+	if (launch_adopt(home, runner_task_of(w), &shim))
 		on_started(w, shim);
 	else
 		runner_over(w);
@@ -584,7 +584,7 @@ static bool runner_find_shim(const struct watch *w, struct proc_id *shim)
 	const struct task *t = runner_task_of(w);
 	if (w->stranger)
 		return false;
-	if (launch_adopt(&w->r->plan.home, t, shim, NULL) == 1)
+	if (launch_adopt(&w->r->plan.home, t, shim))
 		return true;
 	*shim = task_attempt(t)->shim;
 	return shim->pid && proc_alive(*shim);

@@ -67,7 +67,7 @@ static void on_launched(void *ctx, int rc, struct proc_id shim, const struct err
 	struct starting *s = ctx;
 	s->launching = NULL;
 	if (rc && err->code == ERR_CONFLICT)	/* a former radd started it */
-		rc = launch_adopt(&s->plan->home, task_of(s), &shim, NULL) == 1 ? 0 : -1;
+		rc = launch_adopt(&s->plan->home, task_of(s), &shim) ? 0 : -1;
 	if (!rc)
 		s->ops->started(s->ctx, shim);
 	else if (err->code == ERR_CONFLICT)

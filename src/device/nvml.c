@@ -279,7 +279,7 @@ static void read_instances(struct nvml_state *n, struct nvml_gpu *g, bool fallen
 		if (!all && !is_chosen(n, &g->mig[k]))
 			continue;
 		if (fallen)
-			nvml_read_fallen(&g->mig[k], NULL, out);
+			nvml_read_fallen(&g->mig[k], out);
 		else
 			nvml_read_unit(n, g, &g->mig[k], out);
 	}
@@ -297,7 +297,7 @@ static void read_lost(struct nvml_state *n, struct nvml_gpu *g, struct snapshot 
 	if (g->n_mig)
 		read_instances(n, g, true, out);
 	else if (is_chosen(n, &g->whole))
-		nvml_read_fallen(&g->whole, NULL, out);
+		nvml_read_fallen(&g->whole, out);
 }
 
 static void read_whole(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *out)

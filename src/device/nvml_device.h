@@ -50,7 +50,7 @@ struct nvml_state {
 
 /* Adds the reading of one unit, and its processes, to the snapshot. `gpu` is the GPU the unit is, or belongs to. */
 void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvml_unit *unit, struct snapshot *out);
-/* Adds a reading that says only that the unit has fallen; `why`: in words, NULL where nobody knows. */
-void nvml_read_fallen(struct nvml_unit *unit, const char *why, struct snapshot *out);
+/* Adds a reading that says only that the unit has fallen. */
+void nvml_read_fallen(struct nvml_unit *unit, struct snapshot *out);
 
 #endif

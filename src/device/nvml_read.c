@@ -270,12 +270,12 @@ static void report_fallen(struct nvml_unit *u, bool fallen, const char *why)
 	u->reported_fallen = fallen;
 }
 
-void nvml_read_fallen(struct nvml_unit *unit, const char *why, struct snapshot *out)
+void nvml_read_fallen(struct nvml_unit *unit, struct snapshot *out)
 {
 	struct gpu_reading *r = snapshot_add_gpu(out);
 	*r = unit->fixed;
 	r->fallen = true;
-	report_fallen(unit, true, why);
+	report_fallen(unit, true, NULL);
 }
 
 void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvml_unit *u, struct snapshot *out)

@@ -44,7 +44,7 @@ bool adopted_is(const struct task *t)
 }
 
 /* Before it is told that it has its place, it has not begun. */
-int adopted_find(const struct task *t, struct proc_id *process)
+bool adopted_find(const struct task *t, struct proc_id *process)
 {
 	*process = spec_process(t->spec);
 	return task_attempt(t)->shim.pid && proc_alive(*process);

@@ -23,7 +23,7 @@ int adopted_check(struct proc_id process, uid_t uid, struct error *err);
 
 /* The following are launch.h's, for such a task. */
 bool adopted_is(const struct task *t);
-int adopted_find(const struct task *t, struct proc_id *process);
+bool adopted_find(const struct task *t, struct proc_id *process);
 void adopted_result(const struct task *t, bool *claimed, struct exit_report *r);
 int adopted_signal(const struct task *t, int signal);
 int adopted_ask(const struct task *t, int signal);

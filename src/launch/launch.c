@@ -274,18 +274,14 @@ static bool lives(struct proc_id shim, const struct task *t)
 	return proc_alive(shim) && (uid == t->spec->uid || uid == geteuid());
 }
 
-int launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim, struct error *err)
+bool launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim)
 {
 	if (adopted_is(t))
 		return adopted_find(t, shim);
 	scoped_free char *path = launch_folder(home, t);
 	scoped_fd int folder = -1;
 	*shim = (struct proc_id){ 0 };
-	int absent = open_folder(path, &folder, err);
-	if (absent)
-		return absent < 0 ? -1 : 0;
-	int claimed = claim_read(folder, ATTEMPT_CLAIM, shim, err);
-	return claimed < 0 ? -1 : claimed && lives(*shim, t);
+	return !open_folder(path, &folder, NULL) && claim_read(folder, ATTEMPT_CLAIM, shim, NULL) > 0 && lives(*shim, t);
 }
 
 void launch_report(const struct exit_record *record, struct exit_report *r)

@@ -72,9 +72,9 @@ int launch_run(const struct launch *l, struct proc_id *shim, struct error *err);
 /* The environment of the attempt, "NAME=value"; environment_free. */
 char **launch_variables(const struct launch_request *r);
 
-/* Finds the shim of a task's last attempt after a restart. 1: runs, as the task's user or as ours, *shim filled; 0: it has
- * ended or never began (see launch_result); -1: error. */
-int launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim, struct error *err);
+/* Whether a shim of the task's last attempt runs, as the task's user or as ours: then *shim is filled. False: it has ended, never
+ * began, or cannot be found just now; launch_result tells which. */
+bool launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim);
 
 /* What a record says: that part of the report which no device knows. */
 struct exit_record;

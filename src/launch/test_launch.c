@@ -238,7 +238,7 @@ static void test_race_for_the_claim(void **state)
 	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 1);
 	assert_true(claimed);
 	struct proc_id found;
-	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 1);
+	assert_true(launch_adopt(&b->request.home, b->task, &found));
 	assert_int_equal(found.pid, b->shim.pid);
 	assert_int_equal(found.start_ticks, b->shim.start_ticks);
 	scoped_fd int fd = open(gate, O_WRONLY);
@@ -274,13 +274,13 @@ static void test_adopted_after_kill(void **state)
 	int status;
 	assert_int_equal(waitpid(daemon, &status, 0), daemon);
 	wait_line(b, "count");
-	assert_int_equal(launch_adopt(&b->request.home, b->task, &b->shim, NULL), 1);
+	assert_true(launch_adopt(&b->request.home, b->task, &b->shim));
 	scoped_fd int fd = open(gate, O_WRONLY);
 	assert_int_equal(write(fd, "go\n", 3), 3);
 	struct exit_report r = result(b);
 	assert_true(r.have_record);
 	assert_int_equal(r.exit_code, 9);
-	assert_int_equal(launch_adopt(&b->request.home, b->task, &b->shim, NULL), 0);
+	assert_false(launch_adopt(&b->request.home, b->task, &b->shim));
 }
 
 static void test_never_started(void **state)
@@ -289,7 +289,7 @@ static void test_never_started(void **state)
 	struct exit_report r;
 	bool claimed = true;
 	memset(&r, 0, sizeof r);
-	assert_int_equal(launch_adopt(&b->request.home, b->task, &b->shim, NULL), 0);
+	assert_false(launch_adopt(&b->request.home, b->task, &b->shim));
 	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
 	assert_false(claimed);
 	assert_false(r.have_record);

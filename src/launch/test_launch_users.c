@@ -97,11 +97,11 @@ static void test_adopted(void **state)
 	b->task->spec->process_pid = process.pid;
 	b->task->spec->process_ticks = process.start_ticks;
 	/* It has not been told that it has its place: to be begun again. */
-	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 0);
+	assert_false(launch_adopt(&b->request.home, b->task, &found));
 	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
 	assert_false(claimed || r.have_record);
 	b->task->attempts[0].shim = process;
-	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 1);
+	assert_true(launch_adopt(&b->request.home, b->task, &found));
 	assert_int_equal(found.pid, process.pid);
 	/* Only who is its user's alone, and was there then. */
 	b->task->spec->uid = getuid() + 1;
@@ -112,7 +112,7 @@ static void test_adopted(void **state)
 	b->task->spec->process_ticks--;
 	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 1);
 	assert_int_equal(waitpid(process.pid, NULL, 0), process.pid);
-	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 0);
+	assert_false(launch_adopt(&b->request.home, b->task, &found));
 	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
 	assert_true(claimed && r.have_record && r.unseen);
 	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 0);

@@ -426,7 +426,7 @@ static void create_outer(struct cluster *c)
 static int begin(struct cluster *c, struct error *err)
 {
 	const struct sim_options *o = c->o->sim;
-	world_create(&c->world, o->devices, o->n_devices, 0);
+	world_create(&c->world, o->devices, o->n_devices);
 	if (c->o->way != CLUSTER_NODE)
 		return 0;
 	cluster_nodes_create(&c->nodes, c->o, &c->world);
@@ -455,7 +455,7 @@ static void conclude(struct cluster *c)
 	out->span_ms = c->now_ms;
 	out->gpu_hours = (double)world_used_ms(&c->world) / 3600000;
 	out->energy_j = world_energy_j(&c->world);
-	out->mean_smact = world_mean_smact(&c->world, 0);
+	out->mean_smact = world_mean_smact(&c->world);
 	out->lower_bound_s = bound_total_s(o->trace, o->workloads, o->devices, o->n_devices,
 					   c->o->way == CLUSTER_WHOLE ? SHARE_NEVER : SHARE_MPS, solo_ms);
 }

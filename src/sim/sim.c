@@ -395,7 +395,7 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 	s->core = core_create(&config, &ops);
 	if (o->loads == SIM_LOADS_KNOWN)
 		known_remember(o, o->devices, o->n_devices, s->core);
-	world_create(&s->world, o->devices, o->n_devices, 0);
+	world_create(&s->world, o->devices, o->n_devices);
 	s->specs = alloc_zero(o->workloads->n * sizeof *s->specs);
 	s->solo_ms = alloc_resize(NULL, o->trace->n, sizeof *s->solo_ms);
 	s->left_ms = alloc_resize(NULL, o->trace->n, sizeof *s->left_ms);
@@ -437,7 +437,7 @@ int sim_run(const struct sim_options *o, struct sim_result *out, struct error *e
 	if (!rc) {
 		bool alone = map_gives_alone(&o->core.map);
 		out->energy_j = world_energy_j(&s.world);
-		out->mean_smact = world_mean_smact(&s.world, 0);
+		out->mean_smact = world_mean_smact(&s.world);
 		out->lower_bound_s = bound_total_s(o->trace, o->workloads, o->devices, o->n_devices,
 						   alone ? SHARE_NEVER : o->core.map.share, s.solo_ms);
 	}

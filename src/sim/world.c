@@ -78,15 +78,14 @@ static void update_activity(struct world *w, uint32_t gpu)
 	world_touch(w, gpu);
 }
 
-void world_create(struct world *w, const struct device_model *models, size_t n, int64_t now_ms)
+void world_create(struct world *w, const struct device_model *models, size_t n)
 {
-	*w = (struct world){ .now_ms = now_ms, .n_gpus = n };
+	*w = (struct world){ .n_gpus = n };
 	w->gpus = alloc_zero(n * sizeof *w->gpus);
 	w->touched = alloc_resize(NULL, n, sizeof *w->touched);
 	for (uint32_t i = 0; i < n; i++) {
 		struct world_gpu *g = &w->gpus[i];
 		g->model = &models[i];
-		g->since_ms = now_ms;
 		g->changed_ms = g->left_ms = g->drift_ms = INT64_MIN;
 		simdev_uuid(&models[i], i, g->uuid);
 		update_activity(w, i);
@@ -438,9 +437,9 @@ double world_energy_j(struct world *w)
 	return sum;
 }
 
-double world_mean_smact(struct world *w, int64_t since_ms)
+double world_mean_smact(struct world *w)
 {
-	double sum = 0, ms = (double)(w->now_ms - since_ms);
+	double sum = 0, ms = (double)w->now_ms;
 	for (size_t i = 0; i < w->n_gpus; i++) {
 		gpu_advance(w, &w->gpus[i]);
 		sum += (double)w->gpus[i].smact_sum / MILLION;

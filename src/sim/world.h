@@ -77,8 +77,8 @@ struct world {
 /* What a task met. */
 enum world_event { WORLD_NOTHING, WORLD_DONE, WORLD_OUT_OF_MEMORY };
 
-/* `models` must outlive it. */
-void world_create(struct world *w, const struct device_model *models, size_t n, int64_t now_ms);
+/* At time 0, with idle GPUs. `models` must outlive it. */
+void world_create(struct world *w, const struct device_model *models, size_t n);
 void world_destroy(struct world *w);
 
 /* How a task begins. `solo_ms`: what it takes alone; `fence_mib`: the most it may hold on each GPU, 0: no limit. */
@@ -123,8 +123,8 @@ void world_forget_touched(struct world *w);
 /* Time in which tasks were on GPUs, of all GPUs together. */
 int64_t world_used_ms(struct world *w);
 
-/* Energy and SMACT up to now. */
+/* The energy of all GPUs up to now, and their mean SMACT over that time; NaN: no time has passed. */
 double world_energy_j(struct world *w);
-double world_mean_smact(struct world *w, int64_t since_ms);
+double world_mean_smact(struct world *w);
 
 #endif

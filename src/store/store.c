@@ -101,7 +101,8 @@ void store_close(struct store *s)
 	free(s);
 }
 
-/* Binds one value a letter and runs the statement. Returns SQLite's code. */
+/* Binds one value a letter and runs the statement. Returns SQLite's code. SQLITE_STATIC is right for texts: the statement is
+ * reset before this returns, so no pointer outlives its owner. */
 static int run_v(struct store *s, enum store_statement which, const char *types, va_list ap)
 {
 	sqlite3_stmt *st = s->statements[which];
@@ -116,14 +117,11 @@ static int run_v(struct store *s, enum store_statement which, const char *types,
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : reset ? reset : rc;
 }
 
-/* SQLITE_STATIC is right for texts: the statement is reset before run_v returns, so no pointer outlives its owner. */
-static int store_run(struct store *s, enum store_statement which, const char *types, ...)
+/* Runs a statement without values. Returns SQLite's code. */
+static int store_run(struct store *s, enum store_statement which)
 {
-	va_list ap;
-	va_start(ap, types);
-	int rc = run_v(s, which, types, ap);
-	va_end(ap);
-	return rc;
+	sqlite3_step(s->statements[which]);
+	return sqlite3_reset(s->statements[which]);	/* the code of the step, if it failed */
 }
 
 /* `dirty` is set also when BEGIN failed: then store_commit tells. */
@@ -144,7 +142,7 @@ int store_begin(struct store *s, struct error *err)
 			*err = s->doomed;
 		return -1;
 	}
-	int rc = s->dirty ? SQLITE_OK : store_run(s, STORE_BEGIN, "");
+	int rc = s->dirty ? SQLITE_OK : store_run(s, STORE_BEGIN);
 	s->dirty = true;
 	return rc ? store_doom_by(s, rc, err) : 0;
 }
@@ -255,7 +253,7 @@ int store_add_outcome(struct store *s, const struct outcome *o, struct error *er
 static void roll_back(struct store *s)
 {
 	if (!sqlite3_get_autocommit(s->db))
-		store_run(s, STORE_ROLLBACK, "");
+		store_run(s, STORE_ROLLBACK);
 	s->dirty = false;
 	s->doomed = ERROR_INIT;
 }
@@ -266,7 +264,7 @@ int store_commit(struct store *s, struct error *err)
 	if (!s->dirty)
 		return 0;
 	if (!s->doomed.code) {
-		int rc = store_run(s, STORE_COMMIT, "");
+		int rc = store_run(s, STORE_COMMIT);
 		if (!rc) {
 			s->dirty = false;
 			return 0;
