@@ -17,14 +17,15 @@ struct endings *endings_create(const struct core_config *config, struct tasks *t
 /* Takes NULL. */
 void endings_destroy(struct endings *e);
 
-/* An attempt that began in an earlier life is there; nobody watched until now. */
+/* An attempt from before a restart was restored: until now nobody could notice its end. */
 void endings_restored(struct endings *e, struct now now);
-/* The processes of that task's attempt are gone; see core_exited. Does nothing if none runs. */
+/* The processes of the task's attempt are gone; see core_exited. Does nothing if no attempt of it runs. */
 void endings_add(struct endings *e, task_id id, const struct exit_report *report, struct now now);
-/* Judges those whose waiting time is over. Returns when the next one is due (mono), INT64_MAX: none. */
+/* Judges the attempts whose waiting time is over. Returns when the next one is due (mono), INT64_MAX: none. */
 int64_t endings_turn(struct endings *e, struct now now);
-/* Whether the task's attempt has ended and is not judged yet; then what was measured of it. */
+/* Whether the task's attempt has ended and is not judged yet; if so, *out is what was measured of it. */
 bool endings_open(const struct endings *e, task_id id, struct measured *out);
+/* How many attempts have ended and are not judged yet. */
 size_t endings_count(const struct endings *e);
 
 #endif

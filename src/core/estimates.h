@@ -13,9 +13,10 @@
 
 struct estimates;
 
-#define ESTIMATES_OVERDUE 0.125	/* part of what was expected that is taken to be left of a task which went on beyond it */
+#define ESTIMATES_OVERDUE 0.125	/* a task that runs longer than expected is taken to have this part of that time left */
 
-/* Of `ops`, ctx, estimate and outcome are used. The other owners outlive it; of the fleet it reads models and capacity. */
+/* Uses ctx, estimate and outcome of `ops`, which are copied. The other owners outlive it; of the fleet it reads models and
+ * capacity. */
 struct estimates *estimates_create(const struct core_config *config, const struct core_ops *ops, struct tasks *ts,
 				   const struct fleet *f);
 /* Takes NULL. */
@@ -25,36 +26,37 @@ void estimates_destroy(struct estimates *e);
 void estimates_ask(struct estimates *e, struct task *t, struct now now);
 /* The answer to such a question; see core_estimated. */
 void estimates_answer(struct estimates *e, int64_t question, bool spoke, const struct estimate_result *said, struct now now);
-/* Before it is placed: again, if something was learnt of its signature since. */
+/* Call it before the task is placed: estimates it again if something was learnt of its signature since. */
 void estimates_refresh(struct estimates *e, struct task *t, struct now now);
-/* It was placed, or is gone: it is not looked at again. */
+/* The task was placed or is gone, and is not refreshed again: drops what was remembered for that. */
 void estimates_forget(struct estimates *e, task_id id);
-/* Of a task that is not submitted. Slow estimators are not asked. */
+/* The estimate of a task that is not submitted. Slow estimators are not asked. */
 void estimates_preview(const struct estimates *e, const struct spec *s, struct estimate_result *out);
 
-/* The task's last attempt has ended. */
+/* Learns from the task's last attempt, which has ended. */
 void estimates_learn(struct estimates *e, const struct task *t, struct now now);
-/* What an attempt taught, in this life or an earlier one. */
+/* Takes in what an attempt taught, now or before a restart. */
 void estimates_remember(struct estimates *e, const struct outcome *o);
 /* Moves whenever something was learnt. */
 uint64_t estimates_version(const struct estimates *e);
-/* When (wall) something was last learnt of tasks like that one; 0: never. What is said of it then may change in that
- * millisecond, and not after it. */
+/* When (wall) something was last learnt of the task's signature; 0: never. More may still be learnt within that millisecond;
+ * after it, the task's estimate stays the same until this time moves. */
 int64_t estimates_told_ms(const struct estimates *e, const struct task *t);
 
-/* What the task will do alone on that model of GPU, by runs of its signature; where they taught nothing, by its estimate. NaN
- * for what is not known. */
+/* What the task will do alone on that model of GPU: by runs of its signature, or by its estimate where they taught nothing.
+ * NaN: not known. */
 struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name);
-/* The pace of this machine's host, by tasks that were guessed and then seen alone. */
+/* The pace of this machine's host, by tasks whose times were guessed and then measured alone. */
 struct hostpace estimates_host_pace(const struct estimates *e);
-/* Units of their own progress that they did a second alone on that very model; 0: not known. */
+/* How many units of their own progress runs of its signature did a second, alone on that very model; 0: not known. */
 double estimates_pace(const struct estimates *e, const struct task *t, const char *gpu_name);
-/* Cores that it would want: what runs of its signature did, else one. */
+/* How many cores the task would want: what runs of its signature wanted, else one. */
 double estimates_cores(const struct estimates *e, const struct task *t);
-/* How the time that a task takes alone is known, the surest first: runs of its signature took it, it is its limit, or its
- * capture counted it, which knows nothing of what comes between training steps. */
+/* How it is known what time a task takes alone, the surest first: earlier runs of its signature took it; its time limit; its
+ * capture counted the training steps, and knows nothing of what comes between them. */
 enum work_known { WORK_RUNS, WORK_LIMIT, WORK_COUNTED, WORK_UNKNOWN };
-/* Seconds, by the first of these that tells, and no more than the limit; where none does, what tasks took here on average. */
+/* What time the task takes alone, in seconds: by the first of these that is known, at most its limit; *how says which. With
+ * none (WORK_UNKNOWN), what tasks took here on average. */
 double estimates_work_s(const struct estimates *e, const struct task *t, enum work_known *how);
 
 #endif

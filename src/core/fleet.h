@@ -17,15 +17,13 @@ struct fleet;
 
 struct fleet_ops {
 	void *ctx;
-	/* Whose process that is; see core.h. */
+	/* As in core_ops, but never NULL. */
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
-	/* What the task will do alone on that model of GPU, by what is known before it runs there. */
+	/* As estimates_load, estimates_pace and estimates_cores. */
 	struct load_belief (*known_load)(void *ctx, const struct task *t, const char *gpu_name);
-	/* How many units of its own progress a second they did alone there; 0: not known. */
 	double (*known_pace)(void *ctx, const struct task *t, const char *gpu_name);
-	/* How many cores it would want; above 0. */
 	double (*known_cores)(void *ctx, const struct task *t);
-	/* As core_ops. NULL: there are no other daemons. */
+	/* As in core_ops. NULL: there are no other daemons. */
 	bool (*claim)(void *ctx, const struct core_claim *claims, unsigned n);
 };
 
@@ -36,130 +34,131 @@ void fleet_destroy(struct fleet *f);
 
 /* What it is told ----------------------------------------------------------------------------------------------------- */
 
-/* A new snapshot; `mps`: which MPS servers can be had on this machine. */
+/* A new snapshot; `mps`: which MPS servers the machine can run. */
 void fleet_read(struct fleet *f, const struct snapshot *s, enum core_mps mps, struct now now);
-/* The last attempt of a running task: placed just now, or found again after a restart. The task must outlive its run. */
+/* The last attempt of a running task was placed just now, or found again after a restart. The task must outlive its run. */
 void fleet_begin(struct fleet *f, struct task *t, struct now now);
 /* What was measured of an attempt that ended, and what its GPUs showed. */
 struct fleet_end {
 	uint32_t slots[SPEC_MAX_GPUS];
 	unsigned n_slots;
 	int64_t placed_ms;		/* mono */
-	bool had_neighbours, had_foreign;	/* at any time; when it ended */
-	bool device_known;
-	uint64_t device_total_mib, device_free_min_mib;	/* of the GPU that had least, in the last minute */
-	uint64_t peak_mib;
+	bool had_neighbours;		/* at any time, another task was on one of its GPUs */
+	bool had_foreign;		/* when it ended, foreign processes had memory there */
+	bool device_known;		/* the next two are */
+	uint64_t device_total_mib, device_free_min_mib;	/* of the GPU that had least free, in the last minute */
+	uint64_t peak_mib;		/* the task's own, largest on one GPU; 0: not known */
 	struct measured measured;
 };
-/* Its processes are gone: off its slots, where the ledger keeps its entry until a sample shows the memory free. Returns false
- * if no such attempt runs. */
+/* The attempt's processes are gone: takes it off its slots, where the ledger keeps its entry until a sample shows the memory
+ * free. Returns false if no such attempt runs. */
 bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end *out);
-/* A running attempt that is to be booked on other GPUs than it holds, since its processes were seen there for long enough to be
- * sure: those it holds from now on, n_extra of them (the last) only as far as it is seen to have memory there. UUIDs live as
- * long as the fleet. Returns 0 when there is none; the caller makes it an event, and then calls fleet_moved. */
+/* The next running attempt whose processes were seen on other GPUs than it holds, for long enough to be sure; 0: none. *out:
+ * the GPUs that it is to hold instead; on the last n_extra of them, only as much as it is seen to have there. The UUIDs live
+ * as long as the fleet. The caller makes it an event, and then calls fleet_moved. */
 struct fleet_move { const char *gpus[SPEC_MAX_GPUS]; unsigned n_gpus, n_extra; };
 task_id fleet_next_move(const struct fleet *f, struct now now, struct fleet_move *out);
-/* What it was seen to take of the machine's memory at most. */
-void fleet_note_host_peak(struct fleet *f, task_id id, uint64_t mib);
-/* What it took of the machine's CPUs so far; told every few seconds, whether it is new or not. */
-void fleet_note_cpu(struct fleet *f, task_id id, const struct cpu_sums *sums);
-/* The attempt's GPUs are others by its record. */
+/* The attempt's record names other GPUs than before: EV_MOVED was applied. */
 void fleet_moved(struct fleet *f, const struct task *t, struct now now);
-/* How far a running attempt is by its own output, which goes into that file; told every few seconds, whether it is new or
- * not. */
+/* As core_host_peak, core_cpu and core_progress. */
+void fleet_note_host_peak(struct fleet *f, task_id id, uint64_t mib);
+void fleet_note_cpu(struct fleet *f, task_id id, const struct cpu_sums *sums);
 void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, struct now at);
-/* Something of a running task changed that counts for others on its GPUs. */
+/* Something changed of a running task that counts for others on its GPUs. */
 void fleet_touch(struct fleet *f, task_id id);
-/* Settings changed: every slot may look different. A task has a limit on its slow-down: so may it. */
+/* Settings changed, so every slot may look different. */
 void fleet_touch_all(struct fleet *f);
+/* A live task has a limit on its slow-down: from now on, what tasks do to each other is predicted. */
 void fleet_watch_slowdown(struct fleet *f);
+/* As core_drain, core_others, core_claims and core_reserve. */
 void fleet_drain(struct fleet *f, const char *uuid, bool drained);
-/* As core_others and core_claims. */
 void fleet_set_others(struct fleet *f, const struct core_claim *claims, size_t n);
 size_t fleet_claims(const struct fleet *f, struct core_claim *out, size_t most);
-/* Whether that may be placed there, as far as other daemons go; false: what is known of them has changed. */
-bool fleet_may_place(struct fleet *f, const struct placement *where, uid_t uid, bool alone);
-/* All the reservations that there are, instead of those before. */
 void fleet_reserve(struct fleet *f, const struct core_reservation *list, size_t n);
-/* Keeps a slot free for a task, on behalf of the pass; 0: no longer. */
+/* Whether other daemons leave room for that placement. False: what is known of them has changed. */
+bool fleet_may_place(struct fleet *f, const struct placement *where, uid_t uid, bool alone);
+/* The pass keeps the slot free for that task; 0: for none any more. */
 void fleet_keep(struct fleet *f, uint32_t slot, task_id id);
-/* It is the turn of that task there, of that user; 0: of nobody. */
+/* It is that user's turn at the MPS server there, with that task; 0: nobody's. */
 void fleet_give_turn(struct fleet *f, uint32_t slot, task_id id, uid_t uid);
-/* Where readings stand: windows, low water and meters of all slots come up to now. */
+/* With `readings_stand`: brings windows, lowest free memory and meters of all slots up to now. */
 void fleet_advance_all(struct fleet *f, struct now now);
 
 /* As placement sees it ------------------------------------------------------------------------------------------------ */
 
-/* One map_gpu a slot, [i].slot == i, as of now; fleet_size of them, valid until the next call that is not const. Brings up to
- * date what was touched, so it costs what changed. */
+/* One map_gpu for each slot ([i].slot == i), fleet_size of them, as of now; valid until the next call that is not const. Brings
+ * up to date what was touched, so it costs what changed. */
 const struct map_gpu *fleet_gpus(struct fleet *f, struct now now);
 size_t fleet_size(const struct fleet *f);
-/* Moves when something of a slot moved that a decision may hang on, as of the last fleet_gpus. */
+/* Moves when something of a slot moved on which a decision may depend, as of the last fleet_gpus. */
 uint64_t fleet_version(const struct fleet *f);
-/* Moves when that concerns more than the slot itself: capacity, kind, or whether it answers. */
+/* Moves when that matters beyond the slot itself: capacity, kind, or whether the GPU answers. */
 uint64_t fleet_shape(const struct fleet *f);
-/* The slots that moved since that version, latest first, into `slots` (fleet_size of them). Returns how many. */
+/* The slots that moved since that version, latest first, into `slots` (room for fleet_size). Returns how many. */
 size_t fleet_moved_since(const struct fleet *f, uint64_t version, uint32_t *slots);
+/* Whether there was a snapshot yet. */
 bool fleet_was_read(const struct fleet *f);
-/* Whether any GPU is reserved, or will be; whether one is for that user at that moment. */
+/* Whether any GPU is reserved, now or later. */
 bool fleet_has_reserves(const struct fleet *f);
+/* Whether a GPU is reserved for that user at that moment. */
 bool fleet_is_reserved_for(const struct fleet *f, uid_t uid, int64_t wall_ms);
-/* Mono; when what is known of the slot next moves by time alone, though nothing happens: a run gets warm, loads are inferred.
- * INT64_MAX: never. */
+/* As core_ripens_ms: when (mono) a run of the slot gets warm, or loads are inferred, by time alone. */
 int64_t fleet_ripens_ms(const struct fleet *f, const char *uuid);
 /* As core_load_due_ms. */
 int64_t fleet_load_due_ms(const struct fleet *f, const char *uuid);
-/* Whether anybody wants to know what tasks do to each other: then tenants are filled in. */
+/* Whether a policy, a plan or a task's limit asks what tasks do to each other: only then tenants are filled in. */
 bool fleet_predicts(const struct fleet *f);
+/* The task for which the pass keeps the slot; 0: none. */
 task_id fleet_kept_for(const struct fleet *f, uint32_t slot);
+/* The task whose turn it is at the MPS server there; 0: none. */
 task_id fleet_turn_of(const struct fleet *f, uint32_t slot);
-/* Whether MPS can be had, from servers that serve one user each. */
+/* Whether there are MPS servers, and each serves one user. */
 bool fleet_mps_apart(const struct fleet *f);
 
-/* Whether a running task is to be taken for gone. */
+/* Whether a running task is to be treated as gone. */
 typedef bool fleet_gone(const void *ctx, task_id id);
 
-/* Cores. All GPUs of a machine share them. A running task wants as many as it has threads that run or wait for a core, at most
- * all there are (what more it starts is its own affair). It needs somewhat less: the thread that launches kernels keeps its
- * core busy while it waits for the GPU, too, so a third of the first one is left out. What cores are short of slows all alike:
+/* Cores, which all GPUs of a machine share. A running task wants as many as it has threads that run or wait for a core, at most
+ * all there are. It needs a third of a core less, since the thread that launches kernels keeps its core busy while it waits for
+ * the GPU, too. Where cores are short, all tasks are slowed alike:
  *	need = sum of (wanted - 1/3)	speed = min(1, cores / need)	cores = max_cpu x host_cpus
  *	gain of one more, in tasks that run undisturbed = (n + 1) * speed with it - n * speed without it
- * At half a task or less it is better to wait for an idle GPU, or for an end. So nothing changes where cores are enough (gain
- * 1). A small task joins another that wants all there is, and no second one of those does. With max_cpu 1, six tasks that
- * launch are let onto four cores and three onto two; as shipped nine and four, since eight on four were found to lose nothing
- * that waiting gives back, and eight on two a third (decision 164). A task that was not seen yet counts by what runs of its
- * signature wanted, else as one core.
+ * With a gain of half a task or less, it is better to wait for an idle GPU, or for an end. So nothing changes where there are
+ * enough cores (gain 1). A small task joins one that wants all the cores; a second task that wants all of them does not. With
+ * max_cpu 1, six tasks that each want a core are let onto four cores and three onto two; as shipped nine and four, since eight
+ * on four were found to lose nothing that waiting gives back, and eight on two a third (decision 164). A task that was not seen
+ * yet wants what runs of its signature wanted, else one core.
  *
- * What that comes to for one more that would want so many cores, those left out who are gone (NULL: nobody). Zeroed where the
- * machine's cores are not known, or not placed by. */
+ * fleet_cores_room: that arithmetic for one more task that would want so many cores, without the running tasks that are gone
+ * (`gone` NULL: none is). Zeroed where the machine's cores are not known, or placement does not look at them. */
 struct map_cores fleet_cores_room(const struct fleet *f, double wanted, fleet_gone *gone, const void *ctx);
-/* The gain beside n others that need c->need, and whether cores are used up by that. */
+/* Sets c->gain beside n others that together need c->need, and c->used_up. */
 void fleet_cores_judge(struct map_cores *c, double n);
 bool fleet_places_by_cores(const struct fleet *f);
 /* Moves when what running tasks need of cores did. */
 uint64_t fleet_cores_version(const struct fleet *f);
-/* A running task's cores of late, busy and waited for by its threads, and what it needs. NaN: not known, or not placed by. */
+/* The cores of a running task of late: busy, waited for by its threads, and needed. NaN: not known, or not looked at. */
 struct fleet_cores { double busy, waiting, need; };
 struct fleet_cores fleet_cores_of(const struct fleet *f, task_id id);
 
-/* What placement would see of that slot were some of those gone who run there. `tenants` has room for all that do, and lives as
- * long as *out. As of the last fleet_gpus. */
+/* What placement would see of that slot if some of the tasks there were gone. `tenants` has room for all that run there, and
+ * must live as long as *out. As of the last fleet_gpus. */
 void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, struct now now,
 		       struct map_tenant *tenants, struct map_gpu *out);
 
-/* What a map_gpu says of the devices of the last snapshot themselves, whatever runs there: capacity, kind, index. Into `out`
- * (fleet_size of them); returns how many. Changes nothing, and needs no time. */
+/* The GPUs of the last snapshot as if nothing ran there: capacity, kind, index. Into `out` (room for fleet_size); returns how
+ * many. Changes nothing, and needs no time. */
 size_t fleet_devices(const struct fleet *f, struct map_gpu *out);
 
 /* As people and plans see it ------------------------------------------------------------------------------------------ */
 
-/* The only model of GPU there is; "": none was read, or there are several. */
+/* The model of all GPUs; "": none was read yet, or there are several. */
 const char *fleet_model(const struct fleet *f);
-/* The first model that was read, "" before. */
+/* The first model that was read; "": none was. */
 const char *fleet_first_model(const struct fleet *f);
-/* Of that slot, as its last reading has it. */
+/* The model of that slot, by its last reading. */
 const char *fleet_model_of(const struct fleet *f, uint32_t slot);
-/* Largest capacity that was ever read. */
+/* The largest capacity that was ever read. */
 uint64_t fleet_largest_mib(const struct fleet *f);
 /* How many GPUs the last snapshot had. */
 size_t fleet_present(const struct fleet *f);
@@ -170,19 +169,19 @@ struct fleet_gpu {
 	bool drained, expected;			/* expected: its SMACT is what is expected after a change, not measured yet */
 	struct load load;
 	uint64_t held_mib, foreign_mib, available_mib;
-	uint64_t leaving_mib;			/* of the held: of attempts that ended, soon to be free */
+	uint64_t leaving_mib;			/* part of held_mib: of attempts that ended, soon to be free */
 	unsigned n_tasks;
 	enum share_mode mode;			/* of its tasks, if it has any */
-	const char *mps_users;			/* of tasks that come under MPS: "together" or "apart"; NULL: none can */
+	const char *mps_users;			/* how users' tasks would be MPS clients: "together" or "apart"; NULL: not at all */
 	const struct core_claim *others;	/* what other daemons hold there; valid until that changes */
 	size_t n_others;
 	const struct proc_reading *procs;	/* of the last snapshot, `claimed` being the owner; valid until the next */
 	size_t n_procs;
 };
 struct fleet_gpu fleet_look(const struct fleet *f, uint32_t slot, int64_t mono_ms);
-/* The nth task on it, n below n_tasks, in no particular order. */
+/* The nth task on the slot, n below n_tasks, in no particular order. */
 task_id fleet_task_on(const struct fleet *f, uint32_t slot, unsigned n);
-/* Slots by index, a GPU before its instances; fleet_size of them. Free it. */
+/* All slots in order of index, a GPU before its instances; fleet_size of them. The caller frees it. */
 uint32_t *fleet_in_order(const struct fleet *f);
 /* -1: no slot has that UUID. */
 int64_t fleet_slot_of(const struct fleet *f, const char *uuid);
@@ -192,58 +191,58 @@ struct fleet_run {
 	const uint32_t *slots;
 	unsigned n_slots;
 	uint64_t held_mib;		/* largest on one slot */
-	struct share_task load;		/* what it is taken to do alone; NaN: nobody wants to know */
-	double work_s;			/* done so far, as seconds alone; NaN: not known */
-	double left_s;			/* still to do by its own progress, as seconds alone; NaN: not known */
+	struct share_task load;		/* what it is believed to do alone; NaN: not known, or not asked for (fleet_predicts) */
+	double work_s;			/* done so far, in seconds that it would take alone; NaN: not known */
+	double left_s;			/* still to do by its own progress, likewise; NaN: not known */
 };
 /* Walks the running attempts in no particular order: start with *at = 0; false at the end. */
 bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out);
-/* The clocks of a running attempt (mono), kept with it for those who know what they mean: limits.c and timeslots.c set them. */
+/* The clocks of a running attempt (mono): kept here, and set by limits.c and timeslots.c, which know what they mean. */
 struct fleet_clock {
 	struct task *task;
 	int64_t began_ms;	/* when its program began; before that, when it was placed */
-	int64_t timeslot_ms;	/* when its time slot began: with it, or when it was asked last */
+	int64_t timeslot_ms;	/* when its time slot began: with the attempt, or when it was last asked to make place */
 	bool warned;		/* the signal before its time limit was sent */
-	bool gone;		/* in the look of timeslots.c under way: its place is free */
+	bool gone;		/* timeslots.c takes it for gone, in the look that is under way */
 };
-/* NULL: none runs. Valid until it ends. */
+/* NULL: no such attempt runs. Valid until the attempt ends. */
 struct fleet_clock *fleet_clock_of(const struct fleet *f, task_id id);
-/* Walks them in no particular order: start with *at = 0; NULL at the end. */
+/* Walks the clocks in no particular order: start with *at = 0; NULL at the end. */
 struct fleet_clock *fleet_next_clock(const struct fleet *f, size_t *at);
-/* Slots on which tasks of that feed of that user run, as many as there is room for, each once. */
+/* The slots on which tasks of that feed of that user run, each once, MAP_FEW at most. */
 struct map_company fleet_company(const struct fleet *f, uid_t uid, const char *feed);
 /* Walks those tasks in no particular order: start with *at = 0; 0 at the end. */
 task_id fleet_next_of_feed(const struct fleet *f, uid_t uid, const char *feed, size_t *at);
-/* Slots of a running attempt, 0 if there is none. */
+/* The slots of a running attempt, valid until it moves or ends. Returns how many; 0: no such attempt runs. */
 unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slots);
 size_t fleet_count_runs(const struct fleet *f);
 /* GPUs on which attempts run. */
 size_t fleet_count_busy(const struct fleet *f);
-/* Moves when a running attempt first tells by its progress when it will end. */
+/* Moves when the progress of a running attempt first tells when it will end. */
 uint64_t fleet_told(const struct fleet *f);
-/* What a running attempt was seen to use so far; false: none runs. */
+/* What a running attempt was seen to use so far; false: no such attempt runs. */
 bool fleet_measured(const struct fleet *f, task_id id, struct measured *out);
-/* What a running attempt is believed to do alone; unknown: none runs, or nobody can say. */
+/* What a running attempt is believed to do alone; LOAD_UNKNOWN: not known, or no such attempt runs. */
 struct load_belief fleet_load(const struct fleet *f, task_id id);
-/* How far it says it is, left_s and spread_s as of now; false: nobody knows, or several print into its file. */
+/* How far a running attempt is by its own output, left_s and spread_s as of now. False: not known, or several tasks print into
+ * its file. */
 bool fleet_progress(const struct fleet *f, task_id id, int64_t mono_ms, struct progress_report *out);
-/* Walks the running attempts, beginning with *at = 0, or wherever a walk ended while they were others; 0 at the end. */
+/* As core_next_running. */
 task_id fleet_next_to_look(const struct fleet *f, size_t *at);
-/* How long nothing was computed for certain by a running task that somebody is at; 0: it computes, or nobody can say. */
+/* How long a running attended task has certainly computed nothing; 0: it computes, or that cannot be told. */
 int64_t fleet_idle_ms(const struct fleet *f, task_id id, struct now now);
-/* The next of these that has been so for `lease_idle`, each once until it computes again; 0: none. */
+/* The next attended task that has been idle for `lease_idle`, each once until it computes again; 0: none. */
 task_id fleet_idle_due(struct fleet *f, struct now now);
-/* Once a minute what was measured of an attempt is to be noted in its log: the next one for which that is due, 0: none. */
+/* What was measured of an attempt is noted in its log once a minute: the next attempt for which that is due; 0: none. */
 task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out);
 
-/* "0", "GPU-..." or a unique beginning of a UUID, to the UUID; NULL with an error. */
+/* As core_find_gpu, core_mps_gpus and core_mps_clients. */
 const char *fleet_find(const struct fleet *f, const char *word, struct error *err);
-/* The whole GPUs on which MPS works and that answer, as "UUID,UUID..." by index. */
 void fleet_list_mps(const struct fleet *f, struct buf *out);
-/* As core_mps_clients. */
 unsigned fleet_mps_clients(const struct fleet *f, const char *gpu_uuid, int64_t uid);
 
-/* Whether the invariants hold: every run on its slots, with an entry in their ledgers, and nothing else there. */
+/* Checks the invariants: every run is on its slots and in their ledgers, and nothing else is there. 0, or -1 with the first
+ * that is broken. */
 int fleet_check(const struct fleet *f, struct error *err);
 
 #endif

@@ -21,7 +21,8 @@ void limits_destroy(struct limits *l);
 void limits_begin(struct limits *l, const struct task *t, struct now now);
 /* The limit of a running task was changed. */
 void limits_changed(struct limits *l, struct now now);
-/* Does what is due. Returns when the next limit is (mono), INT64_MAX: none. Costs nothing while none is. */
+/* Sends the warnings and asks for the ends that are due. Returns when the next one is (mono), INT64_MAX: none. Costs nothing
+ * until then. */
 int64_t limits_turn(struct limits *l, struct now now);
 
 #endif

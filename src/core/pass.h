@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pass: what is tried when. One goes through the queue: what each task asks for, what the GPUs have, and where it goes. It
- * happens where something moved (the versions of tasks, fleet and estimates) or came due, and it remembers of each kind of
- * request at which version of the fleet it did not fit, so that only what moved since is asked again.
+ * The pass: one walk through the queue that tries to place waiting tasks. A pass is made when something has moved (the versions
+ * of tasks, fleet and estimates) or come due. For each kind of request it remembers at which version of the fleet it did not
+ * fit, so that only the GPUs that have moved since are asked again.
  *
  * Where MPS servers serve one user each, users take turns at them: pass_turns.c.
  *
- * The recovery queue comes first. Its head, if it wants GPUs alone, has them kept free: the n with the least work, chosen once,
- * for at most keep_max; after that it asks for more memory instead of for solitude (section 7.2).
+ * The recovery queue comes first. If its head is to be alone on its GPUs, these are kept free for it: the n with the fewest
+ * tasks, chosen once, for at most keep_max. After that it asks for more memory instead (section 7.2).
  *
- * The main queue is by priority, then by whose turn it is (queue/fair.h). Under `strict` a head that does not fit stops the
- * pass. Under `backfill` the next ones may pass it, until it has been the head for pass_max: then the GPUs that it needs, those
- * with the least work, are kept for it. As what runs there ends and nobody else comes, it starts at the latest when the last of
- * that has ended: nothing starves. Under `fifo` they are kept at once, and that end is what the head is promised: others may
- * start elsewhere, and on those GPUs only if their time limit is over by then. Under `plan` a plan says who goes where and in
- * which order (map/plan.h); each start is still asked of the filter.
+ * The main queue is ordered by priority, then by whose turn it is (queue/fair.h). What happens when its head does not fit:
+ *	strict		the pass ends
+ *	backfill	later tasks may pass the head for pass_max. Then the GPUs that it needs, those with the fewest tasks, are kept
+ *			for it: nobody else starts there, so it starts at the latest when the tasks there have ended. Nothing starves
+ *	fifo		GPUs are kept at once. Their expected end is the head's promise: other tasks start there only if their time
+ *			limits end before it
+ *	plan		a plan says which task goes where, and in which order (map/plan.h); the filter still decides about each start
  *
- * Time of passing is counted for the first task of each user, so that it does not begin anew when users take turns. For a user
- * who is owed a start while others wait, GPUs are kept at once under every order: how many tasks somebody else has there makes
- * no difference to him. A user who has what he may have (queue/allowance.h) is left out.
+ * How long a head was passed is counted for the first task of each user, so that it does not begin anew when users take turns.
+ * For a user who is owed a start while others wait, GPUs are kept at once under every order, so that it does not matter how
+ * many tasks the others have. Users who have all that they may have (queue/allowance.h) are left out.
  */
 #ifndef RAD_CORE_PASS_H
 #define RAD_CORE_PASS_H
@@ -39,27 +40,29 @@ void pass_destroy(struct pass *p);
 /* Places what can be placed (EV_PLACED for each), if anything moved or is due. Returns when to call again at the latest (mono),
  * or INT64_MAX. */
 int64_t pass_turn(struct pass *p, struct now now);
-/* What was decided under other settings is forgotten. */
+/* Settings, allowances or reservations changed: forgets what was decided by them. */
 void pass_reconsider(struct pass *p);
-/* Whatever GPUs are kept for that task are kept no longer. */
+/* No GPUs are kept for that task any more. */
 void pass_give_up(struct pass *p, task_id id);
 
-/* What the task asks of placement now. Its pointers live until the next pass. */
+/* What the task asks of placement now. Its pointers are valid until the next pass. */
 struct map_request pass_request(struct pass *p, const struct task *t, struct now now);
-/* Whether it would be placed as of now, and what placement finds on each slot (fleet_size findings). Places nothing. */
+/* Whether the request would be placed now, and what placement finds on each slot: fleet_size findings, or NULL. Places
+ * nothing. */
 bool pass_would_place(struct pass *p, const struct map_request *r, struct map_finding *findings, struct now now);
-/* Whether GPUs of this machine could ever run that, had it declared so much; -1 with why not. */
+/* Whether GPUs of this machine could ever run the task if it declared `gpu_mem_mib`. 0, or -1 with why not. */
 int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err);
-/* What the largest GPU that it may use offers when empty (of n at once, the smallest); 0: there is none just now. */
+/* What the largest GPU that the task may use offers when empty (for n GPUs, the n-th largest); 0: there is none now. */
 uint64_t pass_largest_mib(const struct pass *p, const struct spec *spec);
-/* What that user may have at one time, and which of it keeps this task, or the first of his behind which it stands, from being
- * tried; ALLOWANCE_COUNT: none does. */
+/* What the user may have at one time. */
 struct allowance pass_allowance(const struct pass *p, uid_t uid);
+/* Which limit of its user keeps this task from being tried, or the user's first task, behind which it waits. ALLOWANCE_COUNT:
+ * none does. */
 enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct now now);
 /* The head of the main queue that did not fit in the last pass; 0: none. */
 task_id pass_blocked_at(const struct pass *p);
 
-/* Whether the invariants hold: GPUs are kept only for tasks that wait. */
+/* Checks the invariants: GPUs are kept, and turns given, only for tasks that wait. 0, or -1 with the first that is broken. */
 int pass_check(const struct pass *p, struct error *err);
 
 #endif

@@ -6,7 +6,8 @@
  *	in the queue	PENDING, estimated, not waiting for others, and one of the elements that its array's limit admits
  *	parked		the same, but beyond that limit: the lowest index comes first
  *	nowhere		all others
- * so nobody puts a task into the queue or takes one out. A task that ended is dropped, and those that waited for it go on.
+ * so no other code puts a task into the queue or takes one out. A task that ended is dropped, and those that waited for it go
+ * on.
  */
 #ifndef RAD_CORE_TASKS_H
 #define RAD_CORE_TASKS_H
@@ -40,49 +41,52 @@ void tasks_destroy(struct tasks *ts);
 void tasks_add(struct tasks *ts, struct task *t);
 /* Takes over a task with its log behind it, and puts it where it belongs. */
 void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms);
-/* It waits for its dependencies and its time from now on; if they are met and it has come, EV_ELIGIBLE follows. */
+/* The task waits for its dependencies and its time (--begin) from now on. EV_ELIGIBLE follows at once if nothing is open. */
 void tasks_wait(struct tasks *ts, struct task *t, int64_t wall_ms);
-/* Lets those go whose time (--begin) has come. Returns the next such time (wall), INT64_MAX: none. Costs nothing before. */
+/* EV_ELIGIBLE for tasks whose time (--begin) has come. Returns the next such time (wall), INT64_MAX: none. Costs nothing until
+ * then. */
 int64_t tasks_turn(struct tasks *ts, int64_t wall_ms);
-/* One event. `ev->task` is set here. `t` is gone afterwards if that ended it; those whose dependencies that meets get
- * EV_ELIGIBLE at wall_ms. */
+/* Applies one event and tells ops->event. `ev->task` is set here. If the event ended the task, `t` is freed: do not use it
+ * afterwards. Tasks whose dependencies the event meets get EV_ELIGIBLE at wall_ms. */
 void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall_ms);
 
 /* Moves with every event that may change what can be placed: all but EV_PLACED, EV_STARTED, EV_MEASURED and
  * EV_SLOT_ASKED. */
 uint64_t tasks_version(const struct tasks *ts);
 
+/* NULL: there is no live task of that id. */
 struct task *tasks_find(const struct tasks *ts, task_id id);
-/* As tasks_find; NULL with the reason. */
+/* As tasks_find; NULL with an error (ERR_NOT_FOUND). */
 struct task *tasks_find_any(const struct tasks *ts, task_id id, struct error *err);
-/* The task if that event may come now; NULL with the reason in words of a request: "held", "changed". */
+/* The task, if its state allows that event; else NULL with an error: "task 12: is RUNNING, so it cannot be WHAT". */
 struct task *tasks_find_for(const struct tasks *ts, task_id id, enum event_kind kind, const char *what, struct error *err);
 size_t tasks_count(const struct tasks *ts, enum task_state state);
 size_t tasks_live(const struct tasks *ts);
+/* How many live tasks the user has; *bytes: the size of their specs. */
 size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes);
-/* The state of its least advanced live element. False: none lives. */
+/* The state of the job's least advanced live element. False: none is live. */
 bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *state);
-/* The live elements of a job in order of index; free *ids. */
+/* The live elements of a job in order of index; the caller frees *ids. */
 size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids);
 
-/* The wall clock was set, forward by so much (below 0: back): of every task, as an event. */
+/* The wall clock was set forward by by_ms (below 0: back): an event of every task. */
 void tasks_clock_set(struct tasks *ts, int64_t by_ms, int64_t wall_ms);
 
 /* The queue, to be walked: during a walk the task just returned may be placed. */
 const struct queue *tasks_queue(const struct tasks *ts);
 size_t tasks_queued(const struct tasks *ts);
 bool tasks_in_queue(const struct tasks *ts, const struct task *t);
-/* Whether anybody waits for it, or for the job. */
+/* Whether any task waits for that task, or for its job. */
 bool tasks_are_waited_for(const struct tasks *ts, task_id id);
-/* Whether it waits for what can no longer come unless a person requeues what has ended: a dependency of its own that can never
- * be met, or one on the success of a task of which that holds (a hundred in a chain are looked through). *on: its dependency
+/* Whether the task waits in vain, unless a person requeues what has ended: a dependency of its own can never be met, or it
+ * depends on the success of a task that itself waits in vain (chains are followed for a hundred tasks). *on: the dependency
  * that keeps it, as waiting_for. */
 bool tasks_waits_in_vain(const struct tasks *ts, const struct task *t, const struct dependency **on);
-/* Every live task: running ones by id, the queue in its order, the others by id. */
+/* Calls `each` for every live task: running ones by id, the queue in its order, the others by id. */
 void tasks_each(const struct tasks *ts, void (*each)(void *ctx, const struct task *t), void *ctx);
 
-/* Whether the invariants hold: counts are those of the tasks, and each task stands where it belongs. -1 with the first that
- * does not. Looks at every task. */
+/* Checks the invariants: counts are those of the tasks, and each task stands where it belongs. 0, or -1 with the first that
+ * does not hold. Looks at every task. */
 int tasks_check(const struct tasks *ts, struct error *err);
 
 #endif

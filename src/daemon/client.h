@@ -22,12 +22,12 @@ struct client_home {
 	struct usages *usages;		/* of the daemon's time */
 	struct client *clients;		/* the newest first */
 	bool changed;			/* tasks, in this turn */
-	void (*want_turns)(struct client_home *home);	/* one has to go on in the next turn: client_turn */
-	void (*want_rest)(struct client_home *home);	/* one has to rest: client_rest, now and then */
-	void (*gone)(struct client_home *home);		/* one is freed: what it was no longer is in the list */
+	void (*want_turns)(struct client_home *home);	/* a client has more to do: call client_turn in the next turn */
+	void (*want_rest)(struct client_home *home);	/* a client has to rest: call client_rest now and then */
+	void (*gone)(struct client_home *home);		/* a client has left the list and is freed */
 };
 
-/* It is freed when the loop has closed its handle, never earlier: whoever walks the list may go on after closing one. */
+/* Freed when the loop has closed its handle, never earlier: whoever walks the list may go on after closing one. */
 struct client {
 	struct client_home *home;
 	struct client *next;
@@ -38,23 +38,24 @@ struct client {
 	pid_t pid;
 	struct buf in, out, sending;
 	size_t committed;	/* bytes of `out` that may go: answered before the last commit */
-	/* `hang_up`: nothing more is heard of it, and it is closed when all was sent. */
+	/* hang_up: nothing more is read of it, and it is closed once everything was sent. */
 	bool sending_now, closing, hang_up, paused;
-	bool resting;		/* its user took more than his share of the daemon: its next message waits */
-	/* What it waits for; its next message is not looked at before it is answered. At most one of them. */
+	bool resting;		/* its user took more than a share of the daemon's time: its next message waits */
+	/* What it waits for, at most one of these. Its next message is not looked at until then. */
 	struct awaiting *awaiting;	/* tasks */
 	struct walk *walk;		/* a long list, in pieces */
-	struct lookup *lookup;		/* in the history */
-	struct parsing *parsing;	/* its message, which is large */
-	json_t *again;			/* this request is run again: when a name of a user has come, or, where there is `so_far`, */
-	json_t *so_far;			/* in the next turn */
+	struct lookup *lookup;		/* an answer from the history */
+	struct parsing *parsing;	/* its own message, which is large */
+	json_t *again;			/* to be run again: in the next turn where `so_far` is set, else when a user's name has come */
+	json_t *so_far;			/* what the pieces of `again` that were done have answered */
 	size_t asked;			/* bytes of the message that was read last */
-	bool settled;			/* its wait is over, and what came behind it was not looked at yet */
+	bool settled;			/* its wait is over, and the messages after it were not looked at yet */
 };
 
-/* In the list from now on. The caller accepts the connection and fills in who it is, and has it listened to, or closed. */
+/* Makes a client, in the list from now on. The caller accepts the connection, fills in uid, gid and pid, and calls
+ * client_listen or client_close. */
 struct client *client_create(struct client_home *home);
-/* 0; else it cannot be. */
+/* Begins to read. Returns 0, or libuv's error. */
 int client_listen(struct client *c);
 /* It goes from the list when the loop has closed its handle. */
 void client_close(struct client *c);
@@ -65,9 +66,9 @@ uid_t client_payer(const struct client *c);
 
 /* Whether a long answer, or a long change, is to go on. */
 bool client_wants_turn(const struct client *c);
-/* Its next piece, of so much time, if there is one; and what was put off until the loop came round. */
+/* Does its next piece, for so long, if there is one; and looks at messages that were put off until the next turn. */
 void client_turn(struct client *c, int64_t for_us);
-/* Goes on if its user need not rest any more. Returns whether he has to. */
+/* Goes on if its user need not rest any more. Returns whether it still rests. */
 bool client_rest(struct client *c);
 /* The name of a user has come. */
 void client_named(struct client *c);

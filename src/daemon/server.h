@@ -20,7 +20,7 @@ struct server_ops {
 	int (*run)(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 	const struct requests *requests;
 	struct lookups *lookups;
-	/* Who answers for what that uid does, as names_payer. NULL: each for itself. */
+	/* The user who answers for what that uid does, as names_payer. NULL: each uid for itself. */
 	uid_t (*payer)(void *ctx, uid_t uid, bool ask);
 	void *ctx;
 };
@@ -38,9 +38,9 @@ void server_flush(struct server *s);
 void server_task_changed(struct server *s);
 /* Requests that wait for the name of a user are run again. */
 void server_names_changed(struct server *s);
-/* The commit failed, so what is in memory is ahead of the disk and nothing of it may be told. Who was answered since the last
- * commit, or was being told a list, gets the error; who waits for tasks gets no answer and is to ask the next radd. Nobody is
- * heard any more. */
+/* The commit failed, so what is in memory is ahead of the disk and must not be told. Clients that were answered since the last
+ * commit, or were being told a list, get the error; clients that wait for tasks get no answer, and will ask the next radd. No
+ * client is heard any more. */
 void server_fail(struct server *s, const struct error *why);
 
 #endif

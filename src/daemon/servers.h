@@ -13,29 +13,31 @@
 struct device;
 struct servers;
 
-/* Takes over those that a former radd left running, and finds out what servers can be had here: up to 3 s where the driver
- * hangs. On devices whose MPS needs no server the table stays empty, and answers as if one were always ready. */
+/* Takes over the servers that a former radd left running, and finds out what servers the machine can run (mps_serves_all: up to
+ * MPS_TRIAL_MS where the driver hangs). On devices whose MPS needs no server the table stays empty, and answers as if one were
+ * always ready. */
 struct servers *servers_create(const char *run_dir, const struct device *device);
-/* The objects only; servers with clients go on and are adopted by the next radd. */
+/* Takes NULL. Frees the objects only: servers go on, and the next radd takes them over. */
 void servers_destroy(struct servers *s);
 
-/* Which can be had now, and on what that rests: "its control daemon knows -multiuser-server". */
+/* Which servers the machine can run now. *why: how that is known ("its control daemon knows -multiuser-server"); valid while
+ * `s` lives. */
 enum core_mps servers_can(const struct servers *s, const char **why);
 /* Makes sure that there is a server for all GPUs of the attempt, and tells how far it is; call it again while MPS_STARTING. On
- * MPS_FAILED *why says what happened: a trouble of ours or of the machine's, which may be over the next time. */
+ * MPS_FAILED *why says what happened (valid until the next call): no fault of the task, and perhaps over the next time. */
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why);
-/* A client of that server, the attempt that runs, ended by a fault of the GPU or of MPS: whoever comes after its other clients
- * gets another server. */
+/* The task's running attempt, a client of its server, ended by a fault of the GPU or of MPS: the server is replaced once its
+ * other clients have ended. */
 void servers_note_fault(struct servers *s, const struct task *t);
-/* The one for the task's attempt; NULL if there is none. */
+/* The pipe folder of the server for the task's attempt; NULL: there is none. */
 const char *servers_pipe_dir(const struct servers *s, const struct task *t);
 /* Whether that server counts GPUs as PCI order does, so that the task's GPUs can be named by index. */
 bool servers_count_alike(const struct servers *s, const struct task *t, const struct core_gpu_ref *gpus, size_t n);
-/* Whether a server is to be asked before one of its clients is killed, and asking it, of all that are among these processes. */
+/* Whether a server is to be asked before one of its clients is killed. */
 bool servers_end_clients(const struct servers *s);
+/* Asks the servers that the task may be a client of to end those of the processes that are their clients. */
 void servers_terminate_clients(struct servers *s, const struct task *t, const pid_t *pids, size_t n);
-/* Stops those that have had no client for so long on the GPUs that they serve, and sick ones once they have none. To be called
- * every second or so. */
+/* Stops servers that have had no client for idle_ms, and sick ones once they have none. Call it every second or so. */
 void servers_tidy(struct servers *s, const struct core *core, int64_t idle_ms);
 
 #endif

@@ -27,29 +27,29 @@ struct starting_plan {
 	struct launching_line *launches;
 };
 
-/* What came of it: one of these for each starting_begin, in it or later, from the loop. The object may be destroyed there, but
- * in the first. */
+/* How a starting_begin went: exactly one of these is called, from within it or later from the loop. All but the first may
+ * destroy the object. */
 struct starting_ops {
-	void (*waits)(void *ctx);		/* not yet: for its MPS server, which nobody tells: begin again in a moment */
+	void (*waits)(void *ctx);		/* for its MPS server: call starting_begin again in a moment */
 	void (*started)(void *ctx, struct proc_id shim);
 	void (*over)(void *ctx);		/* a former radd started it, and it has ended */
-	void (*failed)(void *ctx, const char *why);
-	void (*delayed)(void *ctx, const char *why);
+	void (*failed)(void *ctx, const char *why);	/* it never will: the task's own fault, or it is being stopped */
+	void (*delayed)(void *ctx, const char *why);	/* the machine is short of something: try again later */
 };
 
 /* `plan` and `ops` outlive it. */
 struct starting *starting_create(const struct starting_plan *plan, const struct starting_ops *ops, void *ctx, task_id task);
-/* What is under way goes on, and nobody is told of it. Takes NULL. */
+/* Takes NULL. What is under way goes on, and no callback comes any more. */
 void starting_destroy(struct starting *s);
 
 /* Begins, or goes on where it waits for its MPS server. A prolog that went well is not run again. */
 void starting_begin(struct starting *s);
 /* Whether it waits for its MPS server. */
 bool starting_waits(const struct starting *s);
-/* Whether its launch is under way, so that its program may begin: what is asked of it has to wait for what comes of that. */
+/* Whether its launch is under way, so that its program may begin: whatever is asked of the attempt waits for the callback. */
 bool starting_is_launching(const struct starting *s);
 
-/* The variables by which the running task is told of its GPUs, for a process that is there already; environment_free. */
+/* The variables that tell the running task of its GPUs, for a process that exists already; environment_free. */
 char **starting_environment(const struct starting_plan *plan, const struct task *t);
 
 #endif

@@ -27,15 +27,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Whose attempts they are. Ids begin anew with a store that begins anew, and come again with one that was put back from a copy:
- * so an attempt is known by its store and the moment of its placement as well. */
+/* Where attempts' folders are, and whose they are. Ids start over with a new store, and come again with one that was restored
+ * from a copy: so an attempt is also known by its store and by the moment of its placement. */
 struct launch_home {
 	const char *state_dir;
 	const char *store;	/* the store's mark (store.h); NULL: all names are plain */
-	int64_t since_ms;	/* what was placed before is of a release that had no marks, and has a plain name */
+	int64_t since_ms;	/* attempts placed before are of a release without marks, and have plain names */
 };
 
-/* "12_3.1-STORE-PLACED": the last attempt of that task, in its folder's name and its cgroup's. Plain: "12_3.1". */
+/* The name of the task's last attempt, as in its folder's name and its cgroup's: "12_3.1-STORE-PLACED"; plain: "12_3.1". */
 #define LAUNCH_NAME_LEN 80
 char *launch_name(const struct launch_home *home, const struct task *t, char name[LAUNCH_NAME_LEN]);
 /* The path of its folder; free it. */
@@ -54,7 +54,7 @@ struct launch_request {
 	/* MPS: the pipe folder of the server for its GPUs, NULL without; the fence in MiB a GPU, 0 for none. */
 	const char *mps_pipe_dir;
 	uint64_t fence_mib;
-	const struct device *device;	/* whose GPUs these are: by which words the task is told of them */
+	const struct device *device;	/* the kind of the GPUs: decides which variables tell the task of them */
 	const char *socket_path;	/* given to the task as RAD_SOCKET */
 };
 
@@ -62,32 +62,31 @@ struct launch_request {
  * the request; launch_destroy takes NULL. */
 struct launch *launch_prepare(const struct launch_request *r);
 void launch_destroy(struct launch *l);
-/* Writes the attempt folder and starts the shim. Touches nothing but *l, so that a thread can do it. *shim is its identity; it
- * is nobody's child, so watch it by pidfd and never wait for it. Success means that the shim runs; why a program could not
- * begin is told by its record.
- * ERR_CONFLICT: the attempt was started before. On other errors nothing was started and nothing half-made stays, but the folder
- * of an attempt that had one. */
+/* Writes the attempt folder and starts the shim. Touches nothing but *l, so that a thread can do it. *shim: the shim's
+ * identity; it is nobody's child, so watch it by pidfd. Returns 0 when the shim runs: if the program then cannot begin, the
+ * shim's record says why. -1: ERR_CONFLICT, the attempt was started before; on other errors nothing was started, and nothing
+ * half-made is left (a folder that was there before stays). */
 int launch_run(const struct launch *l, struct proc_id *shim, struct error *err);
 
 /* The environment of the attempt, "NAME=value"; environment_free. */
 char **launch_variables(const struct launch_request *r);
 
-/* Whether a shim of the task's last attempt runs, as the task's user or as ours: then *shim is filled. False: it has ended, never
- * began, or cannot be found just now; launch_result tells which. */
+/* Whether a shim of the task's last attempt runs, as the task's user or as ours: then *shim is filled. False: it has ended,
+ * never began, or cannot be found just now; launch_result tells which. */
 bool launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim);
 
-/* What a record says: that part of the report which no device knows. */
+/* Fills the part of the report that the record knows: all but what the device showed. */
 struct exit_record;
 void launch_report(const struct exit_record *record, struct exit_report *r);
-/* What the last attempt left: fills what launch_report does; with never_began, output.line says why. *claimed: somebody did
- * (else see launch_may_begin_again). 0: done; 1: the process that claimed it still runs (two daemons raced, ours lost):
- * launch_adopt it; -1: error. */
+/* Reads what the last attempt left, and fills *r as launch_report does; with never_began, output.line says why. *claimed:
+ * whether a shim claimed the attempt (if not, see launch_may_begin_again). Returns 0; 1 if the shim that claimed it still runs
+ * (two daemons raced, and ours lost): launch_adopt it; -1 on an error. */
 int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,
 		  struct error *err);
 
-/* What the shim of the last attempt told last, in range, whatever it wrote. False: nobody knows anything. */
+/* What the shim of the last attempt reported last. All figures are in range, whatever it wrote. False: nothing is known. */
 struct launch_told {
-	struct progress_report progress;	/* by its own output */
+	struct progress_report progress;	/* by the program's own output */
 	uint64_t file;				/* a number for the file that it prints into */
 	uint64_t host_mib;			/* what it was seen to take of the machine's memory; 0: not known */
 	struct cpu_sums cpu;
@@ -97,14 +96,15 @@ bool launch_progress(const struct launch_home *home, const struct task *t, struc
  * or -1: it has none. */
 #define LAUNCH_TOKEN_LEN 33
 int launch_token(const struct launch_home *home, const struct task *t, char token[LAUNCH_TOKEN_LEN]);
-/* Whether the attempt may be started: its folder is there and nobody has claimed it, so nothing ran. Where there is no folder,
- * one whose shim is known may have run. */
+/* Whether the attempt may be started again: its folder is there and nobody has claimed it, so nothing ran. Without a folder, an
+ * attempt whose shim is known may have run. */
 bool launch_may_begin_again(const struct launch_home *home, const struct task *t);
-/* The attempt is given up before it began: claims it for nobody, so that a shim that comes late, as one that an earlier radd
- * started, begins nothing. True: one had it already, see launch_adopt. */
+/* Gives the attempt up before it began: claims it for nobody, so that a shim that comes late (an earlier radd may have started
+ * one) begins nothing. True: a shim had claimed it already; see launch_adopt. */
 bool launch_withdraw(const struct launch_home *home, const struct task *t);
-/* Its shim ended, and its record says `again`: takes the claim back. *cgroup: that of the shim, to be removed, in which a child
- * may still be that died before it was the program; the caller's, NULL where there was none. Returns 0 or -1. */
+/* The attempt's shim ended, and its record says `again`: takes the claim back. *cgroup: the shim's cgroup, which the caller
+ * removes and frees; NULL: there was none. (A child that died before it became the program may still be in it.) Returns 0 or
+ * -1. */
 int launch_unclaim(const struct launch_home *home, const struct task *t, char **cgroup, struct error *err);
 
 /* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found
@@ -116,8 +116,8 @@ int launch_ask(const struct launch_home *home, const struct task *t, int signal)
 /* All processes of the attempt, the shim not included. *pids to be freed. */
 size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids);
 
-/* Removes the folder of an attempt whose end is in the store, and its cgroup; in a thread, if need be. False: not yet, as
- * processes that were killed are still in that. */
+/* Removes the folder and the cgroup of an attempt whose end is in the store; may be called in a thread. False: not yet, since
+ * killed processes are still in the cgroup; call it again. */
 bool launch_forget(const char *folder);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * MPS control daemons for all GPUs (doc/decisions/0014), started before their first sharable task (a process chooses MPS when
- * it initialises CUDA; a running one cannot be adopted), supervised, stopped when idle. One serves one user and runs as that
- * user, or it serves all users and runs as root (doc/decisions/0099).
- * Everything that talks to a control daemon may hang; so it is done by short-lived helper processes with a deadline.
+ * MPS control daemons: each serves all GPUs (decision 14), and either one user, as whom it runs, or all users, as root
+ * (decision 99). It is started before its first task, since a process becomes a client when it initialises CUDA and cannot
+ * become one later; it is watched, and stopped when idle. Everything that talks to a control daemon may hang, so short-lived
+ * helper processes with a deadline do it.
  */
 #ifndef RAD_LAUNCH_MPS_H
 #define RAD_LAUNCH_MPS_H
@@ -31,33 +31,34 @@ struct mps_server;
 /* Whether tasks can be MPS clients on that kind of device here: where servers have to be started, that program is in PATH. */
 bool mps_available(const struct device_kind *kind);
 
-/* Whether its servers can serve several users: the control program is run for a moment. Driver branches 470, 535 and 550 do not
- * know the option, and end at once; one that says nothing within MPS_TRIAL_MS does not count (where the driver is loaded for
- * it, that takes seconds a GPU). *why: what was found, with its last words where it ended; the caller's. */
+/* Whether a server can serve all users: runs the control program for a moment. Driver branches 470, 535 and 550 do not know the
+ * option, and end at once. One that says nothing within MPS_TRIAL_MS counts as a no (if the driver has to be loaded first, that
+ * takes seconds for each GPU). *why: what was found, in words; the caller frees it. */
 bool mps_serves_all(const char *run_dir, char **why);
 
-/* Starts a control daemon as `uid`/`gid` for the GPUs of a list, "UUID,UUID...", which it counts in that order; for
- * MPS_ALL_USERS as the daemon's own user. Its folders lie in `run_dir`/mps/UID.N or all.N, N being the first number that no
- * running one has: one that is stopping does not hold up the next. Returns at once; the server becomes ready later. `user`: as
- * mps_name_user. */
+/* Starts a control daemon as `uid`/`gid`, for MPS_ALL_USERS as the daemon's own user. `gpus`: "UUID,UUID...", which the server
+ * counts in that order. Its folders are in `run_dir`/mps/UID.N or all.N, N being the first number that no running one has, so
+ * that one that is stopping does not hold up the next. Returns at once; the server becomes ready later. `user`: as
+ * mps_name_user. NULL with an error if it could not be started. */
 struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, const char *user, struct error *err);
-/* Calls `found` with each one that a former radd left running, or of which something is left (mps_is_left); it owns the
- * object. */
+/* Calls `found`, which then owns the object, for each server that a former radd left running, or of which something is left
+ * (mps_is_left). */
 void mps_adopt(const char *run_dir, void (*found)(void *ctx, struct mps_server *s), void *ctx);
 /* Takes NULL. Frees the object only; the server goes on. */
 void mps_release(struct mps_server *s);
 
 enum mps_state { MPS_STARTING, MPS_READY, MPS_FAILED };
-/* Cheap; call it every turn while starting. One that was ready becomes MPS_FAILED when its process ends. */
+/* Cheap; call it every turn while the server starts. A server that was ready becomes MPS_FAILED when its process ends. */
 enum mps_state mps_poll(struct mps_server *s);
 const char *mps_pipe_dir(const struct mps_server *s);
-/* Whom it serves: a user, or MPS_ALL_USERS; in words: "user ada", "all users", "uid 1000" where it was adopted
- * and its user not named yet. Valid while it lives, and until it is named. */
+/* The user it serves, or MPS_ALL_USERS. */
 uid_t mps_uid(const struct mps_server *s);
+/* The same in words: "user ada", "all users", or "uid 1000" while the user of an adopted one is not named yet. Valid until
+ * mps_name_user or mps_release. */
 const char *mps_whose(const struct mps_server *s);
-/* What people call its user; NULL: nobody knows. One for all has none. */
+/* The name of its user; NULL: not known. Ignored for a server of all users. */
 void mps_name_user(struct mps_server *s, const char *user);
-/* The list it was started with. */
+/* The list of GPUs that it was started with. */
 const char *mps_gpus(const struct mps_server *s);
 struct proc_id mps_control(const struct mps_server *s);
 
@@ -65,11 +66,11 @@ struct proc_id mps_control(const struct mps_server *s);
  * clients that they had, and nobody can reach them any more. Looks at all processes, at most every 100 ms. */
 bool mps_is_left(struct mps_server *s);
 
-/* Has it quit, with 5 s for its clients; a helper ends it with TERM, then KILL, if it does not, and what is left of it. Returns
- * at once. */
+/* Asks the control daemon to quit, with 5 s for its clients. A helper ends it, and what is left of it, with TERM and then KILL
+ * if it does not. Returns at once. */
 void mps_stop(struct mps_server *s);
-/* Asks the server to end those of these processes that are its clients (`terminate_client`), the polite step before KILL. Of
- * many thousands some are left out. Returns at once. */
+/* Asks the server to end those of the processes that are its clients (`terminate_client`), which is kinder than SIGKILL to its
+ * other clients. Of many thousands, some are left out. Returns at once. */
 void mps_terminate_clients(struct mps_server *s, const pid_t *pids, size_t n);
 
 #endif

@@ -43,18 +43,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Slow-down and gain, where somebody wants them: speeds come from share_speeds over the loads that the tasks there and the
- * newcomer have alone. A limit of X: nobody who has it may fall below 1/X, nor the newcomer; the policy's limit is for tasks
- * that have none of their own. Gain: the part of the newcomer's work that is gained, what the others lose taken off; 1 on an
- * idle GPU. It is counted in what the tasks compete for, SM activity under MPS and GPU time under streams:
+/* Slow-down and gain. Speeds come from share_speeds, over the loads that the tasks there and the newcomer have alone.
+ * Slow-down: a task with a limit of X may not become slower than 1/X of its speed alone; the policy's limit is for tasks
+ * without one of their own. Gain: the part of the newcomer's work that is gained, less what the others lose; 1 on an idle GPU.
+ * It is counted in what the tasks compete for, SM activity under MPS and GPU time under streams:
  *	(sum of speed x load afterwards - sum of speed x load before) / load of the newcomer
- * Under `gain` it stands in for the limits on the load, once the tasks there were seen; beside one of unknown load that has
- * just started those limits decide.
- *
- * Under every policy such a task is waited for on a GPU that is time-sliced though the policy shares by MPS.
+ * Under `gain` it replaces the limits on the load, once the tasks there were seen. While one of unknown load has just started
+ * there, those limits decide. Under every policy, a GPU that is time-sliced although the policy shares by MPS takes nobody
+ * while such a task has just started there.
  */
 
-/* The policies: name, word, meaning. What each does stands in its row of map/ranks.c. */
+/* The policies: name, word, meaning. The row of each in map/ranks.c says what it does. */
 #define MAP_RANKS(X) \
 	X(RANK_MAGM, "magm", "most available memory first (worst fit)") \
 	X(RANK_RR, "rr", "next in turn") \
@@ -84,12 +83,12 @@ struct map_policy {
 	double max_slowdown;		/* of tasks without a limit of their own; 0: off */
 	double min_gain;		/* 0.05: what a newcomer must bring under `gain` to join others */
 	unsigned max_tasks;		/* 2: per GPU, where no load is known; 0: off. Asked even if the limits above are off */
-	bool foreign_share;		/* false ("avoid"): GPUs with a foreign compute process over 1 GiB are not used */
+	bool foreign_share;		/* false ("avoid"): GPUs with over 1 GiB of foreign memory are not used */
 	bool mps_multi_gpu;		/* true: tasks of several GPUs may be MPS clients, as the launcher's servers allow. False: for
 					 * simulations of machines with a server for each GPU */
 	bool ledger;			/* false: driver readings only, as the papers do */
-	int64_t reserve_lead_ms;	/* 4 h: so long before GPUs are reserved for others, no task starts there of which nobody knows
-					 * how long it runs */
+	int64_t reserve_lead_ms;	/* 4 h: this long before a reservation of another user begins, no task of unknown length starts
+					 * on its GPUs */
 };
 
 /* Up to this much memory of processes that are not ours (a desktop, a notebook at rest) leaves a GPU idle. */
@@ -98,7 +97,8 @@ struct map_policy {
 /* The defaults, as rad.conf(5) lists them. */
 struct map_policy map_policy_default(void);
 
-/* One task as it counts for others: what it does alone (share/share.h), and how much slower it may become; 0: no limit. */
+/* What counts of a task for others on its GPU: what it does alone (share/share.h), and how many times slower it may become
+ * (0: no limit). */
 struct map_tenant {
 	struct share_task load;
 	double max_slowdown;
@@ -118,69 +118,73 @@ struct map_gpu {
 	uint64_t claimed_mib;		/* and of it, what other daemons hold for tasks that do not use it yet */
 	struct load load;
 	const struct map_tenant *tenants;	/* n_tasks of them; NULL: nothing is known of them */
-	double work;			/* map_work of it, so that not every request has to ask; 0: not put down */
+	double work;			/* its map_work, so that not every request computes it; 0: not computed */
 	unsigned n_tasks;		/* ours on it */
 	enum share_mode mode;		/* of the tasks on it; SHARE_NEVER: one task has it alone. Counts when n_tasks > 0 */
-	int64_t mps_uid;		/* whose MPS server those who run there are clients of: a user's, or one of MAP_MPS_*. Counts when
-					 * n_tasks > 0: idle, it bars nobody */
-	bool mps_together;		/* who comes is a client of the server for all users */
-	task_id turn_task;		/* for which of another user nobody joins the server there; 0: none */
-	uid_t turn_uid;			/* that user */
+	int64_t mps_uid;		/* the user whose MPS server its tasks are clients of, or one of MAP_MPS_*. Counts when n_tasks > 0:
+					 * an idle server bars nobody */
+	bool mps_together;		/* a newcomer would be a client of the server for all users */
+	task_id turn_task;		/* the task whose turn it is at the MPS server there; 0: none. Other users' tasks do not join */
+	uid_t turn_uid;			/* the user of that task */
 	bool mps_capable, mig;
 	bool one_process;		/* its tasks share it under MPS or not at all */
-	bool drained, stale;		/* stale: no reading within the deadline, or fallen */
+	bool drained, stale;		/* stale: no reading within the deadline, or fallen off the bus */
 	unsigned n_cold;		/* tasks without an estimate on it that are not yet warm */
 	bool unseen;			/* a task of unknown load has just started there */
 	bool has_limit;			/* one of its tasks has a limit on its slow-down */
 	bool settling;			/* memory of an ended task is not yet seen to be free */
 	bool has_multi_gpu;		/* one of its tasks spans several GPUs */
-	task_id kept_for;		/* kept free for a recovering task; 0: no */
+	task_id kept_for;		/* the task that it is kept free for; 0: none */
 	const struct map_reserve *reserves;	/* n_reserves of them */
 	unsigned n_reserves;
 	uint64_t reserves_version;	/* moves when they change */
 };
 
-/* In place of a user: nobody's, that of all users, several. */
-#define MAP_MPS_NONE (-1)
-#define MAP_MPS_ALL (-2)
-#define MAP_MPS_SEVERAL (-3)
+/* Values of mps_uid that are no user. */
+#define MAP_MPS_NONE (-1)	/* no server */
+#define MAP_MPS_ALL (-2)	/* the server for all users */
+#define MAP_MPS_SEVERAL (-3)	/* servers of several users */
 
-/* GPUs (the caller's numbers of some of them) on which tasks run that share a data loader with the one that is asked for, of
- * the same user. A policy that ranks by a measure counts such a GPU as better by MAP_COMPANY of its whole range; so it is taken
- * before others that are better by no more than that, and never before those that are. Policies that rank by position alone
- * (rr, ff, exclusive) do not mind. */
+/* Some of the slots on which tasks of the same user run that share a data loader with the requested one. A policy that ranks
+ * by a measure counts such a GPU as better by MAP_COMPANY of the measure's whole range: it goes before GPUs that are better by
+ * less than that. Policies that rank by position alone (rr, ff, exclusive) ignore it. */
 #define MAP_COMPANY 0.05
 #define MAP_FEW 8
 struct map_company { uint32_t slots[MAP_FEW]; unsigned n; };
 
-/* The machine's cores, which all its GPUs share (core/fleet.h says what they come to): what there is, what running tasks need,
- * what this one would want and so need more, and what it would gain; 0: not placed by. Used up: it joins nobody. */
+/* The machine's cores, which all its GPUs share; core/fleet.h has the arithmetic. `have` 0: placement does not look at them. */
 #define MAP_CORES_GAIN 0.5
-struct map_cores { double have, need, wanted, more, gain; bool used_up; };
+struct map_cores {
+	double have;		/* what there is */
+	double need;		/* what running tasks need of it */
+	double wanted, more;	/* what the requested task would want, and so need on top */
+	double gain;		/* of starting it, in tasks that run undisturbed */
+	bool used_up;		/* the gain is no more than MAP_CORES_GAIN: it shares no GPU */
+};
 
 struct map_request {
 	task_id task;
 	unsigned gpus;
 	uint64_t claim_mib;		/* 0: no estimate */
 	bool claim_is_declared;		/* declared claims are refused above an empty GPU, others are cut to it */
-	uint64_t need_mib;		/* what it cannot run without, by its estimate: below it nothing is cut beside others; 0: not known */
+	uint64_t need_mib;		/* what it cannot run without, by its estimate: beside others, a claim is not cut below it; 0: not known */
 	const char *model, *constraint;	/* which GPUs will do (task/constraint.h): both; NULL: all */
 	bool exclusive;			/* wants its GPUs alone for its whole life */
 	bool start_alone;		/* recovery: idle GPUs now, others may join later */
 	enum share_mode share;		/* the task's wish */
 	uid_t uid;
 	struct map_tenant self;
-	task_id lent_by;		/* GPUs that are kept free for that task are lent to it: it is gone before they are used; 0 */
-	/* Where a plan has it start (map/plan.h): `gpus` slots, on which alone it is placed, whatever load and gain would say;
-	 * but for its company's, if the policy ranks by gain. NULL: none has. There it is one of at most `among` tasks (0: of any
-	 * number). `later`: not before `planned_s` from now, which is for `rad why`. */
+	task_id lent_by;		/* the task that lends it the GPUs kept free for it, since it is gone before they are needed; 0: none */
+	/* Where a plan has it start (map/plan.h): `gpus` slots, the only ones that it may take, whatever load and gain would say
+	 * (under `gain` also those of its company). NULL: no plan has it. It may be one of at most `among` tasks there (0: of any
+	 * number). `later`: not before `planned_s` from now; for `rad why`. */
 	const uint32_t *planned;
 	unsigned among;
 	bool later;
 	double planned_s;
-	/* Reservations: a GPU is not taken that is another's now, or will be within what the task runs (0: not known). */
+	/* For reservations: a GPU is not taken that is another user's now, or will be before the task ends. */
 	int64_t now_ms;			/* wall */
-	double run_s;
+	double run_s;			/* how long the task may run; 0: not known */
 	bool reserved;			/* only GPUs that are reserved for its user now, which it may use before its turn */
 	struct map_company company;
 	struct map_cores cores;
@@ -226,9 +230,9 @@ const char *map_reason_help(enum map_reason r);
 struct map_finding {
 	uint32_t slot;
 	enum map_reason reason;
-	enum share_mode mode;		/* in which it would run there */
-	double have, want;		/* of that reason: MiB for ok, memory and foreign, fractions for load and gain, times slower for
-					 * slow-down, counts for busy, tasks and too few; else NaN */
+	enum share_mode mode;		/* in which the task would run there */
+	double have, want;		/* of that reason: MiB (ok, memory, foreign), fractions (load, gain), times slower (slow-down),
+					 * counts (busy, tasks, too few); else NaN */
 };
 
 struct placement {
@@ -238,69 +242,72 @@ struct placement {
 	uint64_t claim_mib;		/* what to hold on each: the claim, or min_free, cut to what there is */
 };
 
-/* What a request is asked of: the GPUs there are, and by which rules. */
+/* Where a request is placed: the GPUs, and the policy. */
 struct map_scene {
 	const struct map_policy *policy;
 	const struct map_gpu *gpus;
 	size_t n;
-	uint32_t *rr_next;		/* the position from which `rr` looks next; NULL where nothing is to be placed */
+	uint32_t *rr_next;		/* the position at which `rr` looks next; NULL where nothing is to be placed */
 };
 
-/* Whether the request could ever run on these GPUs, drained and silent ones included: -1 with why for memory that no GPU has
- * (declared), more GPUs than there are, and a sharing mode that none can do. */
+/* Whether the request could ever run on these GPUs, drained and silent ones included. 0, or -1 with why not: declared memory
+ * that no GPU has, more GPUs than there are, or a sharing mode that none of them has. */
 int map_feasible(const struct map_scene *s, const struct map_request *r, struct error *err);
-/* What the largest of these that it could run on offers when empty (of n at once, the smallest); 0: there is none. */
+/* What the largest of the GPUs that the request could run on offers when empty (for n GPUs, the n-th largest); 0: there is
+ * none. */
 uint64_t map_largest_mib(const struct map_scene *s, const struct map_request *r);
 
-/* Whether that GPU could be among those of the request once nothing of ours runs there. */
+/* Whether the request could take that GPU once no task of ours runs there. */
 bool map_suits(const struct map_scene *s, const struct map_request *r, const struct map_gpu *g);
 
-/* Whether all that was asked of that GPU before memory is whose MPS server runs there, and that is another's. */
+/* Whether another user's MPS server is the first thing that keeps the request from that GPU, before memory. */
 bool map_waits_for_server(const struct map_scene *s, const struct map_request *r, const struct map_gpu *g);
 
-/* Whether the limits on load (max_smact, max_gract, max_tasks), as far as this policy asks them, let one more task join those
+/* Whether the limits on load (max_smact, max_gract, max_tasks), as far as this policy has them, let one more task join those
  * on that GPU in their mode. */
 bool map_load_admits(const struct map_policy *p, const struct map_gpu *g);
 
-/* Whether a reservation keeps it away from that GPU now. *in_s: seconds until that begins, 0 or less: it has; *left_s: until it
- * ends. Both may be NULL. */
+/* Whether a reservation keeps the request from that GPU now. *in_s: seconds until the reservation begins (0 or less: it has
+ * begun); *left_s: until it ends. Both may be NULL. */
 bool map_is_reserved(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, double *in_s,
 		     double *left_s);
 
-/* What the tasks there do together, by their loads: SMACT under MPS, GRACT under streams. Above 0. */
+/* What the tasks on that GPU do together, by their loads: SMACT under MPS, GRACT under streams. Above 0. */
 double map_work(const struct map_gpu *g);
-/* Whether a GPU that looked like `a` gives every request the same answer now that it looks like `b`: they are equal but for a
- * load that stayed on its side of the limits. (Where those go who fit hangs on the load all the same.) Both were zeroed before
- * they were filled. */
+/* Whether a GPU that looked like `a` and now looks like `b` still gives every request the same answer: they are equal, but for
+ * a load that stayed on its side of the limits. (Which of the GPUs that fit is taken may depend on the load all the same.)
+ * Both must have been zeroed before they were filled, since they are compared as memory. */
 bool map_answers_alike(const struct map_policy *p, const struct map_gpu *a, const struct map_gpu *b);
 
-/* Decides. A placement by `rr` moves *s->rr_next past the last GPU taken. `findings` (s->n of them) may be NULL. Returns true
- * with *out filled, or false; then no finding is MAP_OK, since GPUs that fit are too few. */
+/* Places the request. Returns true with *out filled; under `rr`, *s->rr_next is then past the last GPU taken. Returns false if
+ * too few GPUs fit. `findings`: s->n of them, or NULL; after false, none of them is MAP_OK. */
 bool map_place(const struct map_scene *s, const struct map_request *r, struct placement *out, struct map_finding *findings);
-/* GPUs (positions in the list) that fit a request though they were too few for it, in no particular order; of a request of one
- * GPU there are none. `n` above MAP_FEW: there are more, which were not put down. */
+/* GPUs (positions in the list) that fit a request of several GPUs, but were too few for it; in no particular order. `n` above
+ * MAP_FEW: there are more, which are not listed. */
 struct map_few { uint32_t at[MAP_FEW]; unsigned n; };
-/* The same, where it is known that none but those in `only` (positions in the list, each once; NULL: all) can be taken. Where
- * it is not placed, *few says what fitted: as long as no other GPU changes, those are the only ones that may be taken with
- * such as do. */
+/* As map_place, where it is known that only the GPUs in `only` (positions in the list, each once; NULL: all) can be taken.
+ * After false, *few says which of them fitted: unless other GPUs change, only these can be taken along with GPUs that do
+ * change. */
 bool map_place_among(const struct map_scene *s, const struct map_request *r, const uint32_t *only, size_t n_only,
 		     struct placement *out, struct map_few *few);
 
-/* Whether every task has its GPUs alone under that policy; whether this one wants or gets them so. */
+/* Whether every task has its GPUs alone under that policy. */
 bool map_gives_alone(const struct map_policy *p);
+/* Whether the requested task would have its GPUs alone for life. */
 bool map_wants_alone(const struct map_policy *p, const struct map_request *r);
-/* The mode in which it would begin on a GPU without tasks; `alone`: map_wants_alone, which is asked once for all GPUs. */
+/* The mode in which the task would begin on a GPU without tasks. `alone`: map_wants_alone, which the caller asks once for all
+ * GPUs. */
 enum share_mode map_first_mode(const struct map_policy *p, const struct map_request *r, bool alone, const struct map_gpu *g);
-/* Whether the policy asks what tasks do to each other: then loads of tenants are to be known. */
+/* Whether the policy asks what tasks do to each other, so that the loads of tenants are needed. */
 bool map_predicts(const struct map_policy *p);
-/* Whether a decision hangs on how large loads are, not only on which side of the limits they are. */
+/* Whether decisions depend on how large loads are, not only on which side of the limits they are. */
 bool map_minds_load(const struct map_policy *p);
 /* Whether two loads of a GPU are on the same sides of the limits. */
 bool map_loads_alike(const struct map_policy *p, const struct load *a, const struct load *b);
-/* Whether it decides otherwise, of a GPU shared in that mode, once a task of unknown load was seen there. */
+/* Whether it matters to the policy, on a GPU shared in that mode, that a task of unknown load has just started there. */
 bool map_minds_unseen(const struct map_policy *p, enum share_mode mode);
 
-/* The reason that stands for all: the one that the most GPUs share, the nearest to fitting on a tie. */
+/* The reason that stands for all: the one that most GPUs have; of several, the nearest to fitting. */
 enum map_reason map_summary(const struct map_finding *findings, size_t n);
 
 /* One line of arithmetic for one GPU: "GPU 2: 12.3G available, 15.8G wanted (claim 13.8G + slack 2.0G): 3.5G short".

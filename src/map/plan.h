@@ -8,10 +8,10 @@
  * ends, so wrong expectations cost no more than the decisions taken on them. Places and order are all that is planned:
  * whether a task may start now is asked of the filter (map/map.h), as ever.
  *
- * What is made small, in seconds from now: the end of the last task + `mean` x the mean of all ends.
+ * The search minimizes, in seconds from now: the end of the last task + `mean` x the mean of all ends.
  *
- * One more task on a GPU that is full leaves the end of all as it is and makes each of those there end later. So a task may be
- * held back until fewer run there; who would come first then is a matter of the search, as order and places are. While a task
+ * One more task on a GPU that is full leaves the last end where it is, and makes all others there end later. So a task may be
+ * held back until fewer tasks run there; which ones go first is found by the search, as order and places are. While a task
  * begins (its program starts and reads its data) its GPUs do nothing for it: that part of its work is best done beside others.
  *
  * The search is threshold accepting (Dueck, Scheuer, "Threshold accepting: a general purpose optimization algorithm appearing
@@ -40,19 +40,20 @@ struct plan_gpu {
 struct plan_task {
 	task_id id;
 	struct share_task load;	/* what it does alone; NaN: not known */
-	double left_s;		/* what is left of its work, alone; above 0 */
-	double begin_s;		/* of that, at first, while it begins; 0: it has */
-	uint64_t mib;		/* held on each of its GPUs, or to be */
+	double left_s;		/* what is left of its work, in seconds alone; above 0 */
+	double begin_s;		/* the part of that in which it begins; 0: it has begun */
+	uint64_t mib;		/* held on each of its GPUs, or to be held */
 	unsigned gpus;
 	bool alone;		/* has its GPUs to itself */
 	bool no_mps;		/* cannot be an MPS client */
-	uint64_t may;		/* GPUs it can use */
-	uint64_t on;		/* GPUs: where it runs, or is to start; 0 for one that is new */
-	bool keeps;		/* those behind it do not take its GPUs before it has started */
+	uint64_t may;		/* GPUs that it can use, a bit each */
+	uint64_t on;		/* GPUs on which it runs or is to start, a bit each; 0: not placed yet */
+	bool keeps;		/* tasks behind it do not take its GPUs before it has started */
 	bool patient;		/* may be held back though there is room */
-	unsigned among;		/* of a patient one: starts as one of at most so many on each of its GPUs; 0: of any number */
-	bool first;		/* before all that have it not, whatever that costs: those at the head of the list, in their order; they keep */
-	unsigned turn;		/* its place in the queue: of those who are alike in all above, who is first there starts first */
+	unsigned among;		/* if patient: it starts as one of at most so many tasks on each of its GPUs; 0: of any number */
+	bool first;		/* goes before all tasks without this mark, whatever that costs, and keeps its GPUs. Tasks with the mark
+				 * stand at the head of the waiting ones, in their order */
+	unsigned turn;		/* its place in the queue: of tasks that are alike in all the above, the first there starts first */
 	double start_s;		/* when it is expected to start, from now */
 };
 
@@ -65,9 +66,9 @@ struct plan {
 	double mean;		/* weight of the mean of all ends */
 };
 
-/* Improves the plan: sets order, `on`, `keeps`, `among` and `start_s` of those that wait. `steps`: plans that are tried, fewer
- * where they take long to play. `may` must have enough GPUs for every task that waits. Returns when the last task ends, in
- * seconds from now. */
+/* Improves the plan: sets order, `on`, `keeps`, `among` and `start_s` of the waiting tasks. `steps`: how many plans are tried
+ * at most; fewer where one takes long to play. `may` must name enough GPUs for every waiting task. Returns when the last task
+ * ends, in seconds from now. */
 double plan_improve(struct plan *p, unsigned steps);
 
 #endif

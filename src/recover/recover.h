@@ -18,33 +18,33 @@
 
 /* What is known when an attempt has ended. */
 struct exit_report {
-	bool have_record;		/* false: no exit record: nobody saw it end */
-	int64_t ended_ms;		/* wall, by who saw it; 0: not known */
-	bool again;			/* with never_began: for want of something that may come back; for the launcher */
+	bool have_record;		/* there is an exit record; false: nobody saw it end */
+	int64_t ended_ms;		/* wall, by that record; 0: not known */
+	bool again;			/* with never_began, for the launcher: for want of something that may come back */
 	bool never_began;		/* the program was not started; output.line says why not. With a record: the shim could not do
 					 * what the task asks for (program, folder, log path); without: no shim could be started */
-	bool unseen;			/* it was not started by us, so that nobody can know how it ended */
+	bool unseen;			/* we did not start it, so that how it ended cannot be known */
 	int exit_code, signal;		/* signal 0: exited by itself */
 	struct scan_result output;	/* last error in the output */
 	bool cgroup_oom;		/* the kernel's out-of-memory killer struck in its cgroup */
 	bool machine_oom;		/* or somewhere on the machine in its last seconds */
 	uint64_t host_peak_mib;		/* what it was seen to take of the machine's memory; 0: not known */
 	uint64_t max_rss_kib;		/* the largest resident size of one of its processes; 0: not known */
-	uint64_t host_asked_mib;	/* what it asked for; 0: nothing */
-	uint64_t host_mem_mib;		/* what tasks get there in all; 0: not known */
-	enum stop_reason stopping;	/* we were ending it */
+	uint64_t host_asked_mib;	/* what it asked for of that memory; 0: nothing */
+	uint64_t host_mem_mib;		/* what all tasks together get of it; 0: not known */
+	enum stop_reason stopping;	/* why we were ending it, if we were */
 	bool slot_asked;		/* its time slot was over, and it was asked to make place */
-	int requeue_code;		/* the exit code by which it says that it did; 0: it has no slot */
+	int requeue_code;		/* the exit code that says it did so; 0: it has no slot */
 
-	/* Device evidence, over its GPUs the one that had least. */
+	/* What the device showed, of the GPU that had least free. */
 	bool device_known;
 	uint64_t device_total_mib, device_free_min_mib;	/* lowest free seen in its last minute */
 	uint64_t peak_mib;		/* the task's own, largest on one GPU; 0: not known */
 	uint64_t claim_mib;
 	bool fenced, mps;
 	bool had_neighbours;		/* other tasks, or foreign processes with memory, were on one of its GPUs */
-	/* Another client of the same MPS server died within 5 s before or after. The server itself tells nothing: its log stayed
-	 * empty through every fault that was tried on an H200 (doc/results/h200/faults.jsonl.gz). */
+	/* Another client of the same MPS server died within cohort_ms before or after. The server itself tells nothing: its log
+	 * stayed empty through every fault that was tried on an H200 (doc/results/h200/faults.jsonl.gz). */
 	bool neighbour_faulted;
 	task_id neighbour;		/* that client's task; 0: not known */
 	bool neighbour_is_others;	/* it is another user's */
@@ -72,18 +72,20 @@ struct verdict_result {
  *  9. failed. */
 void recover_verdict(const struct exit_report *r, struct verdict_result *out);
 
-/* Whether a neighbour's death at the same time would change what is said of it: not where an error of its own explains it. */
+/* Whether the verdict or its evidence would be another one if a neighbour had died at the same time. Not where an error of its
+ * own explains its end. */
 bool recover_heeds_neighbours(const struct exit_report *r);
 
-/* Whether none of its processes can have been a client of an MPS server: each was smaller than CUDA's driver library makes a
- * process that only asks for a GPU. It says nothing of CUDA either. Such a task took nobody along, and nobody took it. */
+/* Whether none of its processes can have been a client of an MPS server: no GPU memory of it was seen, each was smaller than a
+ * process in which CUDA's driver library only looks for a GPU, and its output names no fault of CUDA or MPS. Such a task ends
+ * no neighbour, and none ends it. */
 bool recover_was_no_client(const struct exit_report *r);
 
-/* What it had of a GPU when it was refused more, by whoever saw more of it: samples are a second apart, and few programs tell.
- * 0: not known. */
+/* How much of a GPU it held when it was refused more: the larger of what samples saw, which are a second apart, and what its
+ * output tells, which few programs do. 0: not known. */
 uint64_t recover_held_mib(const struct exit_report *r);
 
-/* Whether it went because it was asked to make place: no failure, whatever else died at that moment. */
+/* Whether it ended because it was asked to make place: no failure, whatever else died at that moment. */
 bool recover_made_place(const struct exit_report *r);
 
 /* name, word, meaning */
@@ -116,17 +118,18 @@ struct recover_next {
 	uint64_t host_mem_mib;	/* to ask for of the machine's memory; 0: unchanged */
 };
 
-/* `t` as it is before EV_ENDED. `empty_gpu_mib`: what the largest GPU it may use offers when empty, asked after an
- * out-of-memory alone; 0: not known.
- * After an out-of-memory the next claim is, in both modes, what section 7.2 asks for: max(available to it, last claim) +
- * grow_step, where available = its own peak + the lowest free memory (if known); so when an exclusive attempt cannot get its
- * GPUs within keep_max, dropping `exclusive` makes it a growing one. At its own fence with device memory left: claim * 1.5,
- * shared, or claim + grow_step where CUDA itself did not fit into the fence; but a claim that was wrong all along is not
- * trusted with the last attempt: that one is exclusive. Where its output told what it asked for: at least (what it had + that)
- * * 1.25 (decision 195). A claim that reaches an empty GPU is clamped to it, and the attempt is exclusive (and so without a
- * fence).
+/* `t` is the task before EV_ENDED is applied. `empty_gpu_mib`: what the largest GPU that it may use offers when empty; needed
+ * after an out-of-memory only; 0: not known.
+ *
+ * After a GPU out-of-memory the next claim is, in both modes, what section 7.2 asks for: max(available to it, last claim) +
+ * grow_step, where available = its own peak + the lowest free memory (if known). So when an exclusive attempt cannot get its
+ * GPUs within keep_max, dropping `exclusive` makes it a growing one. Other cases:
+ *	at its own fence, with device memory left: claim * 1.5, shared; claim + grow_step where CUDA itself did not fit
+ *	its output told what it asked for: at least (what it had + that) * 1.25 (decision 195)
+ *	the last attempt: exclusive, since a claim that was wrong all along is not trusted with it
+ *	a claim as large as an empty GPU: clamped to that, and exclusive, so without a fence
  * Out of host memory at the limit that it asked for itself, it asks for half as much again, at most all that tasks get: up to
- * max_attempts, and where it may run again. */
+ * max_attempts, and only where it may run again. */
 void recover_decide(const struct recover_policy *p, const struct task *t, const struct exit_report *r, enum verdict v,
 		    uint64_t empty_gpu_mib, struct recover_next *out);
 

@@ -40,22 +40,24 @@ struct store *store_open(const char *dir, struct error *err);
 /* The same file for reading alone, by a process beside the daemon that has it open: nothing is checked, made or migrated, and
  * each task is read as it was committed last. Only the functions that load may be called. */
 struct store *store_open_reader(const char *dir, struct error *err);
-/* Which store this is, made by chance with it: 16 hexadecimal digits. A copy of it has the same. */
+/* The store's mark: 16 random hexadecimal digits, made with it. A copy of the store has the same. */
 #define STORE_MARK_LEN 17
 const char *store_mark(const struct store *s);
-/* Since when it has one (wall): 0 unless an earlier release made it. */
+/* Since when it has a mark (wall); 0: from the beginning. Stores made by earlier releases got theirs later. */
 int64_t store_marked_ms(const struct store *s);
 /* Takes NULL. What was not committed is gone. */
 void store_close(struct store *s);
 
-/* A new job number: no job that was ever committed has it, also not one of a store that was moved away or put back
- * older: what is given out is bounded by a number beside the store (`next-job`, decision 116). */
+/* A new job number, which no committed job ever had, even if the store was moved away or replaced by an older copy: a file
+ * beside the store bounds the numbers that were given out (`next-job`, decision 116). */
 uint32_t store_next_job(struct store *s);
-/* Adding to the transaction. One that fails dooms the whole of it: all further ones fail with the same error. */
+
+/* These add to the open transaction. Return 0, or -1: a failure dooms the transaction, and all that follow in it fail with the
+ * same error. */
 int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_t submit_ms, struct error *err);
-/* What changed of a job's spec after that: its capture came. */
+/* Replaces the job's spec, whose capture has come since. */
 int store_set_spec(struct store *s, uint32_t job, const struct spec *spec, struct error *err);
-/* The event, and the task's row as it stands after it. */
+/* The event, and the row of its task as it is after the event. */
 int store_append(struct store *s, const struct event *ev, const struct task *after, struct error *err);
 /* What an attempt taught, so that a start need not read the whole log to know it again. */
 int store_add_outcome(struct store *s, const struct outcome *o, struct error *err);
@@ -73,17 +75,19 @@ int store_load_live(struct store *s, store_each each, void *ctx, struct error *e
 /* One task, finished or not. ERR_NOT_FOUND; ERR_CORRUPT when its log does not apply. */
 struct task *store_load_task(struct store *s, task_id id, struct error *err);
 
-/* Finished tasks that ended in [from_ms, to_ms), oldest first; of several that ended in one millisecond by id, those at from_ms
- * from the id `from` on, those at to_ms up to the one before `to` (0: none). uid -1: all users. Their specs come without
- * `environ`, and what was measured on the way is left out: it is in the end of the attempt. `sums`: of the spec only whose it
- * is, and no estimate, since JSON is nearly all that reading takes. */
+/* Which finished tasks: those that ended in [from_ms, to_ms), of user `uid` (-1: all users). To split a millisecond in which
+ * several ended: at from_ms from the id `from` on, at to_ms up to the one before `to` (0: none).
+ * Specs come without `environ`, and EV_MEASURED is left out, since the end of the attempt has the same. `sums`: specs say only
+ * whose the task was, and estimates are left out, since nearly all the time of reading goes into JSON. */
 struct store_span { int64_t from_ms, to_ms, uid; task_id from, to; bool sums; };
+/* The tasks of that span, oldest end first, then by id. */
 int store_load_finished(struct store *s, const struct store_span *span, store_each each, void *ctx, struct error *err);
-/* Those beside them, as for sums: all other tasks that were placed before on_to_ms and had not ended at on_from_ms. */
+/* The tasks beside those of the span, as for sums: all others that were placed before on_to_ms and had not ended at
+ * on_from_ms. */
 int store_load_beside(struct store *s, const struct store_span *finished, int64_t on_from_ms, int64_t on_to_ms, store_each each,
 		      void *ctx, struct error *err);
-/* The state of that task, finished or not; of a job's id, those of all its elements. None: there is no such task. Rows of an
- * index: no request and no log is read, so this may be asked of thousands. */
+/* Calls `each` with the state of that task, finished or not, or of all elements of a job if `id` is the job's; not at all if
+ * there is none. Reads an index and no log, so it may be asked of thousands. */
 int store_states(struct store *s, task_id id, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
 		 struct error *err);
 /* Whether the log of that task has more events than `most`. */
@@ -92,42 +96,43 @@ bool store_has_more_events(struct store *s, task_id id, unsigned most);
 int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const struct event *ev), void *ctx,
 		      struct error *err);
 
-/* What ended before that time takes less room: of jobs that ended as a whole, environments, scripts, captures and summaries
- * are dropped, and what was measured on the way; accounts need none of it. `forget`: those that were folded are gone, for
- * accounts as well; no number of a job is given out again. Looks at `most` tasks (64 at most) from where it stopped, and begins
- * with at_ms and at 0. 1: that was all; 0: there may be more; -1: error. Part of the turn's transaction. */
+/* Folds what ended before that time, so that it takes less room: of jobs of which every task has ended, drops environments,
+ * scripts, captures and summaries, and what was measured on the way. Accounts need none of it. `forget`: removes jobs that were
+ * folded, from accounts as well; their numbers are not given out again. Each call looks at `most` tasks (64 at most) from where
+ * the last one stopped; begin with at_ms and at 0. 1: that was all; 0: there may be more; -1: error. Part of the turn's
+ * transaction. */
 struct store_folding {
 	int64_t before_ms;
 	bool forget;
-	bool purge;		/* forget at once, folded or not, jobs that ended as a whole before that time */
+	bool purge;		/* remove at once, folded or not, jobs whose tasks all ended before that time */
 	bool dry_run;		/* only count */
-	bool one_user;		/* that of `uid` only */
+	bool one_user;		/* only jobs of `uid` */
 	uid_t uid;
-	/* Whether a task that waits depends on it: then it stays. NULL: none does. */
+	/* Whether a waiting task depends on this one, which then stays. NULL: none does. */
 	bool (*named)(void *ctx, task_id id);
 	void *ctx;
 	int64_t at_ms;
 	task_id at;
-	size_t tasks, kept;	/* so far: forgotten, or would be; left there, since they are named or their job is not due */
-	uint32_t asked_job;	/* the store's own, within one call: whether all of that job is due to be purged */
+	size_t tasks;		/* so far: removed, or would be */
+	size_t kept;		/* so far: left, since they are named or their job is not due */
+	uint32_t asked_job;	/* the store's own, within one call: the job of which job_due says whether it is due to be purged */
 	bool job_due;
 };
 int store_fold(struct store *s, struct store_folding *f, unsigned most, struct error *err);
-/* When the first of the newest `most` ended tasks ended: what ended before is beyond them. 0: there are no more than that. */
+/* When the oldest of the newest `most` ended tasks ended (wall). 0: there are no more than `most`. */
 int64_t store_kept_from(struct store *s, size_t most);
-/* Whether what it would need to run again is gone. */
+/* Whether the job was folded, so that it cannot be run again. */
 bool store_is_folded(struct store *s, uint32_t job);
 
-/* Drops outcomes told before from_ms, of each signature all but the newest `of_one`, of all all but the newest `most`: from the
- * newest to the oldest, beginning with an empty *t, a piece at a time; as store_fold. */
+/* Drops outcomes: those told before from_ms, those beyond the newest `of_one` of their signature, and those beyond the newest
+ * `most` of all. Goes from the newest to the oldest, a piece at each call; begin with an empty *t. Returns as store_fold. */
 struct store_trimming { int64_t below; size_t seen, dropped; struct idmap *of_signature; };
 int store_trim_outcomes(struct store *s, struct store_trimming *t, int64_t from_ms, unsigned of_one, unsigned most,
 			struct error *err);
 void store_trimming_clear(struct store_trimming *t);
 
-/* Gives up to `most` unused pages back to the disk, where the file can (a store that an earlier release made cannot),
- * but leaves some to be used again. 1: nothing more to give; 0: there may be; -1: error. Part of the turn's
- * transaction. */
+/* Gives up to `most` unused pages back to the disk, and leaves some to be used again. (Files made by earlier releases cannot
+ * shrink.) 1: nothing more to give; 0: there may be; -1: error. Part of the turn's transaction. */
 int store_shrink(struct store *s, unsigned most, struct error *err);
 
 /* The newest `most` outcomes, those told before from_ms left out, in the order in which they were told. */
@@ -139,28 +144,28 @@ int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*
  * "reserve:ID", "limit:UID", "used:UID". */
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err);	/* value NULL: removes it */
 char *store_get_meta(struct store *s, const char *key);	/* free it; NULL if unset */
-/* Those whose keys begin so, in the order of their keys, until `each` returns non-zero. Returns 0 or -1. */
+/* Calls `each` for those whose keys begin with `prefix`, in order of their keys, until it returns non-zero. 0, or -1. */
 int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx,
 		    struct error *err);
 
-/* What GPUs showed over time. 0 MiB: not known. */
+/* A GPU whose means over time are kept. mem_total_mib 0: not known. */
 struct store_gpu { char uuid[GPU_UUID_LEN], name[64]; uint32_t index; uint64_t mem_total_mib; };
-/* Whole seconds. Means of that GPU that begin at the same time are replaced. */
+/* Adds means of a span of whole seconds. Replaces means of that GPU that begin at the same time. */
 int store_add_means(struct store *s, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
 		    const double values[SERIES_VALUES], struct error *err);
-/* Joins what begins in [from_ms, to_ms) into minutes, and drops what began before `keep_ms`. */
+/* Joins means that begin in [from_ms, to_ms) into means of minutes, and drops those that began before keep_ms. */
 int store_thin_means(struct store *s, int64_t from_ms, int64_t to_ms, int64_t keep_ms, struct error *err);
-/* What begins in [from_ms, to_ms), oldest first. */
+/* Calls `each` for means that begin in [from_ms, to_ms), oldest first. */
 typedef void (*store_each_means)(void *ctx, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
 				 const double values[SERIES_VALUES]);
 int store_load_means(struct store *s, int64_t from_ms, int64_t to_ms, store_each_means each, void *ctx, struct error *err);
 
-/* Whether its disk has room for more than the events of tasks that were accepted already, for which this much is kept. */
+/* Whether there is more room on the store's disk than what is kept for events of tasks that were accepted already. */
 #define STORE_MIN_ROOM_BYTES ((unsigned long long)16 << 20)
 bool store_has_room(const struct store *s);
 
-/* The kind of network file system that a folder is on ("NFS"), where no state may be kept; NULL: local, or not to be seen.
- * Valid until the next call. */
+/* The kind of network file system that a folder is on ("NFS"), where no state may be kept; NULL: it is local, or that cannot be
+ * told. Valid until the next call. */
 const char *store_network_folder(const char *dir);
 
 #endif
