@@ -124,7 +124,7 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		estimates_forget(c->estimates, t->id);
 		core_take_place(c, t);
 		break;
-	/* Its time begins with its program: what a prolog or an MPS server took is not the user's. */
+	/* Its time begins with its program: the time that a prolog or an MPS server took does not count. */
 	case EV_STARTED:
 		core_begin_time(c, t);
 		break;
@@ -144,7 +144,7 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		host_end(c->host, t->id);
 		estimates_learn(c->estimates, t, c->now);
 		break;
-	/* GPUs that are kept for one who does not want them any more would idle for nobody. */
+	/* GPUs kept for a task that no longer wants them would idle for nothing. */
 	case EV_HELD:
 	case EV_CANCELLED:
 		estimates_forget(c->estimates, t->id);
@@ -153,7 +153,7 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	default:
 		break;
 	}
-	if (!--c->events_open)	/* a clock may be seen to be set in the middle of one, which is an event of its own */
+	if (!--c->events_open)	/* in the middle of one, the clock may be found to have been set, which makes further events */
 		assert_invariants(c);
 }
 
@@ -304,8 +304,9 @@ size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now n
 	return n ? n : 1;
 }
 
-/* How it shares its GPUs. One that came by itself is no client of a server of ours. One that was announced is told of the
- * server before it begins; only of that for all users, since others would have to wait for their turns at it. */
+/* How an adopted task shares its GPUs. A process that ran before is no client of a server of ours. One that was announced is
+ * told of the MPS server before its job begins; only where one server is for all users, since at a user's own server tasks of
+ * others would have to wait for their turns. */
 static enum share_mode core_adopted_mode(struct core *c, const struct spec *s, const char *gpu, struct now now)
 {
 	int64_t slot = s->announced ? fleet_slot_of(c->fleet, gpu) : -1;
@@ -318,8 +319,8 @@ static enum share_mode core_adopted_mode(struct core *c, const struct spec *s, c
 	return g->mig ? SHARE_MIG : wish == SHARE_MPS && s->gpus == 1 && g->mps_together ? SHARE_MPS : SHARE_STREAMS;
 }
 
-/* It is where it is, so neither the ledger's room nor what its user may have is asked: to refuse it would not end the process,
- * only keep it from being counted. As it is counted, his next ones wait. */
+/* Neither the ledger nor the user's allowance is asked: to refuse the task would not end its process, only keep it from being
+ * counted. Since it is counted, the user's next tasks wait. */
 void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GPU_UUID_LEN], uint32_t n_gpus, struct now now)
 {
 	task_id id = TASK_ID(job, -1);
@@ -355,8 +356,7 @@ bool core_next_process(const struct core *c, struct core_process_at *at, struct 
 	return false;
 }
 
-/* A running one stands on its GPUs before the first snapshot: until that says otherwise its claim is all that is known of
- * them. */
+/* A running task is on its GPUs before the first snapshot comes: until then its claim is all that is known of them. */
 void core_restore(struct core *c, struct task *t, struct now now)
 {
 	c->now = now;
@@ -372,7 +372,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 	assert_invariants(c);
 }
 
-/* `done`: what cannot be done to it in another state. */
+/* `done`: the word for it in an error, "held" or "released". */
 static int core_do(struct core *c, task_id id, enum event_kind kind, const char *done, uint32_t uid, struct now now,
 		   struct error *err)
 {
@@ -402,7 +402,7 @@ static void core_ask_stop(struct core *c, struct task *t, enum stop_reason reaso
 	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
 }
 
-/* One that is being stopped for another reason (its time limit, a requeue) is cancelled all the same, or it would come
+/* A task that is being stopped for another reason (its time limit, a requeue) is cancelled all the same, or it would come
  * back. */
 int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
 {
@@ -417,8 +417,7 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 	return 0;
 }
 
-/* Whatever it is being stopped for, its end is asked for already, and an end that was announced to its processes is not taken
- * back. */
+/* A task that is being stopped, for whatever reason, is left to that: its processes were asked to end already. */
 int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
 {
 	struct task *t = tasks_find_any(c->tasks, id, err);
@@ -436,7 +435,8 @@ int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, str
 	return 0;
 }
 
-/* Whether it would change anything. What would not is no event: each is kept for ever, and makes a pass look again. */
+/* Whether the event would change anything. One that would not is not made: events are kept for ever, and make a pass look
+ * again. */
 static bool core_differs(const struct task *t, const struct event *ev)
 {
 	return (ev->u.updated.set_priority && ev->u.updated.priority != t->priority) ||
@@ -588,8 +588,8 @@ size_t core_claims(const struct core *c, struct core_claim *out, size_t most)
 	return fleet_claims(c->fleet, out, most);
 }
 
-/* Who had that GPU kept gives up all it had, and the next pass chooses anew: with one of several gone, the others may not be
- * the best any more. */
+/* The task for which that GPU was kept gives up all that are kept for it, and the next pass chooses anew: without this one, the
+ * others may not be the best any more. */
 void core_drain(struct core *c, const char *uuid, bool drained)
 {
 	fleet_drain(c->fleet, uuid, drained);
@@ -609,7 +609,7 @@ void core_reserve(struct core *c, const struct core_reservation *list, size_t n)
 	pass_reconsider(c->pass);
 }
 
-/* Who is to begin at a time goes by the wall clock, which may be set: so that is looked at again within a minute. */
+/* --begin goes by the wall clock, which may be set: so it is looked at again within a minute. */
 static int64_t core_let_begin(struct core *c, struct now now)
 {
 	int64_t next = tasks_turn(c->tasks, now.wall_ms), ahead = next - now.wall_ms;
@@ -618,9 +618,9 @@ static int64_t core_let_begin(struct core *c, struct now now)
 	return now.mono_ms + (ahead < LOOK_AT_CLOCK_MS ? ahead : LOOK_AT_CLOCK_MS);
 }
 
-/* The order is one of causes. Those whose time has come are in the queue before a pass; ends come before placements: what they
- * free may be had in the same turn. Time slots come last, since nobody is asked to make place for one that the pass has just
- * placed. */
+/* The order follows from causes. Tasks whose time has come are in the queue before the pass. Ends come before placements, so
+ * that what they free can be used in the same turn. Time slots come last, so that nobody is asked to make place for a task that
+ * the pass has just placed. */
 int64_t core_turn(struct core *c, struct now now)
 {
 	c->now = now;
@@ -666,7 +666,7 @@ static struct core_user *user_in(struct core_user *list, size_t n, uid_t uid)
 	return NULL;
 }
 
-/* Whoever has a turn goes to the front, in their order. */
+/* Moves the users who have a turn to the front, in the order of their turns. */
 static void note_turns(const struct core *c, struct core_user *list, size_t n)
 {
 	struct queue_walk w;
@@ -686,7 +686,7 @@ static void note_turns(const struct core *c, struct core_user *list, size_t n)
 	queue_walk_end(&w);
 }
 
-/* Of all who are known, also those who only had something lately: their figures decide whose turn it is when they come
+/* All users who are known, even if they only had something lately: their figures decide whose turn it is when they come
  * back. */
 size_t core_users(struct core *c, struct core_user **list)
 {
@@ -701,8 +701,8 @@ size_t core_users(struct core *c, struct core_user **list)
 	return n;
 }
 
-/* What was kept decays from the moment at which it was kept. A wall clock that was set back since makes that moment now,
- * which costs its user a little and nobody else anything. */
+/* What was stored decays from the moment at which it was stored. If the wall clock was set back since, that moment counts as
+ * now, which costs its user a little and nobody else anything. */
 void core_remember_used(struct core *c, uid_t uid, double used_s, int64_t wall_ms, struct now now)
 {
 	int64_t ago_ms = now.wall_ms > wall_ms ? now.wall_ms - wall_ms : 0;
@@ -756,8 +756,7 @@ unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, int64_t ui
 	return fleet_mps_clients(c->fleet, gpu_uuid, uid);
 }
 
-/* By the last reading that the slot has, also where its GPU is silent now: an attempt that is to be ended must be found all
- * the same. */
+/* By the slot's last reading, even if its GPU is silent now: an attempt that is to be ended must be found all the same. */
 size_t core_task_gpus(const struct core *c, task_id id, struct core_gpu_ref out[SPEC_MAX_GPUS])
 {
 	const uint32_t *slots;

@@ -35,7 +35,7 @@ void pass_destroy(struct pass *p)
 	free(p);
 }
 
-/* As pass_request; nobody waits for what a plan promises where nothing runs. */
+/* As pass_request, but without the plan where nothing runs: then there is nothing to wait for. */
 static struct map_request request_now(struct pass *p, const struct task *t, struct now now)
 {
 	struct map_request r = pass_request(p, t, now);
@@ -44,8 +44,8 @@ static struct map_request request_now(struct pass *p, const struct task *t, stru
 	return r;
 }
 
-/* Whether its user may have it now, by what is expected of it by now. He who may not is left out of the walk, so that the first
- * of his that is too much is not passed by his others; but for one that is more than he may have in all, and says so. */
+/* Whether the task's user may have it now, by its latest estimate. If not, the user is left out of the rest of the walk, so
+ * that the user's later tasks do not pass this one. A task that is more than the user may ever have is passed over alone. */
 static bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct now now)
 {
 	bool never = false;
@@ -61,7 +61,7 @@ static bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, s
 	return false;
 }
 
-/* 1: placed; 0: it may be, later; -1: no GPU here can run it (one went away since it was submitted), so it must not block
+/* 1: placed; 0: not now; -1: never, since no GPU here can run it (one went away since it was submitted), so it must not block
  * others. */
 static int pass_try_first(struct pass *p, struct task *t, struct now now)
 {
@@ -73,7 +73,7 @@ static int pass_try_first(struct pass *p, struct task *t, struct now now)
 	return pass_hopeless(p, t, &r, now) ? -1 : 0;
 }
 
-/* The recovery queue in order, until one does not fit. */
+/* The recovery queue in order, until a task does not fit. */
 static void pass_place_recovering(struct pass *p, struct now now)
 {
 	bool blocked = false;
@@ -84,9 +84,9 @@ static void pass_place_recovering(struct pass *p, struct now now)
 	queue_walk_end(&w);
 }
 
-/* The main queue in order, until one does not fit: that one is returned. Each that is tried leads while it is: so what
- * is kept for a head that was overtaken is given up before others are asked, and the one that is returned is marked
- * already. */
+/* The main queue in order, until a task does not fit; returns that one, the head, or NULL. Each task is marked as the head
+ * before it is tried: so what was kept for a head that was overtaken is given up first, and the one that is returned has the
+ * mark. */
 static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, struct now now)
 {
 	for (struct task *t; (t = queue_walk_next(w));) {
@@ -111,7 +111,7 @@ static bool pass_stays(struct pass *p, const struct task *t, struct now now)
 	return stays;
 }
 
-/* Tasks behind a head that does not fit. Planned ones had their turn; while a plan is to come, nobody goes before it. */
+/* Tasks behind a head that does not fit. Planned ones were tried already; while a new plan is due, nobody goes before it. */
 static void pass_try_behind(struct pass *p, struct queue_walk *w, struct now now)
 {
 	unsigned stayed = 0;
@@ -149,7 +149,7 @@ static void pass_place_reserved(struct pass *p, struct now now)
 	queue_walk_end(&w);
 }
 
-/* Under `strict` nothing is kept: nobody passes the head, so whatever gets free is its. */
+/* Under `strict` nothing is kept: nobody passes the head, so it gets whatever becomes free. */
 static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now)
 {
 	struct task *head = pass_place_in_order(p, w, now);
@@ -163,8 +163,8 @@ static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now
 	pass_try_behind(p, w, now);
 }
 
-/* Recovering tasks come first, since their users have waited once already; then those for whom GPUs are reserved now, and the
- * plan, which both leave to the filter what they do not use. */
+/* Recovering tasks come first, since their users have waited once already; then users for whom GPUs are reserved now; then the
+ * plan; then the rest of the queue. */
 static void pass_place_all(struct pass *p, struct now now)
 {
 	struct queue_walk w;
@@ -187,7 +187,7 @@ static bool has_moved(const struct pass *p)
 	       p->seen.estimates != estimates_version(p->estimates);
 }
 
-/* What the pass itself did (estimates made anew, GPUs taken) is no news to it. */
+/* Versions after the pass: what it did itself (estimates made anew, GPUs taken) is no reason for another one. */
 static void pass_note_seen(struct pass *p, struct now now)
 {
 	fleet_gpus(p->fleet, now);
@@ -197,8 +197,8 @@ static void pass_note_seen(struct pass *p, struct now now)
 	p->seen.estimates = estimates_version(p->estimates);
 }
 
-/* GPUs that a pass gives up are free for those that it tried before, too: who had them kept was placed elsewhere, or lost them
- * to a new head. They are tried once more. More often than once would not end where two heads take turns. */
+/* When a pass gives up GPUs that were kept (their task was placed elsewhere, or lost them to a new head), tasks that it tried
+ * before may fit now, so all are tried once more. Only once: it would not end where two heads take turns. */
 static void pass_run(struct pass *p, struct now now)
 {
 	p->asked = false;
@@ -209,9 +209,8 @@ static void pass_run(struct pass *p, struct now now)
 	p->asked = false;
 }
 
-/* What is over by time is noted before and after: before, it may be the reason for this pass, and after, the pass may have
- * begun to keep. GPUs are brought up to date before the versions are compared, or what was touched would not have moved
- * yet. */
+/* Keeping is watched before and after: before, its end may be the reason for a pass; after, the pass may have begun to keep.
+ * GPUs are brought up to date before versions are compared, or what was touched would not have moved yet. */
 int64_t pass_turn(struct pass *p, struct now now)
 {
 	pass_watch_keeping(p, now);
@@ -226,8 +225,8 @@ int64_t pass_turn(struct pass *p, struct now now)
 	return plan < keeping ? plan : keeping;
 }
 
-/* GPUs that are kept are given up too: under `strict` nobody would ever take the head's mark away, and who still goes first has
- * them kept again in the next pass. */
+/* Kept GPUs are given up too: under `strict` the head's mark would never be taken away otherwise, and a task that still goes
+ * first has them kept again in the next pass. */
 void pass_reconsider(struct pass *p)
 {
 	pass_give_up(p, p->keeping);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * GPUs kept free for those that go first: one recovering task, and one head of the main queue. Whose they are stands on the
- * slots, where placement sees it; here stands for whom, and since when.
+ * GPUs kept free for tasks that go first: one recovering task, and one head of the main queue. Each slot says for which task it
+ * is kept, where placement sees it; struct pass says for which tasks at all, and since when.
  */
 #include "core/pass_private.h"
 
@@ -21,8 +21,8 @@ double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
 	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * ESTIMATES_OVERDUE);
 }
 
-/* Its GPUs are for others now; it may have some kept again later. The pass is asked for: those who were refused because of it
- * may have been remembered as refused. */
+/* The task's kept GPUs are free for others now; some may be kept for it again later. A pass is asked for, since tasks that were
+ * refused because of it may fit now. */
 static void pass_let_go(struct pass *p, task_id id)
 {
 	if (!id || (id != p->keeping && id != p->head))
@@ -50,7 +50,8 @@ bool pass_keeps_anything_for(const struct pass *p, task_id id)
 	return id == p->keeping || (id == p->head && p->passed == id && p->passed_enough);
 }
 
-/* The slot with the fewest tasks among those that may be kept for it: under way to be free, and nobody else's. */
+/* The slot with the fewest tasks among those that may be kept for the request: not out of use, nor a MIG instance, nor kept or
+ * reserved for somebody else, unless it is kept for the head of the main queue. */
 static int64_t least_busy(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r)
 {
 	int64_t best = -1;
@@ -99,8 +100,8 @@ bool pass_is_first(const struct pass *p, task_id id)
 	return p->passed_enough && p->head == id && p->passed == id;
 }
 
-/* With the fewest tasks, not those that end first: when tasks end is known of few, and a head is promised the last end on all
- * of its GPUs. Whether a GPU suits is asked as if it were empty (map_suits). */
+/* GPUs with the fewest tasks, not those whose tasks end first: ends are known of few tasks, and a head is promised the last end
+ * on all of its GPUs. Whether a GPU suits is asked as if it were empty (map_suits). */
 static int64_t fewest_tasks(const struct pass *p, const struct map_scene *s, const struct map_request *r)
 {
 	int64_t best = -1;
@@ -126,7 +127,8 @@ static unsigned drop_unsuited(struct pass *p, const struct map_scene *s, const s
 	return n;
 }
 
-/* It is not to be passed at all. Where he who is owed a start has the queue to himself there is nobody to keep GPUs from. */
+/* Whether a head of that user is not to be passed at all. If a user who is owed a start is alone in the queue, there is nobody
+ * to keep GPUs from. */
 static bool keeps_at_once(const struct pass *p, uid_t uid)
 {
 	return p->config->order == ORDER_FIFO || (queue_users(tasks_queue(p->tasks)) > 1 && fair_is_owed(p->fair, uid));
@@ -154,7 +156,8 @@ static bool is_on_kept(const struct pass *p, const struct fleet_run *r)
 	return false;
 }
 
-/* By its limit or by its work, whichever is sooner; infinite: neither is known, or it is suspended. */
+/* Until a run ends, in seconds: by its limit or by its work, whichever is sooner. Infinite: neither is known, or it is
+ * suspended. */
 static double expected_left_s(const struct pass *p, const struct fleet_run *r, struct now now)
 {
 	int64_t limit_ms = task_limit_ends_ms(r->task);
@@ -166,7 +169,7 @@ static double expected_left_s(const struct pass *p, const struct fleet_run *r, s
 	return fmax(fmin(limit_s, known ? work_s : INFINITY), 0);
 }
 
-/* When the last of what runs on its GPUs is expected to end; 0: of one nobody can tell, so it may be any moment. */
+/* When the last run on the head's kept GPUs is expected to end (mono); 0: not known of one of them, so it may be any moment. */
 static int64_t free_by_ms(const struct pass *p, struct now now)
 {
 	double last_s = 0;
@@ -217,8 +220,8 @@ static int64_t keeping_ends_ms(const struct pass *p)
 	return p->keeping ? p->keep_since_ms + p->config->recover.keep_max_ms : INT64_MAX;
 }
 
-/* It is counted while the head is the one that was passed last: one that came before it by priority and is placed at once
- * leaves its clock alone. */
+/* Counted while the head is the one that was passed last: a task that came before it by priority and is placed at once leaves
+ * its clock alone. */
 static int64_t passing_ends_ms(const struct pass *p)
 {
 	bool counts = p->head && p->head == p->passed && !p->passed_enough;

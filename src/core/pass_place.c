@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a task asks for, whether that fits, and where it goes. What its kind was refused (pass_refused.c) is not asked again.
- * What hangs on more is asked in full: one that GPUs are kept for may use what its kind may not, and a planned one may use only
+ * Some tasks are asked in full each time: one that GPUs are kept for may use what its kind may not, and a planned one only
  * what the plan says.
  */
 #include "core/pass_private.h"
@@ -36,8 +36,8 @@ static void say_planned(const struct pass *p, struct map_request *r, struct now 
 
 #define OVERRUN 1.5	/* what runs like it took is no promise */
 
-/* How long it may run, at most or nearly so; 0: nobody knows. What a capture counts is too little for that: what a script does
- * between its steps is not in it. */
+/* How long the task may run, in seconds, at most or nearly so; 0: not known. What a capture counts is too little for that,
+ * since it leaves out what a script does between its steps. */
 static double expected_run_s(const struct pass *p, const struct task *t)
 {
 	enum work_known how;
@@ -47,8 +47,8 @@ static double expected_run_s(const struct pass *p, const struct task *t)
 	return t->time_limit_s && limit < s ? limit : s;
 }
 
-/* Made from the record, estimates and settings alone, and what the pass keeps and plans: pass_refused.c lists what it hangs
- * on, and must follow when something is added here. */
+/* Made from the record, estimates and settings, and from what the pass keeps and plans. pass_refused.c relies on that list, and
+ * must follow when something is added here. */
 struct map_request pass_request(struct pass *p, const struct task *t, struct now now)
 {
 	struct map_request r = {
@@ -64,7 +64,7 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 	/* The claim has grown already when the attempt ended; when the time for keeping GPUs is over, only solitude is given
 	 * up. */
 	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next && !pass_kept_long_enough(p, t->id, now);
-	/* Whom another client's fault ended runs where no fault of others reaches it: then the next one is its own. */
+	/* A task that another client's fault ended runs where no fault of others reaches it: then the next fault is its own. */
 	if (r.start_alone && r.share == SHARE_AUTO && task_attempt(t)->verdict == VERDICT_NEIGHBOUR)
 		r.share = SHARE_STREAMS;
 	if (fleet_places_by_cores(p->fleet))
@@ -103,7 +103,7 @@ static bool is_special(const struct pass *p, const struct map_request *r)
 	return r->start_alone || r->planned || r->lent_by || r->reserved || pass_keeps_anything_for(p, r->task);
 }
 
-/* Remembered by kind and shape, since it is asked of a head in every pass. What cannot run here at all is left aside: it
+/* Remembered by kind and shape, since it is asked of a head in every pass. A task that cannot run here at all is left aside: it
  * waits until a GPU comes back, and holds nobody up. */
 bool pass_hopeless(struct pass *p, const struct task *t, const struct map_request *r, struct now now)
 {
@@ -139,9 +139,9 @@ static bool pass_list_chances(struct pass *p, const struct refused *e, size_t *n
 	return e->few.n <= MAP_FEW && *n < size;
 }
 
-/* On slots that moved since others of its kind did not fit. The version is noted when it did not fit, of the whole
- * fleet: slots that moved before it were asked in this very call. e->few says which fitted, too few for a task of
- * several GPUs; they are asked again with those that moved (decision 70). */
+/* Looks on the slots that moved since a request of its kind last did not fit, and on those that fitted then but were too few
+ * for a task of several GPUs (e->few, decision 70). If it does not fit now either, the version of the whole fleet is noted:
+ * all that moved before was asked in this call. */
 static bool pass_find_where_moved(struct pass *p, const struct map_scene *s, const struct map_request *r, struct placement *out)
 {
 	struct refused *e = pass_refused_kind(p, r);
@@ -156,7 +156,7 @@ static bool pass_find_where_moved(struct pass *p, const struct map_scene *s, con
 	return false;
 }
 
-/* Fences only what is trusted and shares: a run that has its GPUs to itself may take what it needs. */
+/* A fence is for a trusted claim of a task that shares: one that has its GPUs to itself may take what it needs. */
 static bool wants_fence(const struct pass *p, const struct task *t, const struct map_request *r, enum share_mode mode)
 {
 	return p->config->fence && mode == SHARE_MPS && t->estimate.fenced && !r->start_alone && !r->exclusive;
@@ -184,7 +184,7 @@ static bool pass_find(struct pass *p, const struct map_request *r, struct placem
 	return is_special(p, r) ? map_place(&s, r, out, NULL) : pass_find_where_moved(p, &s, r, out);
 }
 
-/* Where another daemon was there first, that is known now, and another place is looked for. */
+/* Where another daemon was quicker, what it holds is known now, and another place is looked for. */
 bool pass_try(struct pass *p, struct task *t, const struct map_request *asked, struct now now)
 {
 	struct placement where;
@@ -204,7 +204,7 @@ bool pass_try(struct pass *p, struct task *t, const struct map_request *asked, s
 	return false;
 }
 
-/* With a copy of whose turn it is under `rr`: to ask must not move it. */
+/* With a copy of rr_next, which asking must not move. */
 bool pass_would_place(struct pass *p, const struct map_request *r, struct map_finding *findings, struct now now)
 {
 	struct placement where;

@@ -20,8 +20,8 @@
 
 /* The problem --------------------------------------------------------------------------------------------------------- */
 
-/* Of tasks of one signature, none of which has ended yet, those that run tell by their progress what the others will take: a
- * workload's time is known soon after the first of its tasks began. */
+/* While no task of a signature has ended yet, the running ones tell by their progress how long the others will take: so the
+ * time of a workload is known soon after the first of its tasks began. */
 struct siblings {
 	struct { const char *signature; double sum_s; unsigned n; } list[PLAN_TASKS];
 	size_t n;
@@ -79,7 +79,8 @@ static bool plan_list_gpus(struct pass *p, const struct map_gpu *gpus, struct pl
 	return k->n_gpus > 0;
 }
 
-/* As of now, which costs as much as there are GPUs and tasks: more than a plan can hold are not brought up to now for it. */
+/* Lists the GPUs as of now. To bring them up to now costs as much as there are GPUs and tasks, so that is not done where there
+ * are more than a plan can hold. */
 static bool plan_look(struct pass *p, struct plan_gpu *out, struct now now)
 {
 	if (!plan_list_gpus(p, fleet_gpus(p->fleet, now), out, now))
@@ -103,7 +104,7 @@ static struct share_task plan_rounded(struct share_task l)
 	return (struct share_task){ round(l.gract * 1000) / 1000, round(l.smact * 1000) / 1000, l.kernels };
 }
 
-/* Of one that did so much of its work (NaN: not known, so that it has begun long since). */
+/* How much of its beginning a task has left that did so much of its work (NaN: not known; it is taken to have begun). */
 static double begin_left_s(double left_s, double done_s)
 {
 	return done_s < BEGIN_S ? fmin(BEGIN_S - done_s, left_s / 2) : 0;
@@ -130,7 +131,7 @@ static bool plan_list_running(struct pass *p, struct plan *out, struct siblings 
 	return true;
 }
 
-/* GPUs that it could have; only those that are kept for it, where there are enough: so it waits for what runs there now, and no
+/* The GPUs that the request could have. If enough are kept for it, only those: so it waits for what runs there now, and no
  * longer. */
 static uint64_t may_use(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r)
 {
@@ -156,8 +157,9 @@ struct plan_listing {
 	size_t n_users;
 };
 
-/* Whether its user may have it with what is listed of him: what waits for his own tasks to end is not to be planned for. If so,
- * it is listed next: users of whom nothing is have no row, or there would be more rows than places. */
+/* Whether the user may have the task beside the user's tasks that are listed already: one that waits for the user's own tasks
+ * to end is not planned. If so, the caller lists it next, and the user's row says so: rows are made for listed tasks only, so
+ * there are no more rows than places. */
 static bool listing_allows(struct pass *p, struct plan_listing *l, const struct map_request *r)
 {
 	const struct allowance a = pass_allowance(p, r->uid);
@@ -177,7 +179,7 @@ static bool listing_allows(struct pass *p, struct plan_listing *l, const struct 
 	return true;
 }
 
-/* Seconds alone; *how: what tells them, the word of siblings being as good as runs. */
+/* How long the task takes alone, in seconds; *how: what tells it, running siblings being as good as earlier runs. */
 static double plan_work_s(struct pass *p, const struct siblings *all, const struct task *t, enum work_known *how)
 {
 	double work_s = estimates_work_s(p->estimates, t, how), theirs_s = siblings_say_s(all, t->spec->signature);
@@ -187,20 +189,21 @@ static double plan_work_s(struct pass *p, const struct siblings *all, const stru
 	return theirs_s;
 }
 
-/* Whether time and load were seen, and not guessed by a capture: who is held back for a guess's sake may wait in vain. */
+/* Whether the task's time and load were seen, and not guessed by a capture: a task that is held back because of a guess may
+ * wait in vain. */
 static bool plan_is_sure(const struct pass *p, const struct task *t, enum work_known how)
 {
 	return how < WORK_COUNTED && estimates_load(p->estimates, t, fleet_first_model(p->fleet)).source > LOAD_GUESSED;
 }
 
-/* A plan shifts tasks, not users: who has nothing running is not held back for others. */
+/* A plan shifts tasks, not users: a user who has nothing running is not held back for others. */
 static bool plan_may_hold(const struct pass *p, const struct plan *out, const struct plan_task *w, uid_t uid)
 {
 	return !w->first && w->left_s >= PATIENT_S && (fair_taken_of(p->fair, uid).tasks || !out->n_running);
 }
 
-/* Who is short of the host's memory or CPUs could not start on GPUs that a plan keeps for it: it waits as under backfill, until
- * some are given back, which makes a new plan. */
+/* A task that lacks memory or CPUs of the host could not start on GPUs that a plan keeps for it: it waits as under backfill,
+ * until some are given back, which makes a new plan. */
 static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struct task *t, const struct planned *before,
 			     bool first, struct now now)
 {
@@ -313,8 +316,8 @@ static unsigned steps_for(size_t n)
 	return steps < MOST_STEPS ? (unsigned)steps : MOST_STEPS;
 }
 
-/* What it was made of is noted before it is made: what moves meanwhile makes it outdated at once. Where nothing useful can be
- * made (too much of it, or too little known) an empty plan stands, and the order is that of backfill. */
+/* The versions are noted before the plan is made, so that whatever moves meanwhile makes it outdated at once. Where no useful
+ * plan can be made (too many GPUs or tasks, or too little known), the plan is empty, and the order is that of backfill. */
 static void plan_make(struct pass *p, struct now now)
 {
 	struct plan_gpu gpus[PLAN_GPUS];
@@ -341,8 +344,8 @@ static void plan_make(struct pass *p, struct now now)
 		fleet_keep(p->fleet, k->waiting[0].slots[i], k->waiting[0].p.id);
 }
 
-/* A task came, ended, was changed or told how far it is, or other GPUs are kept, since it was made. Placements were planned, so
- * they do not count. */
+/* Whether, since the plan was made, a task came, ended, was changed or first told when it will end, or other GPUs are kept.
+ * Placements do not count, since they were planned. */
 static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;
@@ -350,8 +353,8 @@ static bool is_outdated(const struct pass *p)
 	       k->told != fleet_told(p->fleet);
 }
 
-/* Nobody behind may start before the plan that is to come has placed those before him; where the last plan was empty the next
- * one may be too, so then nobody waits. */
+/* No task behind the head may start before a plan that is due has placed those before it. If the last plan was empty the next
+ * one may be too, so then nobody waits for it. */
 bool pass_plan_to_come(const struct pass *p)
 {
 	return p->config->order == ORDER_PLAN && p->plan.n_waiting && is_outdated(p);
@@ -365,7 +368,8 @@ int64_t pass_plan_due(const struct pass *p, struct now now)
 	return p->plan.made_ms && again_ms > now.mono_ms ? again_ms : now.mono_ms;
 }
 
-/* GPUs of its feed on which nobody else is to start: what was put elsewhere to leave them to another stays there. */
+/* The GPUs of the task's feed on which the plan has no other task start: if the task was planned elsewhere to leave a GPU to
+ * another, it stays there. */
 static struct map_company plan_company(const struct pass *p, const struct task *t)
 {
 	const struct map_company all = fleet_company(p->fleet, t->spec->uid, t->spec->feed);
@@ -381,7 +385,8 @@ static struct map_company plan_company(const struct pass *p, const struct task *
 	return free;
 }
 
-/* Where it went to its feed, the others are planned anew: they count with its GPUs, and not with those that it left to them. */
+/* If the task went to GPUs of its feed instead, the others are planned anew: their plan counts on the GPUs that it took, and
+ * not on those that it left. */
 static void plan_note_place(struct pass *p, const struct planned *w)
 {
 	const uint32_t *slots;
@@ -389,7 +394,7 @@ static void plan_note_place(struct pass *p, const struct planned *w)
 	p->wish += n && bits_of(&p->plan, slots, n) != w->p.on;
 }
 
-/* In the plan's order. Whoever keeps its GPUs while it waits lets nobody after it have them. */
+/* Tries tasks in the plan's order. A task that keeps its GPUs while it waits lets no task after it have them. */
 void pass_follow_plan(struct pass *p, struct now now)
 {
 	uint64_t kept = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * See timeslots.h. One look: the GPUs as they are, without those who were asked and have not gone yet, since what they
- * leave is spoken for; then for each that waits, in the order of the queue, without those whose slots are over as well. Where
- * it would go, nobody after it can: so one place is promised once. What a look finds is good until something moves, and is not
- * looked for more than once a second: slots are hours.
+ * See timeslots.h. A look begins with the GPUs as they are, without tasks that were asked and have not gone yet, since what
+ * they leave is spoken for. Then each waiting task, in the order of the queue, is tried without the tasks whose slots are
+ * over, too. The place that it would get is marked, so that it is promised once. What a look finds is good until something
+ * moves; there is at most one look a second, since slots are hours.
  *
- * What it promises nobody is held to. Who leaves goes behind those that wait, and the pass places as always; where it decides
- * otherwise than was thought here, a task made place a slot early, which is its turn in the queue and no more.
+ * A promise binds nobody: a task that leaves goes behind those that wait, and the pass places as always. Where the pass decides
+ * otherwise, a task has made place a slot early, which costs it its turn in the queue and no more.
  */
 #include "core/timeslots.h"
 
@@ -64,8 +64,8 @@ static bool brought_something(const struct attempt *a)
 	return a->seen.begin_s > 0 || a->seen.pace.fraction > 0;
 }
 
-/* What may never run again has no slot to come back from. Where a slot may be shorter than the program takes to start, the
- * turns that brought nothing since the last one that did have made it longer. */
+/* A task that may not run again has no slot, since it could not come back. Where a slot may be shorter than the program's
+ * start, it doubles for each slot that brought nothing, since the last one that did. */
 int64_t timeslots_length_ms(const struct core_config *config, const struct task *t)
 {
 	if (!t->spec->requeue || t->spec->slot_s < 0)
@@ -78,8 +78,8 @@ int64_t timeslots_length_ms(const struct core_config *config, const struct task 
 	return ms;
 }
 
-/* Whoever asked for more time to save before a time limit needs it here as well, but no more than a slot: nobody else is asked
- * meanwhile. */
+/* A task that wants more time to save before its time limit needs it here as well, but gets no more than a slot, since nobody
+ * else is asked meanwhile. */
 static int64_t grace_of(const struct core_config *config, const struct task *t)
 {
 	int64_t wish_ms = t->spec->signal_before_s * 1000, most_ms = timeslots_length_ms(config, t);
