@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a user may have at one time. A task that would be more waits, and those of the same user behind it, which would
- * otherwise keep it waiting; others are not held up by it. Pure.
+ * What a user may have at one time. A task that would exceed it waits, and with it the user's tasks behind it, which would
+ * otherwise keep it waiting. Other users' tasks are not held up. Pure.
  */
 #ifndef RAD_QUEUE_ALLOWANCE_H
 #define RAD_QUEUE_ALLOWANCE_H
@@ -33,10 +33,10 @@ enum allowance_kind allowance_find(const char *word, size_t len);
 /* Whether it limits anything. */
 bool allowance_limits(const struct allowance *a);
 
-/* How much of that he who has `taken` has; of max_queued, which is not counted there, 0. */
+/* How much of that kind a user who has `taken` has; 0 for max_queued, which is not counted there. */
 uint64_t allowance_has(const struct fair_taken *taken, enum allowance_kind k);
-/* What keeps him who has `taken` from having so much more; ALLOWANCE_COUNT: nothing. *never: it is more than he may have in
- * all. max_queued is asked elsewhere. */
+/* Which limit keeps a user who has `taken` from having `more`; ALLOWANCE_COUNT: none. *never: `more` alone is beyond that
+ * limit. max_queued is checked elsewhere. */
 enum allowance_kind allowance_refuses(const struct allowance *a, const struct fair_taken *taken, const struct fair_taken *more,
 				      bool *never);
 

@@ -54,13 +54,13 @@ void fair_go_on(struct fair *f, int64_t mono_ms);
 
 /* Users --------------------------------------------------------------------------------------------------------------- */
 
-/* His record, which is made if there is none and stays for good. */
+/* The user's record, which is made if there is none, and lives as long as `f`. */
 struct fair_user *fair_user_of(struct fair *f, uid_t uid);
-/* NULL: nothing is known of him. */
+/* The same without making one. NULL: nothing is known of the user. */
 const struct fair_user *fair_find(const struct fair *f, uid_t uid);
-/* What he has now. */
+/* What the user has now. */
 struct fair_taken fair_taken_of(const struct fair *f, uid_t uid);
-/* He is the first of the four above. */
+/* Whether the user is owed a start (1 of the four above). */
 bool fair_is_owed(const struct fair *f, uid_t uid);
 /* Walks all users in the order of their records: *at = 0 first; NULL at the end. */
 const struct fair_user *fair_next(const struct fair *f, size_t *at);
@@ -69,38 +69,39 @@ struct fair_standing {
 	uid_t uid;
 	double used_s;		/* GPU seconds, as of now */
 	double rate;		/* sum of the parts of what runs */
-	double figure_s;	/* used and ahead: what users are compared by */
+	double figure_s;	/* used_s + FAIR_AHEAD_S x rate: what users are compared by */
 	struct fair_taken taken;
-	bool owed;		/* the first of the four */
+	bool owed;		/* as fair_is_owed */
 };
 struct fair_standing fair_look(const struct fair *f, const struct fair_user *u);
 
-/* An attempt of his begins (1) or ends (-1) that takes so much, from `mono_ms` on. */
+/* At `mono_ms` an attempt of the user begins (sign 1) or ends (-1) that takes so much. */
 void fair_take(struct fair *f, uid_t uid, int sign, struct fair_taken what, int64_t mono_ms);
-/* His parts are in sum so much more from then on. A time before what is known of him counts as that. */
+/* From `mono_ms` on the user's rate is higher by so much. A time before the user's last change counts as that. */
 void fair_change_rate(struct fair *f, uid_t uid, double by, int64_t mono_ms);
-/* What he had used at a time before now, as kept over a restart. Forgets what was known. */
+/* After a restart: what the user had used by a time before now. Replaces what was known. */
 void fair_remember(struct fair *f, uid_t uid, double used_s, int64_t mono_ms);
 
 /* Passing ------------------------------------------------------------------------------------------------------------- */
 
-/* Since when that task is the first in line and does not fit: since `from_ms`, unless it was noted before. One task a user. */
+/* Notes that the task is the first in line and does not fit. Returns since when: `from_ms`, or what was noted before. One task
+ * for each user. */
 int64_t fair_passed_since(struct fair *f, uid_t uid, task_id task, int64_t from_ms);
-/* GPUs are kept for that task, the first of its user; it waits since then. One that has waited for pass_max is not replaced by
- * it. */
+/* The task, the first of its user, has waited since `since_ms`, and GPUs are kept for it: it insists. It does not replace one
+ * that has waited for pass_max. */
 void fair_insist(struct fair *f, task_id task, int64_t since_ms);
-/* It waits no more. Does nothing if it did not. */
+/* The task insists no more. Does nothing if it did not. */
 void fair_desist(struct fair *f, task_id task);
-/* 0: nobody does. */
+/* The task that insists; 0: none. */
 task_id fair_insists(const struct fair *f);
 
 /* Order --------------------------------------------------------------------------------------------------------------- */
 
-/* Where a user stands if his next task is that one and `ahead` of his tasks go before it. Plain values: order changes with
- * time, so a walk of the queue asks once for each user. */
+/* The user's place in the order, if `next` is the user's next task and those before it take `ahead`. Plain values: the order
+ * changes with time, so a walk of the queue asks once for each user. */
 struct fair_place { int rank; double figure_s; };
 struct fair_place fair_place_of(const struct fair *f, const struct fair_user *u, task_id next, const struct fair_taken *ahead);
-/* Why somebody who stands there is next, in words. */
+/* In words, why a user with that place is next. */
 const char *fair_why(struct fair_place p);
 /* Negative: a goes before b. */
 int fair_compare(struct fair_place a, struct fair_place b);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of pending tasks: the recovery queue first (section 6.2.3), then by priority, then whose turn it is (queue/fair.h),
- * then by when they came into it. Pure: it has pointers to tasks that others own, and only those that may be placed now (no
- * hold, dependencies met).
+ * The order of pending tasks: the recovery queue first (section 6.2.3), then by priority, then whose turn it is
+ * (queue/fair.h), then by when they came into it. Pure. It points to tasks that others own, and has only those that may be
+ * placed now (not held, dependencies met).
  */
 #ifndef RAD_QUEUE_QUEUE_H
 #define RAD_QUEUE_QUEUE_H
@@ -22,19 +22,19 @@ void queue_destroy(struct queue *q);
 
 /* Adds a pending task; its key (user, queue, priority, time) is read now. Does nothing if it is there. O(log n). */
 void queue_push(struct queue *q, struct task *t);
-/* Removes it if it is there; the key must not have changed since (remove, change, push). O(log n). */
+/* Removes the task and returns whether it was there. Its key must not have changed since: remove, change, push. O(log n). */
 bool queue_remove(struct queue *q, struct task *t);
 bool queue_contains(const struct queue *q, const struct task *t);
 size_t queue_length(const struct queue *q);
-/* How many users have tasks here, those of the recovery queue apart. */
+/* How many users have tasks in the main queue. */
 size_t queue_users(const struct queue *q);
 
-/* The first of that user, those of the recovery queue apart; NULL: he has none. */
+/* The user's first task in the main queue; NULL: there is none. */
 struct task *queue_first_of(const struct queue *q, uid_t uid);
 
-/* A walk in order: begin, next until NULL, end. The queue may change meanwhile, the task just returned may be removed (its key
- * unchanged); tasks of users who had none at the beginning are left out. O(users), then O(log n + log users) a step. The
- * members are the walk's own. */
+/* A walk in order: begin, next until NULL, end. The queue may change meanwhile: the task just returned may be removed (its key
+ * unchanged), and tasks of users who had none at the beginning are left out. O(users), then O(log n + log users) a step. The
+ * members are private to queue.c. */
 struct queue_key {
 	int64_t priority;	/* higher first; all alike in the recovery queue */
 	int64_t queued_ms;
@@ -57,13 +57,13 @@ struct queue_walk {
 	unsigned came_by_gpus;
 };
 
-/* QUEUE_MAIN: not those of the recovery queue. */
+/* `from` QUEUE_RECOVERY: both queues; QUEUE_MAIN: the main queue alone. */
 void queue_walk_begin(struct queue_walk *w, const struct queue *q, enum task_queue from);
 struct task *queue_walk_next(struct queue_walk *w);
-/* No more of the user whose task was returned last: he may have no more now. In the recovery queue, where all users stand in
- * one line, the walk goes on as it is. */
+/* Leaves out further tasks of the user whose task was returned last, who may have no more now. In the recovery queue, where all
+ * users stand in one line, this does nothing. */
 void queue_walk_leave_user(struct queue_walk *w);
-/* Frees what it has. May come at any time. */
+/* Frees what the walk holds. May be called at any time. */
 void queue_walk_end(struct queue_walk *w);
 
 #endif

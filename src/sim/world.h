@@ -92,17 +92,17 @@ struct world_begin {
 	unsigned n_gpus;
 };
 
-/* It begins now. *met says whether its first memory was there (if not, it is to be ended with world_end). */
+/* Starts a task now. *met is WORLD_OUT_OF_MEMORY if there was no room for its first memory: then end it with world_end. */
 struct world_task *world_start(struct world *w, const struct world_begin *b, enum world_event *met);
 /* The part of its work, start included, that is done at now_ms; not past world_next. */
 double world_fraction(const struct world_task *t, int64_t now_ms);
 /* NULL: it does not run. */
 struct world_task *world_find(const struct world *w, task_id id);
-/* What one that ran out of memory asked for and did not get. */
+/* How much a task that ran out of memory asked for and did not get. */
 uint64_t world_refused_mib(const struct world_task *t);
-/* The work that it has still to do once it computes again, in ms alone, rounded up: all of it while it has not begun to. */
+/* The work that is left after its start, in ms alone, rounded up: all of it while the task has not computed yet. */
 int64_t world_left_ms(const struct world *w, struct world_task *t);
-/* Takes it off its GPUs and frees it. */
+/* Takes the task off its GPUs and frees it. */
 void world_end(struct world *w, struct world_task *t);
 
 /* When the next thing happens, INT64_MAX: never. */

@@ -31,7 +31,8 @@ char *task_id_text(task_id id, char buf[TASK_ID_TEXT]);
 int task_id_parse(const char *text, task_id *id, struct error *err);
 /* Of two ids, for qsort and bsearch. */
 int task_id_compare(const void *a, const void *b);
-/* What a dependency of that task is on: for the element of an array, it may be the other array's of the same index. */
+/* The task or job that a dependency of that task is on. Under aftercorr, an element of an array depends on the element of the
+ * same index of the other array. */
 task_id task_dependency_target(task_id id, const struct dependency *d);
 
 /* name, long word, short code, terminal */
@@ -108,10 +109,12 @@ struct estimate {
 	struct load_belief prior;	/* what it will do to a GPU, before any run told; zeroed: not said */
 };
 
-/* What all processes of an attempt took of the machine's CPUs since it began, sums over their threads: running, and ready to
- * run while others had the cores. ran_ms: how long it was there then, 0: nothing is known; wait_ms -1: the kernel does not
- * tell. */
-struct cpu_sums { int64_t ran_ms, cpu_ms, wait_ms; };
+/* What all processes of an attempt took of the machine's CPUs since it began, as sums over their threads. */
+struct cpu_sums {
+	int64_t ran_ms;		/* how long the attempt had run by then; 0: nothing is known */
+	int64_t cpu_ms;		/* in which threads ran */
+	int64_t wait_ms;	/* in which threads were ready to run, and others had the cores; -1: the kernel does not tell */
+};
 
 /* What was measured of one attempt so far. NaN: not known. */
 struct measured {
@@ -119,7 +122,7 @@ struct measured {
 	double mean_smact;	/* over its life, mean over its GPUs; 0..1 */
 	double mean_smocc, mean_dram, mean_pcie_rx_mib_s, mean_pcie_tx_mib_s;	/* the same; the traffic to a GPU and from it */
 	double alone_s;		/* time without a neighbour on any of its GPUs */
-	double energy_j;	/* an equal split among the tasks present */
+	double energy_j;	/* its part: of what its GPUs drew idle, an equal one; of the rest, by share/power.h */
 	bool warm;		/* ran long enough for the peak to mean something */
 	/* Mean loads of its GPUs while it was alone there and active: what it adds to a GPU. NaN: never seen so. */
 	double alone_gract, alone_smact, alone_dram, alone_watts;
@@ -133,27 +136,27 @@ struct measured {
 
 struct attempt {
 	int64_t placed_ms, start_ms, end_ms;	/* wall; 0: not yet */
-	int64_t moved_ms;			/* by so much they were moved since, as that clock was set (EV_CLOCK_SET) */
+	int64_t moved_ms;			/* how far they were moved since, because the wall clock was set (EV_CLOCK_SET) */
 	char (*gpus)[GPU_UUID_LEN];		/* n_gpus UUIDs, owned */
 	uint32_t n_gpus;
-	uint32_t n_extra;			/* of these, the last so many are more than it asked for: only what it has there is held */
-	char (*given)[GPU_UUID_LEN];		/* where it was placed, once it was seen elsewhere; owned; NULL: on `gpus` */
+	uint32_t n_extra;			/* the last n_extra of these are more than it asked for: there, only what it uses is held */
+	char (*given)[GPU_UUID_LEN];		/* the GPUs that it was placed on, if it was seen on others; owned; NULL: `gpus` */
 	uint32_t n_given;
-	uint32_t n_moves;			/* how often that changed */
+	uint32_t n_moves;			/* how often it was booked on other GPUs (EV_MOVED) */
 	enum share_mode mode;			/* SHARE_NEVER: had its GPUs alone */
 	uint64_t claim_mib;			/* held on each GPU */
-	bool fenced;
-	bool together;				/* under MPS: a client of the server for all users, not of one of its user's */
-	struct proc_id shim;
-	unsigned slot_asks;			/* times it was asked to make place, its time slot being over */
-	int64_t slot_asked_ms;			/* wall; the last of these */
+	bool fenced;				/* MPS enforced the claim */
+	bool together;				/* under MPS: a client of the server for all users; false: of its user's own */
+	struct proc_id shim;			/* pid 0: not started yet */
+	unsigned slot_asks;			/* how often it was asked to make place, because its time slot was over */
+	int64_t slot_asked_ms;			/* when it was last asked (wall) */
 	int exit_code, signal;			/* signal 0: exited by itself; exit_code -1: nobody knows how */
 	enum verdict verdict;
 	char *evidence;				/* one line for people: why this verdict; owned, may be NULL */
 	struct measured seen;
 };
 
-/* What an event does to whom, in one table: name, word in the store, meaning. */
+/* The events: name, word in the store, meaning. */
 #define TASK_EVENTS(X) \
 	X(EV_SUBMITTED, "submitted")	/* the task exists; held if its spec says so, waiting if it has dependencies */ \
 	X(EV_HELD, "held")		/* a person holds it */ \
@@ -237,12 +240,12 @@ struct task {
 
 	enum task_state state;
 	enum task_queue queue;		/* while pending */
-	bool waiting_for_deps;		/* or for its time */
+	bool waiting_for_deps;		/* or for its time (--begin) */
 	enum stop_reason stopping;	/* while running */
-	bool suspended;			/* while running: its processes are stopped, */
-	int64_t suspended_at_ms;	/* since then (wall); */
-	int64_t suspended_ms;		/* and were before, in this attempt */
-	uint32_t suspended_uid;		/* by whom, the last time */
+	bool suspended;			/* while running: its processes are stopped */
+	int64_t suspended_at_ms;	/* since when (wall) */
+	int64_t suspended_ms;		/* for how long they were stopped before, in this attempt */
+	uint32_t suspended_uid;		/* who stopped them last */
 
 	/* Changeable copies of what the spec asked for. */
 	char *renamed;			/* owned; NULL: the spec's name holds, see task_name */
@@ -262,21 +265,21 @@ struct task {
 	uint32_t n_attempts;
 	uint32_t n_earlier;		/* of these, the first so many were before a person last queued it again */
 
-	/* Of the attempts that ended with their time slot, since it was submitted or queued again by a person. */
+	/* The attempts that ended with their time slot, since the task was submitted or a person queued it again. */
 	unsigned n_slots;
-	int64_t slot_ran_ms;			/* what they ran: the time limit is for all together */
-	int64_t slot_lost_ms;			/* what slots cost: from each signal to the exit, and from there to progress again */
-	double slot_work_s;			/* what they did, as seconds alone; NaN: of one of them that is not known */
+	int64_t slot_ran_ms;			/* how long they ran: the time limit is for all of them together */
+	int64_t slot_lost_ms;			/* what slots cost: from each signal to the exit, and from a start to progress again */
+	double slot_work_s;			/* the work they did, in seconds that it takes alone; NaN: not known of one of them */
 
 	int64_t submit_ms, start_ms, end_ms;	/* start: of the first attempt */
 	int64_t queued_ms;			/* when it last entered its queue */
 	/* Time is booked when the state changes: [0] waiting, [1] held or waiting for others, [2] running, [3] suspended. */
 	int64_t booked_ms[4];
 	int64_t booked_until_ms;
-	int64_t lost_ms;			/* running time of attempts that did not count, without what they were suspended */
+	int64_t lost_ms;			/* running time of attempts that did not count, without that in which they were suspended */
 
 	uint32_t n_events;
-	uint32_t n_changes;			/* events that a person asked for, cancelling apart */
+	uint32_t n_changes;			/* events that a person asked for, but for cancelling */
 };
 
 /* A task before its first event. Takes over one reference of `spec`. */
@@ -291,14 +294,14 @@ int task_apply(struct task *t, const struct event *ev, struct error *err);
 /* Whether that event is legal in that state: the transition table, which rad(7) prints and a test walks. */
 bool task_event_allowed(enum task_state s, enum event_kind k);
 
-/* Nothing known. */
+/* Figures of which none is known. */
 struct measured task_measured_nothing(void);
-/* What it says of the load alone, as answers have it: measured, else inferred, else null. */
+/* The load that the task has alone, for answers: measured, else inferred, else null. */
 json_t *task_show_load(const struct measured *m);
 /* Sets the members mean_* of that attempt. */
 void task_show_means(json_t *attempt, const struct measured *m);
 
-/* What it is called; "": it has no name. Lives as long as the task, or until an event changes it. */
+/* The task's name; "": it has none. Valid until an event changes it, or the task is freed. */
 const char *task_name(const struct task *t);
 
 /* The running or last attempt; NULL before the first. */
@@ -307,17 +310,17 @@ struct attempt *task_attempt(const struct task *t);
 /* Times as of `now_ms` (wall), in seconds; the invariant jct = wait + held + run + suspended holds to the millisecond. */
 struct task_times { double wait_s, held_s, run_s, suspended_s, lost_s, jct_s; };
 struct task_times task_times(const struct task *t, int64_t now_ms);
-/* When the time limit of a running one ends (wall); INT64_MAX: it has none, or is suspended. What ran in earlier slots is of
- * the same limit. */
+/* When the time limit of a running task ends (wall); INT64_MAX: it has none, or is suspended. Time in earlier time slots counts
+ * against the same limit. */
 int64_t task_limit_ends_ms(const struct task *t);
-/* How long the running or last attempt stood still so, as of `now_ms` (wall). */
+/* How long the running or last attempt was suspended in all, as of `now_ms` (wall). */
 int64_t task_suspended_ms(const struct task *t, int64_t now_ms);
 
-/* Whether a person did that, and who. */
+/* Whether a person caused the event, and who. */
 bool event_actor(const struct event *ev, uint32_t *uid);
-/* Event bodies as the store keeps them. */
+/* The event's body as the store keeps it. A new reference. */
 json_t *event_to_json(const struct event *ev);
-/* The same for people: {"time","event","data"}. */
+/* The event for people: {"time","event","data"}. A new reference. */
 json_t *event_told(const struct event *ev);
 /* Fills ev->u; what it allocates is freed by event_clear. Returns 0 or -1. */
 int event_from_json(enum event_kind kind, const json_t *body, struct event *ev, struct error *err);
@@ -332,15 +335,15 @@ json_t *task_estimate_json(const struct estimate *e);
 /* The task object of the contract (`rad show --json`), all members but `shared_with`, `reason`, `reason_text`, which only
  * the daemon knows. `log_path` is expanded. */
 json_t *task_to_json(const struct task *t, int64_t now_ms);
-/* Of these only the members that lists are made of, which are cheap: of ten thousand tasks, the others take most of the
- * time. */
+/* Only the members that lists are made of, which are cheap: for ten thousand tasks, the others take most of the time. */
 json_t *task_to_json_brief(const struct task *t, int64_t now_ms);
+/* Whether task_to_json_brief makes that member. */
 bool task_is_brief(const char *member);
-/* Memory of the machine that its processes are held to: what it asks for, and the loader of its feed, which any of the feed's
- * tasks may come to run; 0: to nothing. */
+/* The limit on the machine's memory for the task's processes: what it asks for, and what its feed's loader may take, which any
+ * task of the feed may come to run. 0: no limit. */
 #define TASK_HOST_LIMIT_MIB (1u << 30)
 uint64_t task_host_limit_mib(const struct task *t);
-/* Its `slowdown` and `slowdown_source`, by what was measured of the attempt that counts (NULL: nothing). */
+/* Sets `slowdown` and `slowdown_source` by what was measured of the attempt that counts (NULL: nothing was). */
 void task_show_slowdown(json_t *o, const struct measured *m);
 
 #endif
