@@ -22,21 +22,21 @@ struct allowing;
 struct allowing *allowing_create(struct store *store, struct names *names, struct names *groups, const struct settings *config);
 /* Takes NULL. */
 void allowing_destroy(struct allowing *a);
-/* Reads what was said in an earlier life. */
+/* Reads the limits that were set before a restart. */
 int allowing_restore(struct allowing *a, struct error *err);
-/* Settings, names or groups changed. */
+/* Settings, names or groups changed: what users may have is found out anew. */
 void allowing_forget(struct allowing *a);
 
-/* Never waits: while the user database has not said in which groups he is, he is in none. */
+/* What the user may have. Never waits: until the user database has said in which groups the user is, it is in none. */
 struct allowance allowing_of(struct allowing *a, uid_t uid);
-/* Whether that is all that is to be known, or all that can be. */
+/* Whether name and groups of the user are known, as far as the user database tells them. */
 bool allowing_is_known(struct allowing *a, uid_t uid);
-/* Where one of his limits stands, in words; valid until the next call. */
+/* In words, where that limit of the user is set; valid until the next call. */
 const char *allowing_source(struct allowing *a, uid_t uid, enum allowance_kind kind);
-/* Whether he gave himself a limit that is none, since what he may have is less. */
+/* Whether the user's own limit has no effect, since the user may have less anyway. */
 bool allowing_own_is_void(struct allowing *a, uid_t uid, enum allowance_kind kind);
-/* What he gives himself, or an administrator gives him, in the open transaction: limits as in rad.conf, "default" takes one
- * back; what is not named stays. */
+/* Sets limits of the user, in the open transaction: the user's own (`own`), or an administrator's. `text` as in rad.conf;
+ * "default" takes a limit back; limits that it does not name stay. 0, or -1 with nothing changed. */
 int allowing_say(struct allowing *a, uid_t uid, bool own, const char *text, struct error *err);
 
 #endif

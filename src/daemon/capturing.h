@@ -21,14 +21,14 @@ struct capturing *capturing_create(uv_loop_t *loop, capturing_ask ask, estimatin
 /* Nobody is told any more. Frees itself once the loop has closed its handle. Takes NULL. */
 void capturing_destroy(struct capturing *c);
 
-/* Whether the spec has no capture yet, and the time for it is not over. */
+/* Whether the spec has no capture yet, and one may still come in time. */
 bool capturing_may_come(const struct spec *spec);
-/* Keeps a question until that is so no more; takes a reference of `spec`. */
+/* Keeps a question until the capture comes, or can come no more; takes a reference of `spec`. */
 void capturing_wait(struct capturing *c, int64_t question, const struct estimator *row, struct spec *spec,
 		    uint64_t declared_mib, const struct estimate_context *context);
 bool capturing_awaits(const struct capturing *c, const struct spec *spec);
-/* It came (base64; taken over), or, with NULL, it will not: `why`. All questions about that spec go on, and it is waited for no
- * more: the spec is to be stored. */
+/* The capture came (base64; taken over), or, with NULL, it will not come: `why`. All questions about that spec go on. The
+ * caller stores the spec, which has changed. */
 void capturing_came(struct capturing *c, struct spec *spec, char *capture, const char *why);
 
 #endif

@@ -11,14 +11,14 @@
 
 struct daemon;
 
-/* What `radd` was asked for on its command line; NULL: the default of that thing. */
+/* What `radd` was given on its command line; NULL: the default. */
 struct daemon_options {
 	const char *devices, *config_path, *state_dir, *socket_path;	/* borrowed, for as long as the daemon lives */
 	int ready_fd;	/* a line is written here when the socket is open, or the error; -1: none */
 };
 
-/* Everything up to an open socket. Returns NULL with an error for people; ERR_NOT_FOUND: there is no driver for its devices,
- * and nothing but an installation will bring one. */
+/* Makes everything up to an open socket. `program`: the path of radd itself, which it starts as its workers. NULL with an
+ * error; ERR_NOT_FOUND: there is no driver for its devices, and only an installation will bring one. */
 struct daemon *daemon_create(const struct daemon_options *options, const char *program, struct error *err);
 /* Runs until SIGTERM or SIGINT, or until the store cannot be written. Running tasks go on; the next radd finds them. Returns
  * radd's exit code. */

@@ -35,14 +35,15 @@ bool hooks_has_prolog(const struct hooks *h);
 /* Runs it for the last attempt of the task. `done` comes once, later, from the loop; `why` NULL: all is well. */
 typedef void (*hook_done)(void *ctx, const char *why);
 struct hook *hooks_prolog(struct hooks *h, const struct task *t, hook_done done, void *ctx);
-/* Nobody wants to know any more: it is ended. Not to be called after `done`. Takes NULL. */
+/* Ends a prolog whose end no longer matters; `done` will not come. Not to be called after `done`. Takes NULL. */
 void hooks_leave(struct hook *hook);
 
-/* An attempt of the task ended, which is not committed yet. */
+/* An attempt of the task ended, which is not committed yet: notes its epilog, for hooks_work. */
 void hooks_note_end(struct hooks *h, const struct event *ended, const struct task *t);
-/* Why that user's next launch has to wait: for epilogs of his. NULL: it has not. Valid until the next call. */
+/* In words, why the user's next launch has to wait: too many of the user's epilogs wait. NULL: it need not. Valid until the
+ * next call. */
 const char *hooks_hold_back(const struct hooks *h, uid_t uid);
-/* After the commit: epilogs begin. */
+/* After the commit: starts the epilogs that were noted, a few at a time. */
 void hooks_work(struct hooks *h);
 /* Appends {"check","text"} where one may not be run now, or an epilog failed within the last hour. */
 void hooks_tell(const struct hooks *h, json_t *troubles);

@@ -33,12 +33,12 @@ struct names *names_create(uv_loop_t *loop, const char *program, const char *fla
 /* Ends the workers. Frees itself once the loop has closed its handles. Takes NULL. */
 void names_destroy(struct names *n);
 
-/* Never waits. *name is valid until the next call: the name, or the number while there is none. */
+/* What to call the user, without waiting. *name, valid until the next call, is the number as long as there is no name. */
 enum name_state names_of(struct names *n, uid_t uid, const char **name);
 
-/* Who answers for what that uid does: itself, where it is known to have an account; the account that it was lent to as a
- * subordinate one (/etc/subuid); NAMES_NOBODY where it is nobody's, and NAMES_UNKNOWN until that is known, all of whom are as
- * one. Asks only if `ask`. */
+/* The uid that answers for what `uid` does, and whose bounds count: itself, if it has an account; else the account that it is
+ * a subordinate uid of (/etc/subuid); NAMES_NOBODY if it is nobody's; NAMES_UNKNOWN until that is known. All unknown ones
+ * count as one user. The database is asked only if `ask`. */
 #define NAMES_NOBODY ((uid_t)-2)
 #define NAMES_UNKNOWN ((uid_t)-3)
 uid_t names_payer(struct names *n, uid_t uid, bool ask);

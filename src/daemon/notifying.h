@@ -22,16 +22,17 @@ struct notifying;
 struct store;
 struct untold;
 
-/* What a former radd had not sent yet is sent after the next commit. */
+/* Takes over the notices that a former radd had not sent yet: they are sent after the next commit. */
 struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct names *names, struct store *store);
 /* Frees itself once the loop has closed its handle. What was not sent yet is in the store. Takes NULL. */
 void notifying_destroy(struct notifying *n);
 
-/* An event of a task, not committed yet: what its submitter wants of it is kept. */
+/* An event of a task, not committed yet: keeps a notice of it, if its submitter wants one. */
 void notifying_note(struct notifying *n, const struct event *ev, const struct task *t);
-/* The task is near the memory of the machine that it asked for: the same. */
+/* The same when the task comes near the host memory that it asked for. */
 void notifying_note_memory(struct notifying *n, const struct task *t);
-/* After the commit: sends what the store has no more. What is next is taken out there, for the commit that follows. */
+/* After the commit: sends the notices that the commit took out of the store, and takes the next ones out, for the commit that
+ * follows. So none is sent twice. */
 void notifying_work(struct notifying *n);
 
 /* Those that were not sent. */

@@ -53,7 +53,7 @@ struct requests {
 	/* As runner_environment, and as runner_departed. */
 	char **(*environment)(void *ctx, const struct task *t);
 	bool (*departed)(void *ctx, task_id id, const struct exit_report *report);
-	/* Sends it to those processes of a running task that handle it: how many. */
+	/* As runner_ask. */
 	int (*signal)(void *ctx, const struct task *t, int signal);
 	void *ctx;
 };
@@ -76,15 +76,15 @@ static inline bool request_is_admin(uid_t uid)
 	return uid == 0 || uid == geteuid();
 }
 
-/* What is answered. The member of its kind is owned by whoever takes it. */
+/* How a request is answered. Whoever takes the reply owns the member of its kind. */
 struct reply {
 	enum reply_kind {
-		REPLY_NOW,	/* json */
-		REPLY_WALK,	/* the list of `walk`, in pieces */
-		REPLY_WAIT,	/* when `awaiting` is over, its list */
-		REPLY_LOOKUP,	/* what a lookup makes of the text */
-		REPLY_AGAIN,	/* nothing was done: the same request again when a user's name has come */
-		REPLY_MORE,	/* a piece was done: the same request again, with `json` for its so_far, when others had their turn */
+		REPLY_NOW,	/* by `json` */
+		REPLY_WALK,	/* by the list of `walk`, which is made in pieces */
+		REPLY_WAIT,	/* by the list of `awaiting`, once that is over */
+		REPLY_LOOKUP,	/* by what a process that reads the history makes of the text `lookup` */
+		REPLY_AGAIN,	/* not yet; nothing was done: run the request again when a user's name has come */
+		REPLY_MORE,	/* not yet; a piece was done: run it again with `json` as so_far, after others had their turn */
 	} kind;
 	union {
 		json_t *json;
@@ -94,7 +94,7 @@ struct reply {
 	};
 };
 
-/* 0: *reply is filled; -1: *err is the answer, and nothing was changed, but by pieces of it that were done before. */
+/* Runs the request. 0: *reply is filled; -1: *err is the answer, and nothing was changed, except by earlier pieces of it. */
 int requests_run(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
 #endif
