@@ -249,7 +249,7 @@ def test_a_profiler_has_no_gpu_to_ask(capture):
         from torch.profiler import ProfilerActivity, profile, schedule
         model = torch.nn.Linear(8, 8).to("cuda")
         optimizer = torch.optim.Adam(model.parameters())
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=0, warmup=1, active=1)) as p:
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=0, warmup=1, active=1), with_stack=True) as p:
             for _ in range(9):
                 torch.compiler.cudagraph_mark_step_begin()
                 model(torch.randn(4, 8, device="cuda")).sum().backward()
@@ -288,3 +288,26 @@ def test_several_optimizers(capture, body, iterations, steps, states):
     # at most alive: weights, states, gradients of those that step, and little else
     assert states * 256 * 256 * 4 <= f.live_at_end() - 2 * 256 * 256 * 4 <= (states + 2) * 256 * 256 * 4
     assert f.host["parameters"] == states // 2
+
+
+@pytest.mark.parametrize("call, result", [
+    ("grad(loss)(w, x[0])", (8, 8)),
+    ("vmap(grad(loss), in_dims=(None, 0))(w, x)", (4, 8, 8)),  # of each example, as for differential privacy
+    ("grad(lambda w: grad(loss)(w, x[0]).square().sum())(w)", (8, 8)),
+    ("vmap(jacrev(lambda y: (y @ w).tanh()))(x)", (4, 8, 8)),
+    ("vmap(hessian(lambda y: (y @ w).tanh().sum()))(x)", (4, 8, 8)),
+    ("vjp(lambda y: y @ w, x)[1](x)[0]", (4, 8)),
+    ("torch.autograd.functional.jacobian(lambda y: y @ w, x, vectorize=True)", (4, 8, 4, 8)),
+])
+def test_gradients_of_functions(capture, call, result):
+    code, said, f = capture(STEP.replace("BODY", f"""
+        from torch.func import grad, hessian, jacrev, vjp, vmap
+        x, w = torch.randn(4, 8, device="cuda"), torch.randn(8, 8, device="cuda")
+        def loss(w, x):
+            assert x.is_cuda and w.device == torch.device("cuda:0")
+            classes = torch.arange(8, device=x.device)[:1]
+            return torch.nn.functional.cross_entropy((x @ w)[None] + torch.tensor(1.).to(x.device), classes)
+        found = {call}
+        assert found.is_cuda and found.shape == {result}, found.shape
+        assert not torch.empty(1, device="meta").is_cuda"""))
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0, said

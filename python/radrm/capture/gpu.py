@@ -175,6 +175,7 @@ class Gpu:
         self._streams()
         self._settings()
         self._devices()
+        self._functions()
         for name in ("init_gpu_context", "init_cuda_context"):  # each fake tensor would touch the GPU that is not there
             if hasattr(fake_tensor, name):
                 self.patch(fake_tensor, name, lambda *_: None)
@@ -211,6 +212,44 @@ class Gpu:
         context = torch.utils._device.DeviceContext
         real_init = context.__init__
         self.patch(context, "__init__", lambda self, device: real_init(self, indexed(device)))
+
+    def _functions(self):
+        """What torch.func wraps tensors in says itself where they are."""
+        recorder, inner = self.recorder, torch._C.TensorBase
+        wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+
+        def device(tensor):
+            found = inner.device.__get__(tensor)
+            return GPU if found.type == "meta" and wrapped(tensor) else found
+        where, on_gpu = property(device), property(lambda tensor: tensor.device == GPU)
+
+        def enter():
+            if not recorder.lifted:
+                torch.Tensor.device, torch.Tensor.is_cuda = where, on_gpu
+            recorder.lifted += 1
+
+        def leave():
+            recorder.lifted -= 1
+            if not recorder.lifted:
+                del torch.Tensor.device, torch.Tensor.is_cuda
+
+        def nesting(real):
+            @contextlib.contextmanager
+            def nest(*args, **kwargs):
+                enter()
+                try:
+                    with real(*args, **kwargs) as level:
+                        yield level
+                finally:
+                    leave()
+            return nest
+
+        def after(real, then):
+            return lambda: (then(), real())[1]
+        for module, name in ((torch._functorch.eager_transforms, "grad_increment_nesting"), (torch._functorch.vmap, "vmap_increment_nesting")):
+            self.patch(module, name, nesting(getattr(module, name)))
+        for name, then in (("_vmapmode_increment_nesting", enter), ("_vmapmode_decrement_nesting", leave)):
+            self.patch(torch._C, name, after(getattr(torch._C, name), then))
 
     def _presence(self):
         cuda, answer = torch.cuda, lambda value: lambda *_, **__: value
@@ -293,9 +332,9 @@ class Gpu:
         self.patch(torch.Tensor, "share_memory_", lambda tensor: tensor if is_gpu(tensor) else real_share(tensor))
         profile = torch.autograd.profiler.profile
         real_profile = profile.__init__
-        # Of each operator it would say, at length, that there is no GPU to ask.
+        # Of each operator it would say, at length, that there is no GPU to ask; stacks it does not bear beside a dispatch mode.
         self.patch(profile, "__init__", lambda self, *args, **kwargs: real_profile(
-            self, *args, **{**kwargs, "use_cpu": True, "use_device": None}))
+            self, *args, **{**kwargs, "use_cpu": True, "use_device": None, "with_stack": False}))
         nvtx = types.SimpleNamespace(range_push=lambda *_: 0, range_pop=lambda: 0, mark=lambda *_: None,
                                      range=lambda *_, **__: contextlib.nullcontext())
         self.patch(torch.cuda, "nvtx", nvtx)

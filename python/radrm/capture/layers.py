@@ -113,7 +113,11 @@ def torchscript(recorder, patch):
     from . import fileformat as ff
 
     def as_it_is(name):
+        real = getattr(torch.jit, name)
+
         def run(what=None, *args, **kwargs):
+            if getattr(what, "__module__", "").startswith("torch._decomp"):
+                return real(what, *args, **kwargs)  # derivatives of its own, of which it wants the graph
             if isinstance(what, torch.nn.Module):
                 recorder.note(ff.COMPILED, f"torch.jit.{name}: the eager run was captured", None)
             return what if what is not None else lambda f: f

@@ -73,6 +73,7 @@ class Recorder(TorchDispatchMode):
         self.flags = 0
         self.notes = []
         self.in_backward = 0
+        self.lifted = 0  # within transforms of functions (torch.func), so many
         self.passing = None  # within an outermost forward pass: whether it learns
         self.stream = 0
         self.fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
@@ -213,7 +214,7 @@ class Recorder(TorchDispatchMode):
         if device is not None and device.type == SPARE:
             device = GPU  # a number was given for it
             kwargs = dict(kwargs, device=device)
-        if device is not None and device.type == "meta" and sys._getframe(1).f_code is ENGINE_CODE:
+        if device is not None and device.type == "meta" and (self.lifted or sys._getframe(1).f_code is ENGINE_CODE):
             device = GPU  # the engine makes a tensor like one whose device it asked for: see _device
             kwargs = dict(kwargs, device=device)
         if not self._on_gpu(func, args, kwargs, device):
@@ -221,11 +222,10 @@ class Recorder(TorchDispatchMode):
         with self.turn:
             return self.run(func, args, kwargs)
 
-    @staticmethod
-    def _device(tensor):
+    def _device(self, tensor):
         """C++ asks a fake tensor where it is. The autograd engine would look for CUDA streams: to it, and only to it, the
-        tensor is on "meta", which has none."""
-        if sys._getframe(2).f_code is ENGINE_CODE:
+        tensor is on "meta", which has none; and to what torch.func wraps tensors in, of which the engine asks nothing else."""
+        if self.lifted or sys._getframe(2).f_code is ENGINE_CODE:
             return META
         return tensor.fake_device
 
