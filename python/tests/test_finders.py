@@ -5,6 +5,8 @@ import textwrap
 
 import pytest
 
+from reader import sizes
+
 torch = pytest.importorskip("torch")
 
 LIGHTNING = {
@@ -111,7 +113,7 @@ def test_sizes_are_not_looked_for(tried):
     assert "batch size finder tries batch sizes until the GPU" in said and "rad submit --exclusive" in said
 
 
-@pytest.mark.parametrize("first, fits, most", [(1024, 1024, 20), (1 << 26, 1 << 24, 150000)])
+@pytest.mark.parametrize("first, fits, most", [(1024, 1024, 20), (1 << 26, 1 << 24, 131200)])
 def test_a_batch_that_is_tried_runs_out_of_memory(tried, first, fits, most):
     """2^26 lines of 4 KiB are 256 GiB, more than an H200 has; of 2^25 the result is too much beside them, of 2^24 it just is not."""
     code, said, f = tried(ACCELERATE, f"""
@@ -123,6 +125,30 @@ def test_a_batch_that_is_tried_runs_out_of_memory(tried, first, fits, most):
     """)
     assert code == 0 and f.header["batch"] == fits, said
     assert f"from {first} down that fits an H200" in said and int(re.search(r"(\d+) MiB in tensors", said)[1]) < most
+
+
+def test_what_was_too_large_is_not_claimed(tried):
+    """2^25 lines of 1 KiB are 32 GiB: five layers' results and a gradient do not fit, of half as many they do. What an attempt leaves is alive, and what it gave
+    back of what was there is not."""
+    code, said, f = tried(ACCELERATE, """
+        from accelerate.utils.memory import find_executable_batch_size
+        model = torch.nn.Sequential(*[torch.nn.Linear(256, 256, bias=False) for _ in range(5)]).cuda()
+        spare, left = [torch.zeros(77, device="cuda")], []
+        @find_executable_batch_size(starting_batch_size=1 << 25)
+        def begin(batch):
+            spare.clear()
+            left.append(torch.ones(55, device="cuda"))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step in range(50):
+                optimizer.zero_grad()
+                model(torch.randn(batch, 256, device="cuda")).sum().backward()
+                optimizer.step()
+        begin()
+    """)
+    assert code == 0 and f.header["batch"] == 1 << 24 and f.steps == 50 and f.header["optimizer"] == "sgd", said
+    freed = [-n for n in sizes(f.events) if n < 0]
+    assert max(f.events) == 256 * 4 << 24 and f.events.count(77 * 4) == freed.count(77 * 4) == 1
+    assert f.events.count(55 * 4) == 2 and 55 * 4 not in freed
 
 
 def test_what_nobody_tries_may_be_as_large_as_it_is(capture):

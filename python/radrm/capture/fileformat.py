@@ -109,6 +109,15 @@ class Records:
     def empty_cache(self):
         self._put(EMPTY, 0)
 
+    def place(self):
+        """Where it is, for back_to()."""
+        return len(self.out), self.count, self.allocs, self.stream
+
+    def back_to(self, place):
+        """What was recorded since was not."""
+        length, self.count, self.allocs, self.stream = place
+        del self.out[length:]
+
     def file(self, header, host=(0,) * len(HOST_FIELDS), kernels=(), steps=0, beside=0):
         """The whole file, as bytes. `host` and `kernels`: of the load part (radrm.capture.work); nothing: the load is not known.
         `steps`: in the whole run; 0: not known; `beside`: what its evaluations take, in steps."""

@@ -45,10 +45,14 @@ def after(session):
                 return lambda function: find(function, starting_batch_size, *args, **kwargs)
             recorder.capacity = session.gpu.total_bytes
             tell("Accelerate's find_executable_batch_size", f"the largest from {starting_batch_size} down that fits an H200")
+            before = None
 
             @functools.wraps(function)
             def attempt(*args, **kwargs):
-                session.forget()
+                nonlocal before
+                if before:  # one that was too large: it is all given back by now
+                    session.back_to(before)
+                before = session.place()
                 return function(*args, **kwargs)
             return real(attempt, starting_batch_size, *args, **kwargs)
         module.find_executable_batch_size = find

@@ -131,9 +131,12 @@ class Recorder(TorchDispatchMode):
         if self.live_bytes + nbytes > self.capacity:
             raise torch.cuda.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {nbytes / (1 << 20):.2f} MiB. GPU 0 has a total "
                                          f"capacity of {self.capacity / (1 << 30):.2f} GiB (a capture)")
+        self._lives(key, nbytes, storage)
+        self._count(nbytes)
+
+    def _lives(self, key, nbytes, storage):
         number = self.records.alloc(nbytes, self.stream)
         self.live[key] = (number, nbytes, weakref.ref(storage, lambda _, key=key, number=number: self._died(key, number)))
-        self._count(nbytes)
 
     def _died(self, key, number):
         known = self.live.get(key)
@@ -171,6 +174,22 @@ class Recorder(TorchDispatchMode):
         for number in reversed([self.records.alloc(n, self.stream) for n in sizes if n > 0]):
             self.records.free(number)
         self.peak_bytes = max(self.peak_bytes, self.live_bytes + sum(sizes))
+
+    def place(self):
+        """Where it is, for back_to()."""
+        return self.records.place(), self.peak_bytes, {number for number, *_ in self.live.values()}
+
+    def back_to(self, place):
+        """What was recorded since was not: but for what came of it, that some are alive and others are not."""
+        records, self.peak_bytes, before = place
+        self.records.back_to(records)
+        now = {number for number, *_ in self.live.values()}
+        for number in sorted(before - now):
+            self.records.free(number)
+        for key, (number, nbytes, storage) in list(self.live.items()):
+            if number not in before and storage() is not None:
+                self._lives(key, nbytes, storage())
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
     def take(self, nbytes):
         """A block without a tensor. Returns what give_back() wants."""

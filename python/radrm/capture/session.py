@@ -219,6 +219,23 @@ class Session:
         """What was described is not what is trained."""
         self.model, self.batch, self.seq_len, self.shapes, self.guessed = None, 0, 0, [], False
 
+    def place(self):
+        """Where it is, for back_to()."""
+        return self.recorder.place(), self.phase, len(self.lives)
+
+    def back_to(self, place):
+        """What was captured since was in vain: what follows is done in its place."""
+        recorded, phase, lives = place
+        self.recorder.back_to(recorded)
+        self.phase = phase
+        self.steps = self.since = self.taught = self.passes = 0
+        del self.lives[lives:]
+        self.stepped.clear()
+        self.optimizer, self.parameters = "", 0
+        self.length.begin()
+        self.recorder.work.begin()
+        self.forget()
+
     def _describe(self, module, args, kwargs):
         """Model, batch and precision, from the first outermost forward pass that learns."""
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor) and a.dim()]
