@@ -184,7 +184,7 @@ STEP = """
     "class Shown(torch.Tensor): pass\n        z = y.as_subclass(Shown) + torch.ones(8).as_subclass(Shown).cuda(); assert z.is_cuda",
     "import inspect; assert 'batch_size' in inspect.signature(torch.utils.data.DataLoader.__init__).parameters",
     "T = torch.cuda.FloatTensor; z = torch.ones(3).type(T); assert isinstance(z, T) and not isinstance(z, torch.cuda.LongTensor)",
-    "T = torch.cuda.LongTensor; assert T(2, 3).shape == (2, 3) and T([1, 2]).tolist() == [1, 1] and T(torch.Size([4])).is_cuda",
+    "T = torch.cuda.LongTensor; assert T(2, 3).shape == (2, 3) and T([1, 2]).tolist() == [1, 2] and T(torch.Size([4])).is_cuda",
     "assert torch.ones(3).type('torch.cuda.HalfTensor').dtype == torch.float16 and torch.cuda.FloatTensor().numel() == 0",
     "torch.set_default_tensor_type('torch.cuda.FloatTensor'); assert torch.ones(3).is_cuda",
     "g = torch.Generator(device='cuda').manual_seed(3); assert isinstance(g, torch.Generator) and g.device.type == 'cpu'\n"
@@ -310,4 +310,19 @@ def test_gradients_of_functions(capture, call, result):
         found = {call}
         assert found.is_cuda and found.shape == {result}, found.shape
         assert not torch.empty(1, device="meta").is_cuda"""))
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0, said
+
+
+def test_where_tensors_lie(capture, tmp_path, monkeypatch):
+    """As libraries tell what shares memory before they save it. A library of the same name stands for safetensors."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "safetensors").mkdir()
+    (tmp_path / "safetensors" / "__init__.py").touch()
+    (tmp_path / "safetensors" / "torch.py").write_text("def save_file(tensors, path):\n    raise ValueError(path)\nsave_model = save_file\n")
+    code, said, f = capture(STEP.replace("BODY", """
+        from safetensors.torch import save_file
+        save_file(model.state_dict(), "model.safetensors")
+        w, b = model.weight, model.bias
+        assert 0 != w.data_ptr() != b.data_ptr() == b.untyped_storage().data_ptr() and w[1:].data_ptr() - w.data_ptr() == 32
+        assert torch.cuda.random.get_rng_state(0).numel() == 16 and w.cpu().data_ptr() != w.data_ptr()"""))
     assert code == 0 and f.header["flags"] & CUT_SHORT == 0, said

@@ -184,7 +184,7 @@ EVALUATED = """
     ("print(evaluate(rest))", 8, 1),                      # as many batches as steps, each a pass forward
     ("print(evaluate(rest))", 16, 0.5),
     ("with torch.no_grad():\n            for x, in rest: loss_of(x.cuda())", 8, 1),
-    ("if epoch % 5 == 4: print(evaluate(rest))", 8, 0),   # in which epochs is not known
+    ("if epoch % 5 == 4: print(evaluate(rest))", 8, 1 / 5),
     ("print(epoch)", 8, 0),
     ("class Stream(torch.utils.data.IterableDataset):\n            def __iter__(self): return iter(torch.randn(9, 512))\n"
      "        with torch.no_grad():\n            for x in DataLoader(Stream()): loss_of(x.cuda())", 8, 0),
@@ -259,3 +259,106 @@ def test_evaluations_of_a_library(capture, tmp_path, when, seen):
     (tmp_path / "transformers" / "__init__.py").write_text(textwrap.dedent(TRAINER))
     code, said, f = capture(f"from transformers import Trainer; Trainer({when!r}).train()")
     assert code == 0 and f.steps == 150 and (800 * 512 * 4 in f.events) == seen and (f.beside > 0) == seen, said
+
+
+@pytest.mark.parametrize("each, when, share", [
+    ("if step % 100 == 0: print(evaluate(rest))", 8, 1),    # after each 100 of 3000 steps, of 100 batches
+    ("if step % 300 == 299 and step > 3: print(evaluate(rest))", 8, 1 / 3),
+    ("if not step % 100:\n                with torch.no_grad():\n                    for x, in rest: loss_of(x.cuda())", 16, 1 / 2),
+    ("if step % 9000 == 0: print(evaluate(rest))", 800, 0),   # never comes
+    ("if step % 100 == 0: print(step)", 800, 0),
+    ("if step % 100 == 0: optimizer.zero_grad()", 800, 0),
+])
+def test_evaluations_every_so_many_steps(capture, each, when, share):
+    loop = EVALUATED.replace("for epoch", "step = 0\n    for epoch").replace("AFTER", "print(epoch)").replace(
+        "            optimizer.step()\n", "            optimizer.step()\n            step += 1\n            " + each + "\n")
+    code, said, f = capture(loop.replace("WIDTH", str(when)))
+    assert code == 0 and f.steps == 3000, said
+    assert share * 0.4 * 3000 <= f.beside <= share * 0.6 * 3000, f.beside
+    if not share:
+        assert 800 * 512 * 4 not in f.events
+
+
+def test_evaluations_in_modules_of_the_script(capture, tmp_path):
+    """Without a loader, an evaluation is seen whole: four passes, each half of a step's work."""
+    (tmp_path / "mine.py").write_text(textwrap.dedent("""
+        import torch
+        model = torch.nn.Sequential(*[torch.nn.Linear(512, 512, bias=False) for _ in range(4)]).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        def estimate_loss(n):
+            with torch.no_grad():
+                return [model(torch.randn(n, 512, device="cuda")).mean().item() for _ in range(4)]
+        def after(step, interval):
+            if step and step % interval == 0:
+                estimate_loss(800)
+        def train(interval):
+            for step in range(1000):
+                optimizer.zero_grad()
+                model(torch.randn(8, 512, device="cuda")).sum().backward()
+                optimizer.step()
+                after(step, interval)
+    """))
+    code, said, f = capture("import mine; mine.train(interval=50)")
+    assert code == 0 and f.steps == 1000 and 800 * 512 * 4 in f.events, said
+    assert 20 * 4 * 0.3 <= f.beside <= 20 * 4 * 0.8
+    code, said, f = capture("import mine; mine.train(interval=5000)")
+    assert code == 0 and 800 * 512 * 4 not in f.events and f.beside == 0, said
+
+
+@pytest.mark.parametrize("steps, seen", [(50, True), (300, False)])
+def test_evaluations_of_a_library_every_so_many_steps(capture, tmp_path, steps, seen):
+    (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "__init__.py").write_text(textwrap.dedent(TRAINER.replace("num_train_epochs=3", "num_train_epochs=3, eval_steps=9").replace(
+        "max_steps=150", f"max_steps=150, eval_steps={steps}, global_step=0").replace("self.optimizer.step()\n", """self.optimizer.step()
+                    self.state.global_step += 1
+                    if self.args.eval_strategy == "steps" and self.state.global_step % self.state.eval_steps == 0:
+                        self.look()
+""").replace("                self.look()\n        @", "        @")))
+    code, said, f = capture("from transformers import Trainer; Trainer('steps').train()")
+    assert code == 0 and f.steps == 150 and (800 * 512 * 4 in f.events) == seen and (f.beside > 0) == seen, said
+
+
+@pytest.mark.parametrize("body", [
+    "(loss_of(x.cuda()) / 4).backward()\n            n += 1\n            if n % 4 == 0: optimizer.step(); optimizer.zero_grad()",
+    "n, loss = n + 1, loss + loss_of(x.cuda())\n            if n % 4 == 0: loss.backward(); optimizer.step(); loss = 0",
+])
+def test_evaluations_after_epochs_of_batches_that_are_summed_up(capture, body):
+    """100 batches of 8 are 25 steps of four. An evaluation's batch of 8 is an eighth of one."""
+    loop = EVALUATED.replace("for epoch", "n = loss = 0\n    for epoch").replace("WIDTH", "8").replace("AFTER", "print(evaluate(rest))")
+    begin, end = loop.index("            optimizer.zero_grad()"), loop.index("        print(evaluate")
+    code, said, f = capture(loop[:begin] + "            " + body + "\n" + loop[end:])
+    assert code == 0 and f.steps == 750, said
+    assert 30 * 100 * 0.08 <= f.beside <= 30 * 100 * 0.18
+
+
+SAMPLED = """
+    import torch
+
+    class Net(torch.nn.Linear):
+        def forward(self, x, t):
+            if not torch.is_grad_enabled():
+                print("one", flush=True)
+            return super().forward(x) + t
+    model = Net(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    learn = torch.utils.data.DataLoader(torch.randn(800, 512), batch_size=8)
+
+    @torch.no_grad()
+    def sample():
+        x = torch.randn(800, 512, device="cuda")
+        for t in torch.arange(1000):
+            x = model(x, t)
+    for epoch in range(30):
+        for x in learn:
+            optimizer.zero_grad()
+            model(x.cuda(), 1).sum().backward()
+            optimizer.step()
+        sample()
+"""
+
+
+def test_samples_at_the_end_of_an_epoch(capture):
+    """Of a thousand passes after two epochs the first few are run: the numbers that they are given differ, the memory does not."""
+    code, said, f = capture(SAMPLED, options=["-v"])
+    assert code == 0 and f.steps == 3000 and 800 * 512 * 4 in f.events, said
+    assert 2 <= len(re.findall("^one$", said, re.MULTILINE)) <= 20

@@ -123,3 +123,49 @@ def test_ctc(traced, lengths_on_gpu):
     f = traced(setup)
     asked = [n for n in f.iteration(1) if n > 0]
     assert asked.count(N * T * (2 * S + 1) * 4) == 2 and not any("no rule" in note for note in f.notes)
+
+
+@pytest.mark.parametrize("branch, doubt", [
+    ("if value < best: best = value; torch.save(model.state_dict(), 'best.pt')", False),
+    ("if value < best: best, patience = value, 0\n        else:\n            patience += 1\n            if patience > 5: break", False),
+    ("best = max(best, value)", False),
+    ("if value > 3: print(f'{value + 1}'); sys.exit(1)", False),
+    ("if value < best: model(x)", True),
+    ("if value < best: width = 512", True),
+    ("if value < best: best = x * 2", True),
+    ("best = 3 if value < best else 5", True),
+    ("width = max(width, value)", True),
+])
+def test_branches_that_decide_nothing(capture, branch, doubt):
+    code, said, f = capture(f"""
+    import sys, torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best, patience, width = 99, 0, 1
+    for _ in range(9):
+        x = torch.randn(4, 8, device="cuda")
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        value = loss.item()
+        {branch}
+    """)
+    assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
+
+
+def test_small_integers_that_the_script_put_there(capture):
+    """As shapes and lengths that processes tell each other: they come back, by views too, until something is written."""
+    code, said, f = capture("""
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(9):
+        n = torch.tensor([3, 1, 4], device="cuda")
+        assert n[None].cpu().tolist() == [[3, 1, 4]] and n.tolist() == [3, 1, 4] and n[2].item() == 4
+        assert torch.zeros(n[0].item()).shape == (3,) and n.clone().float().cpu().tolist() == [1, 1, 1]
+        n[1] = 7
+        assert n.cpu().tolist() == [1, 1, 1]
+        model(torch.randn(4, 8, device="cuda")).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and f.header["flags"] & 1 == 0, said

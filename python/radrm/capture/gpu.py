@@ -175,6 +175,7 @@ class Gpu:
         self._streams()
         self._settings()
         self._devices()
+        self._addresses()
         self._functions()
         for name in ("init_gpu_context", "init_cuda_context"):  # each fake tensor would touch the GPU that is not there
             if hasattr(fake_tensor, name):
@@ -212,6 +213,14 @@ class Gpu:
         context = torch.utils._device.DeviceContext
         real_init = context.__init__
         self.patch(context, "__init__", lambda self, device: real_init(self, indexed(device)))
+
+    def _addresses(self):
+        """What shares memory is told by where it lies: in saving, in counting parameters."""
+        real, real_storage = torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr
+        self.patch(torch.Tensor, "data_ptr", lambda tensor: tensor.untyped_storage()._cdata + tensor.storage_offset() * tensor.element_size()
+                   if is_gpu(tensor) else real(tensor))
+        self.patch(torch.UntypedStorage, "data_ptr", lambda storage: storage._cdata if storage.device.type == "meta"
+                   else real_storage(storage))
 
     def _functions(self):
         """What torch.func wraps tensors in says itself where they are."""
@@ -265,10 +274,12 @@ class Gpu:
                             ("is_current_stream_capturing", False), ("utilization", 0), ("memory_usage", 0),
                             ("temperature", 30), ("power_draw", 75000), ("clock_rate", 1980), ("list_gpu_processes", ""),
                             ("_check_capability", None)):
-            if hasattr(cuda, name):
-                self.patch(cuda, name, answer(value))
-        self.patch(cuda, "get_rng_state", lambda *_, **__: torch.zeros(16, dtype=torch.uint8))
-        self.patch(cuda, "get_rng_state_all", lambda: [torch.zeros(16, dtype=torch.uint8)])
+            for module in (cuda, cuda.random):
+                if hasattr(module, name):
+                    self.patch(module, name, answer(value))
+        for module in (cuda, cuda.random):
+            self.patch(module, "get_rng_state", lambda *_, **__: torch.zeros(16, dtype=torch.uint8))
+            self.patch(module, "get_rng_state_all", lambda: [torch.zeros(16, dtype=torch.uint8)])
         self.patch(cuda, "_lazy_call", lambda call, **__: None)
         self.patch(cuda, "default_generators", (torch.default_generator,))
         self.patch(cuda, "device", Selected)

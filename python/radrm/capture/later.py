@@ -12,6 +12,7 @@ on the way.
 import ast
 import contextlib
 import linecache
+import math
 import os
 import re
 import signal
@@ -19,7 +20,7 @@ import sys
 import time
 import weakref
 
-from . import fileformat as ff
+from . import every, fileformat as ff
 from . import length
 from .recorder import is_gpu
 
@@ -29,7 +30,6 @@ ENDS = 2  # of epochs, to see an evaluation, and whether one comes at each
 TRIED = 2  # steps with frozen parameters that learn: the first makes the optimizer's state, the second has it all along
 MORE = 1.02  # times the memory that is worth telling
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
-TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
 FREES = re.compile(r"unfreeze|fine_tune$|Finetuning$")
 NOT_OWN = ("site-packages", "dist-packages", os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
 
@@ -78,9 +78,9 @@ def resizes(tree):
 def evaluates(tree):
     """Whether something there is an evaluation, by what it is called, or a loop without gradients."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (node.args or node.keywords) and TESTS.search(length.called(node)):
+        if isinstance(node, ast.Call) and every.is_test(node):
             return True
-        if isinstance(node, ast.With) and any(length.of_call(item.context_expr) in ("no_grad", "inference_mode") for item in node.items):
+        if isinstance(node, ast.With) and any(length.of_call(item.context_expr) in ("no_grad", "inference_mode", "set_grad_enabled") for item in node.items):
             return any(isinstance(inside, ast.For) for inside in ast.walk(node))
     return False
 
@@ -109,10 +109,10 @@ def repeated(frame):
 
 
 class Pass:
-    """Over a loader: batches that it gave since, and has in all (a stream: 0); whether they are learnt from."""
+    """Over a loader: batches that it gave since, and has in all (a stream: 0); whether they are learnt from, None: not known."""
 
     def __init__(self, one, given=0):
-        self.given, self.batches, self.learns = given, 0, False
+        self.given, self.batches, self.learns = given, 0, None
         with contextlib.suppress(TypeError):
             self.batches = len(one)
 
@@ -129,6 +129,10 @@ class Later:
         self.given = weakref.WeakKeyDictionary()  # pass over a loader -> Pass
         self.last = None  # the Pass that gave the last batch
         self.used = set()  # of which something was done with one since the last step
+        self.conditions = set()  # lines, in whatever file, that ask whether an evaluation is due
+        self.asked = {}  # (file, line) of those that did -> [how often it did, after how many steps first, every how many]
+        self.seen = 0  # steps before it goes on
+        self.due = {}  # likewise, that was told so -> after how many of what it counts
         self.ends = []  # of each epoch that ended: (batches that are evaluated, what one takes, in steps)
         self.steps = self.since = 0  # since it goes on, and since something changed
         self.learners = weakref.WeakSet()  # modules whose passes learn
@@ -157,14 +161,27 @@ class Later:
         if time.monotonic() > self.deadline:
             self.session._finish()
         self.last = self.given.setdefault(one, Pass(one))
-        self.last.given += 1
-        return self.last.given > 1 + (0 < self.since < TRIED)
+        summed = 1 if self.last.learns is False else self.session.length.summed
+        over = self.last.given >= max(summed, 1 + (0 < self.since < TRIED))
+        self.last.given += not over
+        return over
 
     def passes(self, learns):
         """A forward pass begins, of the last batch. (That a loader which fetches ahead gave for another step, so it is not counted.)"""
         if self.last is not None:
-            self.last.learns |= learns
+            self.last.learns = bool(self.last.learns or learns)
             self.used.add(self.last)
+
+    def is_due(self, holds, number, line):
+        """Whether an evaluation is due, which it is every so many steps or epochs; `holds`: whether the script says so."""
+        where = sys._getframe(1).f_code.co_filename, line
+        if not self.going:
+            asked = self.asked.setdefault(where, [0, self.session.learnt(), number])
+            asked[0] += 1
+        elif len(self.ends) < ENDS and not self.trying and self.comes(where, number):
+            self.due[where] = number
+            return True
+        return holds
 
     # --- signs ---
 
@@ -199,7 +216,10 @@ class Later:
             self.where = self.line() if self.frozen() else None
             trees = list(repeated(frame))
             self.phases = bool(self.made & loops.keys()) or any(map(resizes, trees))
-            tests = self.session.length.evaluates or any(map(evaluates, trees))
+            self.seen = self.session.learnt()
+            due = any(self.comes(where, number) for where, (*_, number) in self.asked.items()) or any(
+                tree.lineno <= line <= tree.end_lineno for tree in trees for line in self.conditions - {line for _, line in self.asked})
+            tests = due or self.session.length.evaluates or any(map(evaluates, trees))
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
         if not self.where and not self.phases and not tests:
@@ -207,10 +227,14 @@ class Later:
         left = signal.getitimer(signal.ITIMER_REAL)[0]
         self.deadline = time.monotonic() + min(PATIENCE, left / 2 if left else PATIENCE)
         self.going, self.before = True, self.looks()
+        work = self.session.recorder.work
+        self.usual = [tally.seconds() if tally else 0 for tally in (work.whole, work.least)]
         passes = self.session.length.passes or list(self.session.length.fetched)
         for one in passes:
             self.given[one] = Pass(one, 1)
-        if not passes:
+        if self.session.length.evaluates:
+            self.session.length.evaluates()
+        if not passes and not due:
             self.going = self.where is not None and self.tries()
         return self.going
 
@@ -230,17 +254,37 @@ class Later:
         """What was evaluated at the end of an epoch."""
         work = self.session.recorder.work
         if len(self.ends) < ENDS:
-            tested = [one.batches for one in self.used if not one.learns]
-            extra = max(work.beside.seconds() - work.least.seconds(), 0) / (work.whole.seconds() + work.least.seconds() or 1)
-            self.ends.append((sum(tested), extra / max(len(tested), 1)))
+            tested = [one for one in self.used if not one.learns]
+            learnt, beside = self.usual
+            usual = beside * min(1, work.whole.seconds() / (learnt or 1))  # fewer batches are summed up now, where an epoch ends early
+            extra = max(work.beside.seconds() - usual, 0) / (learnt + beside or 1)
+            batches, seen = sum(one.batches for one in tested), sum(one.given for one in tested)
+            if self.due and extra and not tested:
+                batches = seen = 1  # of no loader: it was seen whole
+            self.ends.append((batches, extra / max(seen, 1)))
         self.used.clear()
+
+    def after(self, where, number):
+        """Every how many steps that line has an evaluation. It counts what it was asked for again and again in those that were seen, else epochs."""
+        times, first, _ = self.asked.get(where, (0, 0, 0))
+        if times > 1 or first:
+            return number / max(1, round(times / max(self.seen - first, 1)))
+        return number * self.session.length.inner
+
+    def comes(self, where, number):
+        """Whether that is before the end of the run."""
+        return 0 < self.after(where, number) <= (self.session.length.steps or math.inf)
 
     def beside(self):
         """What evaluations of the whole run take, in steps; 0: none, or it is not known."""
         steps, inner = self.session.length.steps, self.session.length.inner
-        if len(self.ends) < ENDS or not all(batches for batches, _ in self.ends) or not steps or not 1 <= inner <= steps:
+        if self.due:  # where some come more often than others: as the others
+            inner = max(self.after(*due) for due in self.due.items())
+        certain = bool(self.due or self.session.length.evaluates)  # that one comes, and how often
+        ends = [end for end in self.ends if end[0] or not certain]
+        if len(ends) < (1 if certain else ENDS) or not all(batches for batches, _ in ends) or not steps or not 1 <= inner <= steps:
             return 0
-        return round(steps / inner * sum(batches * each for batches, each in self.ends) / ENDS)
+        return round(steps / inner * sum(batches * each for batches, each in ends) / len(ends))
 
     # --- trying ---
 
@@ -287,6 +331,7 @@ class Later:
 
 def install(later, patch):
     import torch
+    every.install(later.is_due, later.conditions, is_own, patch)
     inner = torch._C.TensorBase
     real_module = torch.nn.Module.requires_grad_
 

@@ -192,20 +192,37 @@ def counted(test, going_on, frame):
 
 # --- libraries that have loops of their own, and know ---
 
-# (steps, epochs where each ends with an evaluation, else 0)
+# (steps, after how many of them each evaluation comes or infinity, what has one come after the next step or None)
 
 def of_transformers(frame):
     own = frame.f_locals.get("self")
     state, arguments = getattr(own, "state", None), getattr(own, "args", None)
-    evaluates = getattr(arguments, "eval_strategy", "no") == "epoch"
-    return getattr(state, "max_steps", 0), getattr(arguments, "num_train_epochs", 0) if evaluates else 0
+    steps, how = getattr(state, "max_steps", 0), getattr(arguments, "eval_strategy", "no")
+    if how == "epoch":
+        return steps, steps / arguments.num_train_epochs, nothing
+    if how == "steps" and 0 < state.eval_steps <= steps:
+        return steps, state.eval_steps, lambda: setattr(state, "eval_steps", 1)
+    return steps, math.inf, None
 
 
 def of_lightning(frame):
     own = frame.f_locals.get("self")
     trainer = getattr(own, "trainer", own)
-    evaluates = getattr(trainer, "enable_validation", False) and trainer.check_val_every_n_epoch == trainer.val_check_interval == 1
-    return getattr(trainer, "estimated_stepping_batches", 0), trainer.max_epochs if evaluates else 0
+    steps = getattr(trainer, "estimated_stepping_batches", 0)
+    if not getattr(trainer, "enable_validation", False) or not steps < math.inf:
+        return steps, math.inf, None
+    epochs, batches = trainer.check_val_every_n_epoch or 1, trainer.num_training_batches
+    times = max(batches // trainer.val_check_batch, 1) if trainer.check_val_every_n_epoch else batches / trainer.val_check_batch
+
+    def often():
+        trainer.val_check_batch = 1
+        trainer.check_val_every_n_epoch = trainer.check_val_every_n_epoch and 1
+    every = batches / trainer.accumulate_grad_batches * epochs / times
+    return steps, every, often if every <= steps else None
+
+
+def nothing():
+    pass
 
 
 LIBRARIES = {"transformers": of_transformers, "lightning": of_lightning, "pytorch_lightning": of_lightning}
@@ -219,8 +236,9 @@ class Length:
     def __init__(self):
         self.steps = 0
         self.made = 0
+        self.summed = 1  # batches whose gradients are one step
         self.inner = 0  # of them, of the innermost loop: an epoch, mostly; infinite: not known
-        self.evaluates = False  # a library does, after each
+        self.evaluates = None  # where a library does, after each: what has it do so after the next step
         self.before = {}  # counter of a guard -> what it was when the step before was made
         self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
         self.passes = []  # those that gave some before it, and were not over
@@ -240,16 +258,16 @@ class Length:
         except Exception:  # whatever a script's own attributes do when they are asked
             steps = 0
         self.steps = min(int(steps), limits.MAX_COUNT) if math.isfinite(steps) and steps >= self.made else 0
-        self.passes = list(self.fetched)
+        self.passes, self.summed = list(self.fetched), self.batches()
         self.fetched.clear()
 
     def look(self, frame):
         product, whole, first, now = 1, math.inf, True, {}
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
-            known, epochs = LIBRARIES[library](frame) if library in LIBRARIES else (0, 0)
+            known, every, often = LIBRARIES[library](frame) if library in LIBRARIES else (0, 0, None)
             if isinstance(known, (int, float)) and not isinstance(known, bool) and 0 < known < math.inf:
-                self.evaluates, self.inner = bool(epochs), known / epochs if epochs else math.inf
+                self.evaluates, self.inner = often, every
                 return known
             loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else ()
             for loop in reversed(loops):

@@ -279,7 +279,8 @@ class Recorder(TorchDispatchMode):
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)
         if func._schema.is_mutable and args and isinstance(args[0], FakeTensor):
-            vars(args[0]).pop("radrm_value", None)  # of values.py: no longer known
+            for name in ("radrm_value", "radrm_contents"):  # of values.py: no longer known
+                vars(args[0]).pop(name, None)
         self.record(result)
         for after in self.around.get(func, ()):
             after(self, func, args, kwargs, result)

@@ -25,6 +25,8 @@ def described(value):
         return tuple(value.shape), value.stride(), value.dtype
     if type(value) in PLAIN:
         return type(value), value
+    if type(value) is torch.Tensor and not value.dim():
+        return value.dtype  # a number on the CPU, such as the time of a diffusion's step
     if isinstance(value, (list, tuple)):
         return tuple(map(described, value))
     if isinstance(value, Mapping):

@@ -130,9 +130,17 @@ def surround(session, target, programs):
     imports.Imports(target, {**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
                              "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": values.teach_yaml,
                              "torchmetrics.functional.classification": values.trust_metrics,
+                             "safetensors.torch": save_nothing,
                              "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     if programs:
         nvidia.put_program(session.gpu, programs)
+
+
+def save_nothing(safetensors):
+    """Weights have no contents."""
+    for name in ("save_file", "save_model"):
+        setattr(safetensors, name, lambda *_, **__: None)
+    safetensors.save = lambda *_, **__: b""
 
 
 def draw_no_graph(writer):

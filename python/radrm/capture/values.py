@@ -17,6 +17,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff
+from .idle import is_idle
 from .recorder import aten, is_gpu
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -60,12 +61,25 @@ def insisted(path):
     return must - may
 
 
-def is_insisted():
-    """Whether the value that is asked for now must be true."""
+def asking():
+    """The frame that asks for a value now."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((OWN, "<")):
         frame = frame.f_back
+    return frame
+
+
+def is_insisted():
+    """Whether the value that is asked for now must be true."""
+    frame = asking()
     return frame is not None and frame.f_lineno in insisted(frame.f_code.co_filename)
+
+
+def branched(recorder, what):
+    """As decided(), of a comparison or a branch, which may decide nothing."""
+    frame = asking()
+    if frame is None or not is_idle(frame):
+        decided(recorder, what)
 
 
 def decided(recorder, what):
@@ -77,7 +91,7 @@ class ReadFloat(float):
     recorder = None
 
     def __bool__(self):
-        decided(ReadFloat.recorder, "a branch on a value computed on the GPU")
+        branched(ReadFloat.recorder, "a branch on a value computed on the GPU")
         return True
 
     __hash__ = float.__hash__
@@ -96,7 +110,7 @@ class ReadInt:
         self.value = value
 
     def __bool__(self):
-        decided(ReadFloat.recorder, "a branch on a value computed on the GPU")
+        branched(ReadFloat.recorder, "a branch on a value computed on the GPU")
         return True
 
     def __index__(self):
@@ -181,7 +195,7 @@ def _overload(cls, whole=()):
             if is_insisted():
                 return True
             if isinstance(other, (int, float, ReadInt)):
-                decided(ReadFloat.recorder, "a comparison of a value computed on the GPU")
+                branched(ReadFloat.recorder, "a comparison of a value computed on the GPU")
             mine, other = _plain(self), _plain(other)
             return getattr(float(mine), name)(float(other) if isinstance(other, int) else other)
         return compare
@@ -213,6 +227,24 @@ def remember(tensor, value, sure=False):
     """`sure`: it follows from what the script put there, not from what numbers usually are."""
     if value is not None:
         tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value, version_of(tensor), sure
+
+
+def contents(tensor):
+    """All values of a small tensor of integers that the script put there, on the CPU; None: they are not known, or something was written into it."""
+    found, version = getattr(tensor, "radrm_contents", (None, None))
+    return found if found is not None and version == version_of(tensor) else None
+
+
+def put_contents(tensor, found):
+    tensor.radrm_contents = found, version_of(tensor)
+
+
+def seen(recorder, func, args, kwargs, result):
+    """A view of such a tensor has what it had."""
+    found = contents(args[0])
+    if found is not None and is_gpu(result) and not result.dtype.is_floating_point:
+        with torch._C._DisableTorchDispatch():
+            put_contents(result, func(found, *args[1:]))
 
 
 def is_sure(tensor):
@@ -279,6 +311,15 @@ VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default, aten
          aten.alias.default, aten.detach.default, aten.clone.default, aten._to_copy.default, aten.lift_fresh.default,
          aten.all.default, aten.all.dim, aten.any.default, aten.any.dim, aten.max.default, aten.min.default,
          *(getattr(aten, name).default for name in ("_is_all_true", "_is_any_true") if hasattr(aten, name)))
+SEEN = {aten.view.default, aten.select.int, aten.slice.Tensor, aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim,
+        aten.alias.default, aten.detach.default, aten.clone.default, aten.expand.default}  # that change no value
+
+
+def viewed(recorder, func, args, kwargs, result):
+    told(kept)(recorder, func, args, kwargs, result)
+    seen(recorder, func, args, kwargs, result)
+
+
 AROUND = {
     aten.eq.Tensor: told(lambda first, second: True if first is second else None, lambda first, second: first is second),
     aten.ne.Scalar: told(differs, lambda _, second: abs(second) == float("inf")),
@@ -287,12 +328,13 @@ AROUND = {
     **{op: told(both) for op in (aten.mul.Tensor, aten.logical_and.default, aten.bitwise_and.Tensor)},
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
     **{op: told(opposite) for op in (aten.logical_not.default, aten.bitwise_not.default)},
-    **{op: told(kept) for op in VIEWS},
+    **{op: viewed if op in SEEN else told(kept) for op in VIEWS},
     aten.sum.default: told(summed),
     **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
     **{getattr(aten, name).default: told(lambda *_: 0) for name in ("zeros", "zeros_like", "new_zeros")},
     aten.full.default: told(lambda _, value, *__: value), aten.full_like.default: told(lambda _, value, *__: value),
 }
+CONTENTS_LIMIT = 1 << 10  # elements of a tensor whose values are kept, one by one
 UNIFORM_LIMIT = 1 << 22  # elements of a tensor on the CPU whose values are looked at
 
 
@@ -314,14 +356,21 @@ def item(tensor):
         return complex(1)
     if tensor.dtype.is_floating_point:
         return ReadFloat(1.0)
+    found = contents(tensor)
+    if found is not None:
+        with torch._C._DisableTorchDispatch():
+            return int(found.reshape(()).numpy())
     value = known(tensor)  # a bool: what comes of tests, and of what they know nothing of
     return value if type(value) is int else ReadInt(1 if value is None else int(value))
 
 
 def on_host(recorder, tensor, dtype=None):
-    """The copy on the CPU that tensor.cpu() gives: ones."""
+    """The copy on the CPU that tensor.cpu() gives: ones, where it is not known what was there."""
     recorder.value_read()
+    found = contents(tensor)
     with torch._C._DisableTorchDispatch():
+        if found is not None:
+            return found.to(dtype or tensor.dtype, copy=True)
         return torch.ones(tuple(tensor.shape), dtype=dtype or tensor.dtype)
 
 
@@ -360,7 +409,7 @@ def install(recorder, patch):
         if tensor.numel() == 1 and is_sure(tensor):
             recorder.value_read()
             return bool(known(tensor))
-        decided(recorder, "a branch on a tensor on the GPU")
+        branched(recorder, "a branch on a tensor on the GPU")
         return bool(scalar(recorder, None, (tensor,), {}))
 
     def size(tensor):
@@ -398,10 +447,15 @@ def copy_to(recorder, func, args, kwargs):
     with torch._C._DisableTorchDispatch():
         shape, stride, dtype = tuple(source.shape), source.stride(), source.dtype
         value = uniform(source)
+        small = source.clone() if value is None and 0 < source.numel() <= CONTENTS_LIMIT and not source.dtype.is_complex and not \
+            source.dtype.is_floating_point else None
     with recorder.fake:
         stand_in = torch.empty_strided(shape, stride, dtype=dtype)
     remember(stand_in, value, True)
-    return recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
+    result = recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
+    if small is not None and result.dtype == small.dtype:
+        put_contents(result, small)
+    return result
 
 
 def sys_engine():

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Evaluations that come every so many steps or epochs: `if step % args.eval_every == 0: evaluate()`.
+
+A capture is over long before. So a condition of that kind in the script's own code asks here whether it holds, and is told that it does
+when its time has come to be looked at.
+"""
+import ast
+import builtins
+import importlib.machinery
+import re
+import runpy
+
+TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
+SAMPLES = re.compile(r"(^|_)(sample|samples|generate|visualize|inference)(_|$)")
+NAME = "__radrm_every__"  # what the conditions call
+
+
+def called(node):
+    """The last word of what is called."""
+    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+
+
+def is_test(node):
+    """Whether a call is of an evaluation or makes samples, by what is called: a function, or a method of what trains."""
+    name, own = called(node), isinstance(node.func, ast.Name) or isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+    return bool(TESTS.search(name) and (name != "eval" or node.args) or own and SAMPLES.search(name))
+
+
+def is_quiet(node):
+    """Whether something there has no gradients."""
+    return any(isinstance(n, ast.Attribute) and n.attr in ("no_grad", "inference_mode") or
+               isinstance(n, ast.Name) and n.id in ("no_grad", "inference_mode") for n in ast.walk(node))
+
+
+def looks(statements, quiet):
+    """Whether an evaluation is among them, or samples are made, by what is called, or something without gradients, as the functions `quiet`."""
+    for node in (inside for statement in statements for inside in ast.walk(statement)):
+        if isinstance(node, ast.Call):
+            name = called(node)
+            if name in quiet or name in ("no_grad", "inference_mode") or is_test(node):
+                return True
+    return False
+
+
+def simple(node):
+    """Whether it can be worked out twice."""
+    return not any(isinstance(inside, (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for inside in ast.walk(node))
+
+
+def period(test):
+    """Of `step % n == 0`, or `not step % n`, the n; else None."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        rest = test.operand
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        rest = test.left
+    else:
+        return None
+    return rest.right if isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Mod) and simple(rest.right) else None
+
+
+def conditions(tree):
+    """The conditions on such numbers of what looks, the part of the test of an `if` each."""
+    quiet = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and is_quiet(node)} - {"main", "train", "fit"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and looks(node.body, quiet):
+            parts = [node.test]
+            while parts:
+                part = parts.pop()
+                if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+                    parts += part.values
+                elif period(part) is not None:
+                    yield part
+
+
+class Asking(ast.NodeTransformer):
+    """Has those conditions ask."""
+
+    def __init__(self, tree):
+        self.parts = set(conditions(tree))
+
+    def visit(self, node):
+        if node not in self.parts:
+            return self.generic_visit(node)
+        asked = ast.Call(ast.Name(NAME, ast.Load()), [node, period(node), ast.Constant(node.lineno)], [])
+        return ast.fix_missing_locations(ast.copy_location(asked, node))
+
+
+def install(answer, found, is_own, patch):
+    """Has the script and its modules ask answer(holds, n, line), and adds the lines to `found`. `is_own`: which files are of it."""
+    loader = importlib.machinery.SourceFileLoader
+    real = loader.get_code
+
+    def compiled(source, path, *args, **kwargs):
+        try:
+            tree = ast.parse(source, path)
+            asking = Asking(tree)
+        except (SyntaxError, ValueError, RecursionError):
+            return compile(source, path, *args, **kwargs)
+        found.update(part.lineno for part in asking.parts)
+        return compile(asking.visit(tree) if asking.parts else source, path, *args, **kwargs)
+
+    def get_code(self, name):
+        path = self.get_filename(name)
+        return compiled(self.get_data(path), path, "exec", dont_inherit=True) if is_own(path) else real(self, name)
+    patch(loader, "get_code", get_code)
+    patch(runpy, "compile", compiled)
+    patch(builtins, NAME, answer)

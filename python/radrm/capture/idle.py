@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""Branches on values that decide nothing of what runs on the GPU: the best loss is remembered, the best weights are saved, it is printed, the training
+ends early. Told from the source; what is not known to be of that kind is not.
+"""
+import ast
+import functools
+import os
+import re
+
+CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict|items|keys|values|float|int|str|len"
+                   r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
+BEST = re.compile(r"best|patien|^pat$|wait|^bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
+                  r"state$")  # what is assigned
+LIBRARIES = tuple(name.replace("/", os.sep) for name in (
+    "torch/optim/lr_scheduler.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
+DEEPER = (ast.If, ast.With, ast.Try, ast.ExceptHandler)
+SIMPLE = (ast.Expr, ast.Pass, ast.Break, ast.Raise, ast.Global, ast.Nonlocal)
+
+
+def called(node):
+    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+
+
+def assigned(target):
+    """Whether that remembers what was best."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return all(map(assigned, target.elts))
+    target = target.value if isinstance(target, ast.Subscript) else target
+    return bool(BEST.search(getattr(target, "id", getattr(target, "attr", "")).lower()))
+
+
+def idle(node):
+    """Whether a statement does nothing on the GPU."""
+    if isinstance(node, ast.Try):
+        return all(map(idle, [*node.body, *node.handlers, *node.orelse, *node.finalbody]))
+    if isinstance(node, DEEPER):
+        return all(map(idle, [*node.body, *getattr(node, "orelse", ())]))
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        counts = not isinstance(node, ast.AugAssign) or isinstance(node.value, ast.Constant)
+        fit = counts and all(map(assigned, getattr(node, "targets", ()) or [node.target])) and not any(
+            isinstance(n, ast.BinOp) for n in ast.walk(node.value))
+    else:
+        fit = isinstance(node, SIMPLE)
+    return fit and all(CALLS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
+
+
+@functools.lru_cache(None)
+def lines(path):
+    """Lines of a file on which a value decides nothing, as far as it stands there."""
+    found, other = set(), set()
+    try:
+        with open(path, "rb") as f:
+            tree = ast.parse(f.read())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return found
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)):
+            tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
+            good = isinstance(node, ast.If) and idle(node)
+            for test in tests:
+                (found if good else other).update(range(test.lineno, test.end_lineno + 1))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called(node.value) in ("max", "min") and idle(node):
+            found.update(range(node.lineno, node.end_lineno + 1))
+    return found - other
+
+
+def is_idle(frame):
+    """Whether what is asked there decides nothing."""
+    path = frame.f_code.co_filename
+    return path.endswith(LIBRARIES) or frame.f_lineno in lines(path)
