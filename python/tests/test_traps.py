@@ -583,15 +583,24 @@ def test_fully_sharded_training_from_meta(traced):
     assert found[0].peak_bytes == found[1].peak_bytes and found[0].iteration(2) == found[1].iteration(2)
 
 
-def test_the_older_form_of_sharded_training_is_refused(traced):
-    from radrm.capture import CaptureError
-
+@pytest.mark.parametrize("device", [0, None, torch.device("cuda")])
+def test_the_older_form_of_sharded_training(traced, device):
+    """FSDP1: beside a process's share of weights, gradients and averages, two gathered weights and a whole gradient; and a doubt."""
     def setup():
-        torch.distributed.init_process_group("nccl", rank=0, world_size=2)
         from torch.distributed.fsdp import FullyShardedDataParallel
-        FullyShardedDataParallel(nn.Linear(8, 8).cuda())
-    with pytest.raises(CaptureError, match="sharded over several GPUs"):
-        traced(setup)
+        torch.distributed.init_process_group("nccl", rank=0, world_size=2)
+        model = nn.Sequential(*(FullyShardedDataParallel(nn.Linear(256, 256, bias=False).cuda(), device_id=device) for _ in range(2)))
+        model = FullyShardedDataParallel(model, device_id=device)
+        x, learns = torch.randn(8, 256, device="cuda"), torch.optim.Adam(model.parameters())
+
+        def step():
+            learns.zero_grad()
+            model(x).sum().backward()
+            learns.step()
+        return step
+    f = traced(setup)
+    assert f.peak_bytes == pytest.approx(4 * W + 3 * W, rel=0.05)
+    assert f.header["flags"] & 2 and any("fully_shard()" in note for note in f.notes)
 
 
 def test_parameters_that_are_moved_by_hand(traced):

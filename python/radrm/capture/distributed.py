@@ -3,8 +3,8 @@
 
 A process group of PyTorch's backend "fake" stands for the others, which never answer and need not: what a collective asks of
 memory is known from the call. DistributedDataParallel (DDP) is replaced by what it takes: buckets for all gradients.
-fully_shard() (FSDP2) runs as it is. FullyShardedDataParallel is refused: what a process holds at one time is decided by the traffic
-with the others.
+fully_shard() (FSDP2) runs as it is; so does FullyShardedDataParallel (FSDP1), with a doubt: how many gathered layers there are at one time is
+decided by the traffic with the others.
 """
 import contextlib
 import os
@@ -87,7 +87,7 @@ def install(session):
         header.communicators = 1 if "nccl" in backend_asked else 0
         which = f"the first of {world} processes" if world > 1 else "the only process"
         recorder.note(ff.PAIR if world <= 2 else 0, f"distributed: {which} was captured")
-        sharding(patch)
+        sharding(recorder, patch)
 
     def new_group(ranks=None, timeout=None, backend=None, *args, **kwargs):
         if "nccl" in str(backend or backend_asked):
@@ -290,23 +290,31 @@ def part(tensor):
     return getattr(tensor, "_local_tensor", tensor)
 
 
-def sharding(patch):
+def sharding(recorder, patch):
     """Patches for training that is sharded over GPUs. Done once a job is known to be distributed: the imports are slow."""
+    import functools
     import importlib
 
-    from .sandbox import CaptureError
-    told = ("training is sharded over several GPUs by FullyShardedDataParallel, which cannot be captured: use fully_shard() (FSDP2), which "
-            "can, capture a run of one process without it, or say what the task needs (rad submit --gpu-mem)")
+    from . import fileformat as ff
+    from .gpu import indexed
+    from .recorder import GPU
 
-    def refuse(*_, **__):
-        raise CaptureError(told)
-    for module, owner, name, value in (("torch.distributed.fsdp", "FullyShardedDataParallel", "__init__", refuse),
+    def older(real):
+        @functools.wraps(real)
+        def init(self, *args, device_id=None, **kwargs):
+            recorder.note(ff.UNKNOWN_OP, "FullyShardedDataParallel: how many gathered layers there are at one time is decided by the traffic between the GPUs; "
+                          "captured as with fully_shard() (FSDP2), of which it is known")
+            real(self, *args, device_id=indexed(device_id), **kwargs)
+        return init
+    for module, owner, name, value in (("torch.distributed.fsdp", "FullyShardedDataParallel", "__init__", older),
+                                       ("torch.distributed.fsdp._init_utils", None, "_get_compute_device", lambda _: lambda *_: GPU),
                                        # Else a state of the GPU's random numbers would be asked for, to keep it alike everywhere.
-                                       ("torch.distributed.tensor._random", None, "is_rng_supported_mesh", lambda _: False),
-                                       ("torch.distributed.tensor._dispatch", None, "is_rng_supported_mesh", lambda _: False)):
+                                       ("torch.distributed.tensor._random", None, "is_rng_supported_mesh", lambda _: lambda _: False),
+                                       ("torch.distributed.tensor._dispatch", None, "is_rng_supported_mesh", lambda _: lambda _: False)):
         with contextlib.suppress(ImportError, AttributeError):
             found = importlib.import_module(module)
-            patch(getattr(found, owner) if owner else found, name, value)
+            found = getattr(found, owner) if owner else found
+            patch(found, name, value(getattr(found, name)))
 
 
 def same(recorder, func, args, kwargs):
