@@ -42,6 +42,21 @@ LOOPS = {
                     self.one(loader)
         Trainer().fit()
         """, 60),
+    "until nothing gets better": ("""
+        best, wait, bad = 0, 0, 0
+        for epoch in range(50):
+            update()
+            score = 1
+            if score > best:
+                best, wait = score, 0
+            else:
+                wait += 1
+                if wait > 10:
+                    break
+            if score > 2: bad = 0
+            bad = bad + 1
+            if bad > 20: break
+        """, 50),
     "gradients summed up": ("""
         for epoch in range(args.epochs):
             for i, x in enumerate(loader):

@@ -100,6 +100,17 @@ def guards(loop):
     return found
 
 
+@functools.lru_cache(256)
+def begun_anew(loop):
+    """What is set to a constant inside the loop, as it stands there: epochs without progress, say, which count what nobody can know."""
+    found = set()
+    for node in (n for statement in loop.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
+        for target in node.targets:
+            pairs = zip(target.elts, node.value.elts) if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) else [(target, node.value)]
+            found.update(ast.unparse(t) for t, v in pairs if isinstance(v, ast.Constant))
+    return found
+
+
 def leaves(statements):
     """Whether they end the loop around them whatever happens, but for an error."""
     return any(isinstance(s, (ast.Break, ast.Return)) or
@@ -294,6 +305,8 @@ class Length:
             try:
                 node, at, end = counted(test, going_on, frame)
             except (Unknown, AttributeError, KeyError, IndexError, TypeError):
+                continue
+            if ast.unparse(node) in begun_anew(loop):
                 continue
             key = frame.f_code, test.lineno, test.col_offset
             now[key] = at
