@@ -326,3 +326,11 @@ def test_where_tensors_lie(capture, tmp_path, monkeypatch):
         assert 0 != w.data_ptr() != b.data_ptr() == b.untyped_storage().data_ptr() and w[1:].data_ptr() - w.data_ptr() == 32
         assert torch.cuda.random.get_rng_state(0).numel() == 16 and w.cpu().data_ptr() != w.data_ptr()"""))
     assert code == 0 and f.header["flags"] & CUT_SHORT == 0, said
+
+
+@pytest.mark.parametrize("make", [
+    "nested_tensor(rows, layout=torch.jagged, device='cuda')", "nested_tensor(rows, layout=torch.jagged).cuda()",
+    "nested_tensor_from_jagged(torch.randn(8, 3, device='cuda'), offsets=torch.tensor([0, 5, 8], device='cuda'))"])
+def test_nested_tensors(capture, make):
+    code, said, _ = capture(STEP.replace("BODY", f"rows = [torch.randn(n, 3) for n in (5, 3)]; torch.nested.{make}"))
+    assert code == 1 and "jagged cannot be captured: capture the run with padded batches" in said and "rad submit --gpu-mem" in said, said

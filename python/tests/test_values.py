@@ -169,3 +169,57 @@ def test_small_integers_that_the_script_put_there(capture):
         optimizer.step()
     """)
     assert code == 0 and f.header["flags"] & 1 == 0, said
+
+
+MIXTURE = """
+    import torch
+    from torch import nn
+    experts = nn.ModuleList(nn.Linear(64, 64, bias=False) for _ in range(8)).cuda()
+    optimizer = torch.optim.SGD(experts.parameters(), lr=0.1)
+    for _ in range(9):
+        x, which = torch.randn(1000, 64, device="cuda"), torch.randint(0, 8, (1000, 1), device="cuda")
+        out = torch.zeros_like(x)
+        for number, expert in enumerate(experts):
+            TAKE
+            out.index_add_(0, rows, expert(x[rows]))
+        out.sum().backward()
+        assert all(p.grad is not None for p in experts.parameters())
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("take", [
+    "rows, _ = torch.where(which == number)",
+    "rows = (which == number).any(-1).nonzero().flatten()",
+    "mask = which.squeeze(1) == number\n            assert x[mask].shape[0] == torch.masked_select(which[:, 0], mask).shape[0]\n            rows = mask.nonzero()[:, 0]",
+])
+def test_each_goes_to_one_of_many(capture, take):
+    """A thousand lines go to eight experts, and few more than a thousand come out; each expert learns."""
+    code, said, f = capture(MIXTURE.replace("TAKE", take))
+    rows = [n // 256 for n in f.iteration(1) if n > 0 and n % 256 == 0]
+    assert code == 0 and f.header["flags"] & 1, said
+    assert rows.count(1000) <= 10 and rows.count(2) >= 7 * 2
+
+
+STEP = """
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(9):
+        y = torch.randint(0, 2, (9,), device="cuda")
+        BODY
+        model(torch.randn(4, 8, device="cuda")).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_each_of_two_may_be_all(capture):
+    code, said, f = capture(STEP.replace("BODY", "a = y[y == 0]\n        b = y[y == 1]; b.float().topk(b.numel() - 1)"))
+    assert code == 0, said
+
+
+def test_written_into_it_is_another(capture):
+    code, said, f = capture(STEP.replace("BODY", "z = torch.zeros(5, device='cuda', dtype=torch.long)\n"
+                                         "        for n in range(3): z += 1; assert z[z == n].numel() == 5"))
+    assert code == 0, said

@@ -17,6 +17,7 @@ from torch._subclasses import fake_tensor
 from . import tensortypes
 from .nvidia import H200
 from .recorder import GPU, SPARE, is_gpu
+from .sandbox import CaptureError
 from .values import plain
 
 CUDA_INDEX, META_INDEX, OTHER_INDEX = 1, 14, 20  # c10::DeviceType, unchanged from 2.0 to 2.13; OTHER is PrivateUse1
@@ -189,7 +190,13 @@ class Gpu:
             return lambda data, *args, **kwargs: real(plain(data), *args,
                                                       **{k: indexed(v) if k == "device" else v for k, v in kwargs.items()})
 
+        def jagged(*_, **__):
+            raise CaptureError("nested tensors of layout jagged cannot be captured: capture the run with padded batches of its greatest length, or say what the task "
+                               "needs (rad submit --gpu-mem)")
+
         def to(tensor, *args, **kwargs):
+            if tensor.is_nested and tensor.layout is torch.jagged:
+                jagged()
             if args and not isinstance(args[0], torch.Tensor):
                 args = (indexed(args[0]), *args[1:])
             if "device" in kwargs:
@@ -197,7 +204,9 @@ class Gpu:
             return real_to(tensor, *args, **kwargs)
 
         def cuda(tensor, device=None, non_blocking=False, memory_format=torch.preserve_format):
-            return real_to(tensor, GPU, non_blocking=non_blocking, memory_format=memory_format)
+            return to(tensor, GPU, non_blocking=non_blocking, memory_format=memory_format)
+        if hasattr(fake_tensor.FakeTensor, "get_nested_int"):
+            self.patch(fake_tensor.FakeTensor, "get_nested_int", jagged)
         parse_to = torch._C._nn._parse_to
 
         def parse(*args, **kwargs):

@@ -66,6 +66,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.records = ff.Records()
         self.live = {}
+        self.numbers = {}  # (storage, its version, line) -> what it was compared with, of values.py
         self.emptied = {}  # storage's address -> weak reference to it: was live, and was resized to nothing
         self.live_bytes = 0
         self.capacity = math.inf  # bytes, where a script asks what fits

@@ -275,6 +275,33 @@ def compared(how):
     return told(rule)
 
 
+def equals(recorder, func, args, kwargs, result):
+    """No element is equal to two numbers: of the masks that one line makes of a tensor for one number after the other, as of a mixture's experts, the first is
+    taken to hold everywhere, and each of the others at two places."""
+    compared(operator.eq)(recorder, func, args, kwargs, result)
+    if isinstance(args[1], (bool, int)) and is_gpu(args[0]) and args[0].layout is torch.strided:
+        storage = recorder.live.get(args[0].untyped_storage()._cdata)
+        if storage is not None:
+            numbers = recorder.numbers.setdefault((storage[0], version_of(args[0]), script_line()), [])
+            if args[1] not in numbers:
+                numbers.append(args[1])
+            result.radrm_one_of_many = args[1] != numbers[0], version_of(result)
+
+
+def same_mask(recorder, func, args, kwargs, result):
+    """A view of a mask, or whether anything in its rows holds, has no more elements that hold."""
+    viewed(recorder, func, args, kwargs, result)
+    many, version = getattr(args[0], "radrm_one_of_many", (False, None))
+    if many and version == version_of(args[0]) and is_gpu(result):
+        result.radrm_one_of_many = many, version_of(result)
+
+
+def most(mask):
+    """How many elements of a mask hold, at most."""
+    many, version = getattr(mask, "radrm_one_of_many", (False, None))
+    return min(mask.numel(), 2) if many and version == version_of(mask) else mask.numel()
+
+
 def differs(first, second):
     if abs(second) == float("inf"):
         return True
@@ -317,18 +344,20 @@ SEEN = {aten.view.default, aten.select.int, aten.slice.Tensor, aten.unsqueeze.de
 
 def viewed(recorder, func, args, kwargs, result):
     told(kept)(recorder, func, args, kwargs, result)
-    seen(recorder, func, args, kwargs, result)
+    if func in SEEN:
+        seen(recorder, func, args, kwargs, result)
 
 
 AROUND = {
     aten.eq.Tensor: told(lambda first, second: True if first is second else None, lambda first, second: first is second),
     aten.ne.Scalar: told(differs, lambda _, second: abs(second) == float("inf")),
     **{getattr(aten, name).default: always(False) for name in ("isnan", "isinf", "isposinf", "isneginf")},
-    **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("eq", "lt", "le", "gt", "ge")},
+    **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")},
+    aten.eq.Scalar: equals,
     **{op: told(both) for op in (aten.mul.Tensor, aten.logical_and.default, aten.bitwise_and.Tensor)},
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
     **{op: told(opposite) for op in (aten.logical_not.default, aten.bitwise_not.default)},
-    **{op: viewed if op in SEEN else told(kept) for op in VIEWS},
+    **{op: same_mask for op in VIEWS},
     aten.sum.default: told(summed),
     **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
     **{getattr(aten, name).default: told(lambda *_: 0) for name in ("zeros", "zeros_like", "new_zeros")},
@@ -497,13 +526,14 @@ def equal(recorder, func, args, kwargs):
 def nonzero(recorder, func, args, kwargs):
     decided(recorder, "a shape that depends on values (nonzero, a mask as an index): the largest possible was taken")
     tensor = args[0]
-    return recorder.empty((tensor.numel(), tensor.dim()), torch.int64, (1, max(tensor.numel(), 1)))
+    return recorder.empty((most(tensor), tensor.dim()), torch.int64, (1, max(most(tensor), 1)))
 
 
 def masked_select(recorder, func, args, kwargs):
     decided(recorder, "a shape that depends on values (masked_select): the largest possible was taken")
     size = torch.broadcast_shapes(args[0].shape, args[1].shape)
-    return recorder.empty((int(torch.Size(size).numel()),), args[0].dtype)
+    number = int(torch.Size(size).numel()) * most(args[1]) // max(args[1].numel(), 1)
+    return recorder.empty((number,), args[0].dtype)
 
 
 def unique(recorder, func, args, kwargs):
@@ -524,7 +554,7 @@ def index(recorder, func, args, kwargs):
         if not is_mask(i):
             out.append(i)
             continue
-        columns = recorder.empty((i.numel(), i.dim()), torch.int64, (1, max(i.numel(), 1)))
+        columns = recorder.empty((most(i), i.dim()), torch.int64, (1, max(most(i), 1)))
         temporary.append(columns)
         out += recorder.evaluate(aten.unbind.int, (columns, 1), {})
     return recorder.plain(func, (args[0], out) + tuple(args[2:]), kwargs)
