@@ -329,7 +329,7 @@ def kept(tensor, *_):
 
 
 def summed(tensor, *_):
-    return None if known(tensor) is None else known(tensor) * tensor.numel()
+    return known(tensor) * tensor.numel() if is_sure(tensor) else None  # a number that is only likely would decide too much
 
 
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.slice.Tensor, aten.select.int,
