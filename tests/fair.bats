@@ -205,6 +205,7 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	grep -Eq '^USER +TASKS +OOM +GPU HOURS +SHARES +MEAN WAIT +MEAN RUN +PEAK +ENERGY J$' <<<"$output"
 	[[ "$(rad acct --by month --csv)" == *",,$month,3,0,3,"* ]]
 	[ "$(rad acct --until 2020-01-01 --since 2019-01-01 --by user --json | jq '.groups | length')" = 0 ]
+	[ "$(rad acct --until 2020-01-01 --since 2019-01-01 --by user)" = "No task ended in that time" ]
 	run ! rad acct --by colour
 	[[ "$output" == *"expected user, group or month"* ]]
 	run ! rad acct --month --since 1d

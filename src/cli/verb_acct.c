@@ -21,6 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NO_TASKS "No task ended in that time"
+
 /* ---- what a task took ---- */
 
 /* Sums and maxima over attempts; NaN where nothing is known. */
@@ -362,7 +364,7 @@ static json_t *print_tables(json_t *request, struct error *err)
 	const json_t *tasks = json_object_get(reply, "tasks");
 	acct_sums_add(&sums, tasks);
 	if (reply && !json_array_size(tasks)) {
-		puts("No task ended in that time");
+		puts(NO_TASKS);
 	} else if (reply) {
 		/* One unit in all of its tables, so that they can be compared. */
 		const struct format_energy_unit unit = format_energy_unit(sums.most_j);
@@ -390,6 +392,10 @@ static int print_by(struct cli_call *c, json_t *reply, bool json, bool csv)
 	acct_groups_name(groups);
 	if (json)
 		return cli_print_json(json_incref(reply));
+	if (!csv && !json_array_size(groups)) {
+		puts(NO_TASKS);
+		return CLI_DONE;
+	}
 	if (!csv)
 		print_totals(json_object_get(reply, "totals"), acct_groups_unit(groups));
 	acct_groups_print(groups, &term, csv);
