@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * All processes of the machine at one look, and who descends from whom. A look takes its time, in which processes end and
+ * Processes of the machine at one look, and who descends from whom. A look takes its time, in which processes end and
  * others get their numbers: who is to be signalled for what a look told is asked once more (proc_tree_confirm), by one reading
  * of /proc however deep below its ancestor it stands.
  */
@@ -17,7 +17,12 @@ struct proc_node {
 
 struct proc_tree { struct proc_node *all; size_t n; };	/* by pid */
 
+/* All there are. */
 void proc_tree_read(struct proc_tree *t);
+/* Only `ancestor` and who descends from it, by the kernel's lists of children: costs what these are and not what the machine
+ * has. A list can miss one when another of it ends meanwhile, so who must not miss any looks again. False: the kernel has no
+ * such lists, or it is so large a family that all processes were read, which is cheaper then. */
+bool proc_tree_read_below(struct proc_tree *t, pid_t ancestor);
 void proc_tree_free(struct proc_tree *t);
 #define scoped_proc_tree __attribute__((cleanup(proc_tree_free)))
 

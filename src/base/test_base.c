@@ -407,6 +407,50 @@ static void descent_is_confirmed(void **state)
 	close(gate[1]);
 }
 
+static void *fork_and_stay(void *gates)
+{
+	const int *gate = gates;
+	char byte;
+	fork_waiting(gate[0]);
+	(void)!write(gate[1], "", 1);
+	return (void *)(intptr_t)read(gate[0], &byte, 1);
+}
+
+/* Whoever made it, and nobody else's. */
+static void a_family_is_read_by_itself(void **state)
+{
+	(void)state;
+	int gate[2], there[2];
+	char byte;
+	pthread_t other;
+	scoped_proc_tree struct proc_tree t;
+	scoped_free struct proc_node **list = NULL;
+	assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(there, O_CLOEXEC), 0);
+	pid_t child = fork();
+	if (!child) {
+		int gates[] = { gate[0], there[1] };
+		close(gate[1]);
+		pthread_create(&other, NULL, fork_and_stay, gates);
+		pthread_join(other, NULL);
+		_exit(0);
+	}
+	assert_int_equal(read(there[0], &byte, 1), 1);
+	proc_tree_read_below(&t, getpid());
+	assert_int_equal(proc_tree_below(&t, child, &list), 1);
+	assert_int_equal(list[0]->seen.parent, child);
+	assert_non_null(proc_tree_find(&t, getpid()));
+	if (!access("/proc/thread-self/children", R_OK))
+		assert_null(proc_tree_find(&t, getppid()));
+	proc_signal(list[0]->seen.id, SIGKILL);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	for (int i = 0; i < 2; i++) {
+		close(gate[i]);
+		close(there[i]);
+	}
+}
+
 static void hashes(void **state)
 {
 	(void)state;
@@ -515,7 +559,7 @@ int main(void)
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
 		cmocka_unit_test(a_process_outlives_its_main_thread),
-		cmocka_unit_test(descent_is_confirmed),
+		cmocka_unit_test(descent_is_confirmed), cmocka_unit_test(a_family_is_read_by_itself),
 		cmocka_unit_test(hashes), cmocka_unit_test(a_log_waits_for_nobody),
 		cmocka_unit_test(the_journal_is_told_levels_and_no_times),
 		cmocka_unit_test(a_handler_is_seen),

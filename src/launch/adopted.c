@@ -86,7 +86,7 @@ static int signal_members(const struct task *t, int signal, bool handlers)
 	scoped_proc_tree struct proc_tree tree;
 	scoped_free struct proc_node **list = NULL;
 	int got = 0;
-	proc_tree_read(&tree);
+	proc_tree_read_below(&tree, process.pid);
 	if (!proc_alive(process))
 		return 0;
 	size_t n = proc_tree_below(&tree, process.pid, &list);

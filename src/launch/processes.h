@@ -9,10 +9,12 @@
 #include "base/proc.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct family {
 	struct proc_id shim;	/* may be dead */
+	bool keeps;		/* while it lives, who loses his parent becomes its child */
 	char cgroup[PATH_MAX];	/* "" without */
 };
 

@@ -247,7 +247,7 @@ static bool all_gone(const struct attempt_run *run)
 /* As Slurm does, nothing of a task outlives its program: a forgotten worker would hold the GPU's memory. */
 static void clear_leftovers(struct attempt_run *run)
 {
-	struct family f = { .shim = run->self };
+	struct family f = { .shim = run->self, .keeps = true };
 	int64_t began = clock_mono_ms(), next_term = began;
 	snprintf(f.cgroup, sizeof f.cgroup, "%s", run->cgroup.path);
 	while (!all_gone(run)) {

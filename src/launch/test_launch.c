@@ -360,6 +360,21 @@ static void test_signals_reach_everybody(void **state)
 	assert_log_has(b, "child\n");
 }
 
+/* Who lost his parent is the shim's, whatever session he began, and is found without a cgroup. */
+static void test_signals_reach_orphans(void **state)
+{
+	struct bench *b = *state;
+	set_script(b, "(setsid bash -c 'trap \"echo orphan; exit\" TERM; echo > ready; while :; do sleep 0.05; done' & )\n"
+		      "while :; do sleep 0.05; done\n");
+	start(b);
+	wait_line(b, "ready");
+	struct family f = { .shim = b->shim, .keeps = true };
+	assert_true(family_signal(&f, SIGTERM, true) >= 1);
+	assert_true(launch_signal(&b->request.home, b->task, SIGTERM) >= 1);
+	result(b);
+	assert_log_has(b, "orphan\n");
+}
+
 /* Who was made while the others were looked for gets the signal too; but for the one or two that had just been forked, with the
  * shell's own handler still, which forgets it. */
 static void test_signals_reach_who_is_made_meanwhile(void **state)
@@ -656,7 +671,7 @@ int main(void)
 		T(test_limits), T(test_much_output), T(test_output_that_is_no_file), T(test_huge_sparse_output),
 		T(test_background_processes_end), T(test_starts_once), T(test_race_for_the_claim),
 		T(test_shim_keeps_no_script), T(test_adopted_after_kill), T(test_never_started), T(test_failed_again), T(test_shim_killed),
-		T(test_signals_reach_everybody), T(test_signals_reach_who_is_made_meanwhile),
+		T(test_signals_reach_everybody), T(test_signals_reach_orphans), T(test_signals_reach_who_is_made_meanwhile),
 		T(test_kill_0_spares_the_shim), T(test_torn_record),
 		T(test_record_of_a_liar), T(test_progress), T(test_no_progress_of_what_is_no_file),
 		T(test_progress_of_a_liar), T(test_full_disk), T(test_folder_of_others_is_refused), T(test_no_shim),
