@@ -86,20 +86,32 @@ void fleet_set_others(struct fleet *f, const struct core_claim *claims, size_t n
 
 /* Entries of attempts that have ended count until their memory is seen free, for nobody in particular: another daemon must
  * not start there sooner than we would. */
+static struct core_claim claim_of(const struct fleet *f, const struct slot *s, const struct ledger_entry *e)
+{
+	const struct run *r = fleet_run(f, e->task);
+	bool alone = r && task_attempt(r->t)->mode == SHARE_NEVER;
+	struct core_claim c = { .uid = r ? r->t->spec->uid : (uid_t)-1, .observed_mib = e->observed_mib, .n_tasks = 1,
+				.held_mib = alone ? ledger_capacity(&s->ledger) : ledger_held_of(e) };
+	memcpy(c.uuid, s->r.uuid, sizeof c.uuid);
+	return c;
+}
+
+/* Where there are too few rows for all users of a GPU, what is left goes to the last of them: it must not look free. Each GPU
+ * has its share of the rows, and what those before it did not need. */
 size_t fleet_claims(const struct fleet *f, struct core_claim *out, size_t most)
 {
 	size_t n = 0;
-	for (size_t i = 0; i < f->n_slots; i++) {
+	for (size_t i = 0; i < f->n_slots && n < most; i++) {
 		const struct slot *s = f->slots[i];
+		size_t rows = 0, share = largest_of((most - n) / (f->n_slots - i), 1);
 		for (size_t k = 0; k < s->ledger.n; k++) {
-			const struct ledger_entry *e = &s->ledger.entries[k];
-			const struct run *r = fleet_run(f, e->task);
-			bool alone = r && task_attempt(r->t)->mode == SHARE_NEVER;
-			struct core_claim c = { .uid = r ? r->t->spec->uid : (uid_t)-1, .observed_mib = e->observed_mib, .n_tasks = 1,
-						.held_mib = alone ? ledger_capacity(&s->ledger) : ledger_held_of(e) };
-			memcpy(c.uuid, s->r.uuid, sizeof c.uuid);
-			add_claim(out, &n, most, &c);
+			struct core_claim c = claim_of(f, s, &s->ledger.entries[k]);
+			if (add_claim(out + n, &rows, share, &c))
+				continue;
+			c.uid = out[n + rows - 1].uid;
+			add_claim(out + n, &rows, share, &c);
 		}
+		n += rows;
 	}
 	return n;
 }

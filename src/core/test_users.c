@@ -318,6 +318,31 @@ static void a_machine_without_such_a_server_keeps_users_apart(void **unused)
 	end_world(w);
 }
 
+/* Another daemon is told of all that is held, however many users there are. */
+static void what_users_hold_is_told_in_few_rows_too(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_users(ORDER_FIFO, true);
+	struct world *w = world_of(3, &config);
+	struct core_claim all[64], few[7];
+	uint64_t mib = 0;
+	unsigned tasks = 0;
+	for (uid_t uid = 1000; uid < 1012; uid++)
+		submit_of(w, uid, 0, 1);
+	pass(w, 1);
+	assert_int_equal(core_claims(w->c, all, COUNT_OF(all)), 12);
+	assert_int_equal(core_claims(w->c, few, COUNT_OF(few)), COUNT_OF(few));
+	for (size_t i = 0; i < COUNT_OF(few); i++) {
+		mib += few[i].held_mib;
+		tasks += few[i].n_tasks;
+	}
+	for (size_t i = 0; i < 12; i++)
+		mib -= all[i].held_mib;
+	assert_int_equal(tasks, 12);
+	assert_int_equal(mib, 0);
+	end_world(w);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test(f)
@@ -326,7 +351,7 @@ int main(void)
 		T(who_goes_first_in_the_queue_goes_first_at_a_server), T(a_user_takes_one_turn_at_a_time), T(two_streams_take_turns),
 		T(one_server_serves_all_users_or_one),
 		T(users_whose_tasks_die_together_are_told_of_each_other), T(who_dies_of_anothers_kill_is_not_charged),
-		T(a_machine_without_such_a_server_keeps_users_apart),
+		T(a_machine_without_such_a_server_keeps_users_apart), T(what_users_hold_is_told_in_few_rows_too),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

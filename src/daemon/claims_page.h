@@ -18,7 +18,7 @@
 #include "core/core.h"
 
 #define CLAIMS_BYTES 16384
-#define CLAIMS_ROWS 120		/* what fits; more GPUs and users than any machine has */
+#define CLAIMS_ROWS 120		/* what fits */
 #define CLAIMS_MIB (1u << 30)	/* no row says more than that */
 #define CLAIMS_RUNS 8		/* shims that a row names: while one of them runs, it outlives its daemon */
 
