@@ -59,9 +59,12 @@ static int server_is_away(const char *sign, struct error *err)
 				 "Tell its administrator: %s", words);
 	if (!geteuid())
 		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not run: systemctl start radd");
-	return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer (that it has one, %s shows%s): ask for it to be "
-			 "started (systemctl start radd); RAD_SOCKET=own has one of your own beside it", sign,
-			 nobody_starts(sign) ? "; it has not run since the machine was started" : "");
+	if (nobody_starts(sign))
+		return error_set(err, ERR_UNAVAILABLE, "this machine's radd has not run since the machine was started (that it has one, %s "
+				 "shows): ask for it to be started (rad start), or for /var/lib/rad to be removed if there is to be none any "
+				 "more; RAD_SOCKET=own has one of your own beside it", sign);
+	return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer (that it has one, %s shows): ask for it to be "
+			 "started (systemctl start radd); RAD_SOCKET=own has one of your own beside it", sign);
 }
 
 /* A restart takes a second or two; one that could not start has left word of it, and is not waited for. Who was answered once,

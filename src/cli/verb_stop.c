@@ -58,12 +58,17 @@ static void print_stopped(const json_t *status)
 	putchar('\n');
 }
 
-/* The machine's is missed by everybody: who asks for it is told, and does not wait for it. */
+/* The machine's is missed by everybody, and nobody gets one of his own instead: who asks for it is told, and does not wait for
+ * it. Root may have tried it once, and not know that. */
 static void leave_words(void)
 {
 	scoped_free char *socket = wire_socket_path(), *own = wire_own_socket_path();
-	if (!geteuid() && !strcmp(socket, own))
-		wire_leave_words("it was ended by 'rad stop'");
+	if (geteuid() || strcmp(socket, own))
+		return;
+	wire_leave_words("it was ended by 'rad stop'. 'rad start' has it back; where none is wanted any more, remove /run/rad and "
+			 "/var/lib/rad");
+	cli_note("it was everybody's: while /run/rad and /var/lib/rad are there, users get no radd of their own. Remove both where "
+		 "none of root's is wanted any more");
 }
 
 int verb_stop(struct cli_call *c)
