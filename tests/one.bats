@@ -223,7 +223,7 @@ machine()
 	echo "$output"
 	[[ "$output" == *"while /run/rad and /var/lib/rad are there, users get no radd of their own. Remove both "* ]]
 	[[ "$output" == *"this machine's radd does not run (RAD_SOCKET=own "*"ended by 'rad stop'. 'rad start' has it back; "* ]]
-	[[ "$output" == *$'\nexit 3\n'* ]]
+	[[ "$output" == *$'\nexit 3\n'*"0 tasks are running, 1 waiting"* ]]
 	[ "${lines[-4]}" = 1 ]
 	[[ "${lines[-2]}" == *"started radd for you"* ]]
 }

@@ -151,14 +151,11 @@ static int start_on_boot(struct cli_call *c, FILE *out)
 	return CLI_FAILED;
 }
 
-static void print_running(const json_t *status, const json_t *list, bool started)
+static void print_running(const json_t *status, bool started)
 {
-	size_t i, waiting = 0;
-	json_t *t;
-	json_array_foreach(json_object_get(list, "tasks"), i, t)
-		waiting += member_state(t) == TASK_PENDING;
-	long long running = member_int(status, "running");
-	printf("radd %s (pid %lld): %lld task%s running, %zu waiting\n", started ? "was started" : "runs already",
+	const json_t *tasks = json_object_get(status, "tasks");
+	long long running = member_int(tasks, "RUNNING"), waiting = member_int(tasks, "PENDING") + member_int(tasks, "HELD");
+	printf("radd %s (pid %lld): %lld task%s running, %lld waiting\n", started ? "was started" : "runs already",
 	       (long long)member_int(status, "pid"), running, running == 1 ? " is" : "s are", waiting);
 }
 
@@ -175,17 +172,14 @@ int verb_start(struct cli_call *c)
 		return c->rc;
 	if (client_start(&started, &err))
 		return cli_fail(c, &err);
-	scoped_json *request = wire_request("list");
-	json_object_set_new(request, "members", json_pack("[s]", "state"));
 	scoped_json *status = client_call(wire_request("status"), &err);
-	scoped_json *list = status ? client_call(json_incref(request), &err) : NULL;
-	if (!list)
+	if (!status)
 		return cli_fail(c, &err);
 	if (json)
 		cli_print_json(json_pack("{si, sb, sO, sO}", "schema", 1, "started", started, "pid", json_object_get(status, "pid"), "socket",
 					 json_object_get(status, "socket")));
 	else
-		print_running(status, list, started);
+		print_running(status, started);
 	if (on_boot && member_int(status, "uid") != (json_int_t)geteuid()) {
 		cli_note("that radd is the machine's, and its administrator sees to it at boot: nothing was arranged "
 			 "(RAD_SOCKET=own has one of your own beside it)");
