@@ -24,13 +24,18 @@
 #define SLICE_MAX_US 50000		/* for all long answers together, in one turn of the loop: as long as the rest of the turn took, */
 					/* so that half of the time is theirs when there is much else to do; CLIENT_TURN_US at least */
 #define REST_MS 20			/* how often those who have to wait for their turn are looked at */
+#define DOOR_MOST 64			/* connections that are taken at once; */
+#define DOOR_MS 4			/* then those who are there already have so long for themselves */
 
 struct server {
 	struct client_home home;	/* first: it is what its clients know of it */
 	char *path;
 	uv_pipe_t listener;
-	size_t n_clients, max_clients;
+	size_t max_clients;
 	uv_timer_t rest;
+	uv_timer_t door;	/* runs since the first of `n_taken` was */
+	unsigned n_taken;
+	bool knocks;		/* one more has been there since */
 	uv_idle_t slices;	/* while there are long lists, or clients, to go on with */
 	int64_t sliced_us;	/* when the last slice was over */
 	bool failed;
@@ -48,9 +53,7 @@ static void server_handle_closed(struct server *s)
 
 static void on_gone(struct client_home *home)
 {
-	struct server *s = (struct server *)home;
-	s->n_clients--;
-	server_handle_closed(s);
+	server_handle_closed((struct server *)home);
 }
 
 /* Turns ---------------------------------------------------------------------------------------------------------------- */
@@ -100,11 +103,15 @@ static void on_want_rest(struct client_home *home)
 
 /* Who may connect ------------------------------------------------------------------------------------------------------ */
 
-static unsigned server_clients_of(const struct server *s, uid_t payer)
+/* Those that are there; *own: of whom that user answers for. Who is being closed, as if turned away, takes no place. */
+static size_t server_count(const struct server *s, uid_t payer, size_t *own)
 {
-	unsigned n = 0;
-	for (const struct client *c = s->home.clients; c; c = c->next)
-		n += client_payer(c) == payer;
+	size_t n = 0;
+	*own = 0;
+	for (const struct client *c = s->home.clients; c; c = c->next) {
+		n += !c->closing;
+		*own += !c->closing && client_payer(c) == payer;
+	}
 	return n;
 }
 
@@ -118,10 +125,11 @@ static size_t server_own_places(const struct server *s)
 static bool server_has_place(const struct client *c)
 {
 	const struct server *s = (const struct server *)c->home;
-	size_t own = client_payer(c) == NAMES_UNKNOWN ? s->max_clients / 2 : server_own_places(s);
+	size_t most = client_payer(c) == NAMES_UNKNOWN ? s->max_clients / 2 : server_own_places(s);
+	size_t own, n = server_count(s, client_payer(c), &own);
 	if (!c->uid)
-		return s->n_clients <= s->max_clients + FOR_ROOT;
-	if (s->n_clients <= s->max_clients && (client_is_admin(c) || server_clients_of(s, client_payer(c)) <= own))
+		return n <= s->max_clients + FOR_ROOT;
+	if (n <= s->max_clients && (client_is_admin(c) || own <= most))
 		return true;
 	log_warn_limited("client pid %d (uid %u): too many connections, so this one is closed", (int)c->pid, (unsigned)c->uid);
 	return false;
@@ -168,17 +176,34 @@ static void server_drop_surplus(struct server *s)
 	idmap_free(&counts);
 }
 
-/* Whoever is turned away is closed at once, without a word: those are the ones of which there may be any number. */
+static void on_door(uv_timer_t *timer);
+
+/* Whoever is turned away is closed at once, without a word: those are the ones of which there may be any number, and as fast as
+ * somebody connects again and again, who would have all of the loop's time. One that is not taken now stops the listener until
+ * it is. */
 static void on_connection(uv_stream_t *listener, int status)
 {
 	struct server *s = listener->data;
 	if (status < 0)
 		return;
+	if (!s->n_taken)
+		uv_timer_start(&s->door, on_door, DOOR_MS, 0);
+	s->knocks = s->n_taken == DOOR_MOST;
+	if (s->knocks)
+		return;
+	s->n_taken++;
 	struct client *c = client_create(&s->home);
-	s->n_clients++;
 	s->open_handles++;
 	if (uv_accept(listener, (uv_stream_t *)&c->pipe) || s->failed || !server_identify(c) || client_listen(c))
 		client_close(c);
+}
+
+static void on_door(uv_timer_t *timer)
+{
+	struct server *s = timer->data;
+	s->n_taken = 0;
+	if (s->knocks)
+		on_connection((uv_stream_t *)&s->listener, 0);
 }
 
 /* Commits -------------------------------------------------------------------------------------------------------------- */
@@ -248,11 +273,12 @@ struct server *server_create(uv_loop_t *loop, const char *path, const struct ser
 	struct server *s = alloc_zero(sizeof *s);
 	*s = (struct server){ .home = { .loop = loop, .ops = *ops, .usages = usages_create(), .want_turns = on_want_turns,
 					.want_rest = on_want_rest, .gone = on_gone },
-			      .path = alloc_string(path), .max_clients = most_clients(), .open_handles = 3 };
+			      .path = alloc_string(path), .max_clients = most_clients(), .open_handles = 4 };
 	uv_timer_init(loop, &s->rest);
+	uv_timer_init(loop, &s->door);
 	uv_idle_init(loop, &s->slices);
 	uv_pipe_init(loop, &s->listener, 0);
-	s->listener.data = s->rest.data = s->slices.data = s;
+	s->listener.data = s->rest.data = s->door.data = s->slices.data = s;
 	int rc = uv_pipe_open(&s->listener, fd);
 	if (rc)
 		close(fd);
@@ -275,5 +301,6 @@ void server_destroy(struct server *s)
 		client_close(c);
 	uv_close((uv_handle_t *)&s->listener, on_handle_closed);
 	uv_close((uv_handle_t *)&s->rest, on_handle_closed);
+	uv_close((uv_handle_t *)&s->door, on_handle_closed);
 	uv_close((uv_handle_t *)&s->slices, on_handle_closed);
 }

@@ -6,6 +6,7 @@
 #include "daemon/test_world.h"
 #include "submit/wire.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -485,6 +486,39 @@ static void one_that_does_not_read_is_dropped(void **state)
 	assert_int_not_equal(errno, EAGAIN);
 }
 
+static size_t count_descriptors(void)
+{
+	size_t n = 0;
+	scoped_dir DIR *dir = opendir("/proc/self/fd");
+	while (readdir(dir))
+		n++;
+	return n;
+}
+
+/* Whoever connects again and again does not have all of radd's time. */
+static void a_crowd_at_the_door_comes_in_pieces(void **state)
+{
+	struct serving *s = *state;
+	int fds[200];
+	for (size_t i = 0; i < COUNT_OF(fds); i++)
+		fds[i] = dial(s);
+	const size_t before = count_descriptors();
+	size_t there = before;
+	for (size_t turns = 0; there < before + COUNT_OF(fds); turns++) {
+		size_t was = there;
+		uv_run(&s->w.loop, UV_RUN_ONCE);
+		there = count_descriptors();
+		assert_in_range(there - was, 0, 65);	/* one stands in the door */
+		assert_in_range(turns, 0, 1000);
+	}
+	for (size_t i = 0; i < COUNT_OF(fds); i++) {
+		scoped_buf in = { 0 };
+		ask(s, fds[i], "echo", ",\"n\":3");
+		expect_n(s, fds[i], &in, 3);
+		close(fds[i]);
+	}
+}
+
 static void a_living_radd_keeps_its_socket(void **state)
 {
 	struct serving *s = *state;
@@ -517,7 +551,8 @@ int main(int argc, char **argv)
 		T(a_wait_is_answered_when_all_are_over), T(a_long_list_behind_a_wait_comes_in_pieces),
 		T(a_request_that_needs_a_name_is_run_again), T(a_lookup_answers_later_and_dies_with_its_client),
 		T(a_large_message_is_read_beside_the_loop), T(one_that_leaves_in_the_middle_leaves_nothing),
-		T(one_that_does_not_read_is_dropped), T(a_living_radd_keeps_its_socket),
+		T(one_that_does_not_read_is_dropped), T(a_crowd_at_the_door_comes_in_pieces),
+		T(a_living_radd_keeps_its_socket),
 #undef T
 	};
 	return cmocka_run_group_tests_name("server", tests, NULL, NULL);
