@@ -226,15 +226,6 @@ static void tell_progress(struct attempt_run *run)
 	*told = r;
 }
 
-/* Returns how many there are. signal 0: only counts. */
-static size_t signal_leftovers(const struct family *f, int signal)
-{
-	scoped_free pid_t *pids = NULL;
-	if (signal)
-		family_signal(f, signal, false);
-	return family_list(f, &pids);
-}
-
 /* All that came from the program has us for an ancestor, since we are its subreaper: without a child nothing is left of it. To
  * know that by looking at every process of the machine cost more than all else that is done for a short task. */
 static bool all_gone(const struct attempt_run *run)
@@ -244,7 +235,8 @@ static bool all_gone(const struct attempt_run *run)
 	return !child && (!run->cgroup.path[0] || !cgroup_is_used(run->cgroup.path));
 }
 
-/* As Slurm does, nothing of a task outlives its program: a forgotten worker would hold the GPU's memory. */
+/* As Slurm does, nothing of a task outlives its program: a forgotten worker would hold the GPU's memory. That a look finds
+ * nobody does not say that nobody is there: who makes a child and ends, again and again, is missed by many. */
 static void clear_leftovers(struct attempt_run *run)
 {
 	struct family f = { .shim = run->self, .keeps = true };
@@ -260,7 +252,9 @@ static void clear_leftovers(struct attempt_run *run)
 			signal = SIGTERM;
 			next_term = now + 1000;
 		}
-		if (!signal_leftovers(&f, signal) || now - began >= LEFTOVER_GIVE_UP_MS)
+		if (signal)
+			family_signal(&f, signal, false);
+		if (now - began >= LEFTOVER_GIVE_UP_MS)
 			return;
 		wait_child(run, LEFTOVER_LOOK_MS);
 	}

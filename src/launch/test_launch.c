@@ -400,6 +400,32 @@ static void test_signals_reach_who_is_made_meanwhile(void **state)
 	launch_signal(&b->request.home, b->task, SIGKILL);
 }
 
+/* Each makes the next one and ends, so that most looks miss it. */
+static int go_on_as_others(void)
+{
+	int64_t end = clock_mono_ms() + DEADLINE_MS;
+	signal(SIGTERM, SIG_IGN);
+	while (clock_mono_ms() < end && fork() <= 0)
+		;
+	return 0;
+}
+
+static void test_who_is_never_seen_twice_is_ended_too(void **state)
+{
+	struct bench *b = *state;
+	char self[PATH_MAX] = "";
+	assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+	scoped_free char *script = alloc_printf("'%s' --others\n", self);
+	set_script(b, script);
+	assert_true(run(b).have_record);
+	struct family f = { .shim = b->shim };
+	for (int i = 0; i < 20; i++) {
+		scoped_free pid_t *pids = NULL;
+		assert_int_equal(family_list(&f, &pids), 0);
+		poll(NULL, 0, 5);
+	}
+}
+
 /* The program cannot end its shim by what people do in scripts. */
 static void test_kill_0_spares_the_shim(void **state)
 {
@@ -660,8 +686,10 @@ static void test_shim_links_the_c_library_only(void **state)
 	assert_int_not_equal(system(command), 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc == 2 && !strcmp(argv[1], "--others"))
+		return go_on_as_others();
 	find_shim();
 	const struct CMUnitTest tests[] = {
 		T(test_exit_code), T(test_signal), T(test_script_stops_at_first_failure),
@@ -671,7 +699,8 @@ int main(void)
 		T(test_limits), T(test_much_output), T(test_output_that_is_no_file), T(test_huge_sparse_output),
 		T(test_background_processes_end), T(test_starts_once), T(test_race_for_the_claim),
 		T(test_shim_keeps_no_script), T(test_adopted_after_kill), T(test_never_started), T(test_failed_again), T(test_shim_killed),
-		T(test_signals_reach_everybody), T(test_signals_reach_orphans), T(test_signals_reach_who_is_made_meanwhile),
+		T(test_signals_reach_everybody), T(test_signals_reach_orphans),
+		T(test_signals_reach_who_is_made_meanwhile), T(test_who_is_never_seen_twice_is_ended_too),
 		T(test_kill_0_spares_the_shim), T(test_torn_record),
 		T(test_record_of_a_liar), T(test_progress), T(test_no_progress_of_what_is_no_file),
 		T(test_progress_of_a_liar), T(test_full_disk), T(test_folder_of_others_is_refused), T(test_no_shim),
