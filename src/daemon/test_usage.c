@@ -17,10 +17,28 @@ static void test_burst_is_free(void **state)
 	struct usages *u = usages_create();
 	(void)state;
 	usages_spend(u, 1000, USAGE_BURST_US, 7000000);
-	assert_int_equal(usages_rest_us(u, 1000, 7000000), 0);
-	usages_spend(u, 1000, 1000, 7000000);
-	assert_int_equal(usages_rest_us(u, 1000, 7000000), 1000 * USAGE_DIVISOR);
+	assert_int_equal(usages_rest_us(u, 1000, 7000000), USAGE_PAUSE_US);
+	assert_int_equal(usages_rest_us(u, 1000, 7000000 + USAGE_PAUSE_US), 0);
+	usages_spend(u, 1000, USAGE_PAUSE_US, 7000000);
+	assert_int_equal(usages_rest_us(u, 1000, 7000000), USAGE_PAUSE_US * USAGE_DIVISOR);
 	assert_int_equal(usages_rest_us(u, 1001, 7000000), 0);
+	usages_destroy(u);
+}
+
+/* In small pieces: half of the time is others' already while the burst lasts. */
+static void test_a_burst_has_pauses(void **state)
+{
+	struct usages *u = usages_create();
+	int64_t now = 7000000, worked = 0;
+	(void)state;
+	for (; !usages_rest_us(u, 0, now); worked += 100)
+		usages_spend(u, 0, 100, now += 100);
+	assert_in_range(worked, USAGE_GO_US, 2 * USAGE_GO_US + 100);
+	for (worked = 0; worked < USAGE_BURST_US / 2; worked += 100) {
+		now += usages_rest_us(u, 0, now);
+		usages_spend(u, 0, 100, now += 100);
+	}
+	assert_in_range(now - 7000000, USAGE_BURST_US, USAGE_BURST_US * 6 / 5);
 	usages_destroy(u);
 }
 
@@ -94,7 +112,7 @@ static void test_replies_fit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_burst_is_free),
+		cmocka_unit_test(test_burst_is_free), cmocka_unit_test(test_a_burst_has_pauses),
 		cmocka_unit_test(test_long_run_share),
 		cmocka_unit_test(test_replies_fit),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * How much of the daemon each user takes, so that nobody can keep it from the others: its one thread's time. A burst is
- * free; who goes on after that gets a quarter. Time comes in as an argument.
+ * free, with pauses in which others have their turn; who goes on after that gets a quarter. Time comes in as an argument.
  */
 #ifndef RAD_DAEMON_USAGE_H
 #define RAD_DAEMON_USAGE_H
@@ -11,6 +11,8 @@
 
 #define USAGE_BURST_US 500000	/* of work at once */
 #define USAGE_DIVISOR 4		/* after that, one part in so many */
+#define USAGE_GO_US 25000	/* of it without a pause; then half of the time until the burst is over, */
+#define USAGE_PAUSE_US 50000	/* and no longer a pause than that for one large request */
 
 struct usages;
 
