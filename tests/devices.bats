@@ -57,6 +57,20 @@ refused()
 	done
 }
 
+# page EXPRESSION...: what these come to on the live page, into ./seen; see browser.py.
+page()
+{
+	local web line
+	rm -f said
+	mkfifo said
+	rad web --listen 127.0.0.1:0 >said 3>&- 4>&- &
+	web=$!
+	IFS= read -r -t 20 line <said
+	timeout 200 python3 "$RAD_SOURCE_ROOT/tests/browser.py" "$browser" "$WORLD/profile" "${line#rad web: }" 1280 "$@" >seen
+	kill "$web"
+	cat seen
+}
+
 @test "the others are not shown, not counted and not placed on" {
 	local id one
 	DEVICES=nvml:0,2 start_radd
@@ -146,7 +160,7 @@ refused()
 }
 
 @test "rad gpus shows nothing that was read of a GPU that is gone, and names it" {
-	local browser web line
+	local browser
 	make_users	# rad web asks as nobody
 	DEVICES=nvml start_radd
 	wait_state "$(submit --gpus 4 --exclusive -- sleep 100)" RUNNING	# one with no task is just not there
@@ -163,15 +177,8 @@ refused()
 	rad why "$(submit --gpus 2 -- true)" | grep -q '^  GPU 0 GPU-aaaa-0: it does not answer'
 	# The live page says the same.
 	if browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome); then
-		mkfifo said
-		rad web --listen 127.0.0.1:0 >said 3>&- 4>&- &
-		web=$!
-		IFS= read -r -t 20 line <said
-		timeout 200 python3 "$RAD_SOURCE_ROOT/tests/browser.py" "$browser" "$WORLD/profile" "${line#rad web: }" 1280 \
-			"[...document.querySelectorAll('.card')].map(c => c.querySelector('h3').innerText).sort().join('|')" \
-			"[...document.querySelectorAll('.card')].filter(c => c.innerText.includes('not read'))[0].innerText" >seen
-		kill "$web"
-		cat seen
+		page "[...document.querySelectorAll('.card')].map(c => c.querySelector('h3').innerText).sort().join('|')" \
+			"[...document.querySelectorAll('.card')].filter(c => c.innerText.includes('not read'))[0].innerText"
 		head -n 1 seen | grep -q '^"GPU 0[^0-9].*|GPU 1[^0-9].*|GPU 2[^0-9].*|GPU GPU-aaaa-0[^0-9].*not read"$'
 		tail -n 1 seen | grep -q 'u2013 of 140.4 GiB, .u2013 free.*not known'
 	fi
@@ -184,4 +191,37 @@ refused()
 	grep -Eq '^ +3 +H200 +- .* stale' <<<"$output"
 	grep -q '^GPU 3 (GPU-dddd-0): does not answer: see rad doctor$' <<<"$output"
 	machine a b c d
+}
+
+@test "instances of a divided GPU have numbers of their own, as nvidia-smi counts them, wherever GPUs have" {
+	local id browser
+	make_users
+	DEVICES='sim:1xa100-40g,1xa100-40g/mig=3g.20gb+2g.10gb+2g.10gb' start_radd
+	wait_for 20 eval '[ "$(gpus .number)" = 0,1:0,1:1,1:2 ]'
+	shows 0,1,1,1
+	[ "$(rad drain 1:1)" = "Drained GPU 1:1" ]
+	[ "$(gpus .drained)" = false,false,true,false ]
+	run rad drain 1:3
+	one_line_error "GPU '1:3': there is none; 'rad gpus -v' lists them by number and UUID"
+	run rad drain 1
+	one_line_error "GPU '1': there is none"
+	id=$(submit --share mig --gpu-mem 4G -- sleep 100)
+	wait_state "$id" RUNNING
+	run rad gpus
+	grep -Eq '^1:0 +3g.20gb A100-SXM4-40GB .* mig +'"$id"'$' <<<"$output"
+	grep -Eq '^1:1 +2g.10gb A100-SXM4-40GB .* drained' <<<"$output"
+	[[ "$(rad queue -h)" == *" 1:0" ]]
+	if browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome); then
+		page "[...document.querySelectorAll('.card h3')].map(h => h.textContent).join('|')" \
+			"[...document.querySelectorAll('#queue td.where')].map(c => c.textContent.trim()).join('|')"
+		head -n 1 seen | grep -q '^"GPU 0A100-SXM4-40GB[^|]*|GPU 1:03g.20gb A100-SXM4-40GB[^|]*|GPU 1:12g.10gb [^|]*|GPU 1:22g.10gb '
+		tail -n 1 seen | grep -qx '"GPU 1:0 (3g.20gb)"'
+	fi
+	[[ "$(rad why "$id")" == *" on GPU 1:0, mig"* ]]
+	id=$(submit --share mig --gpu-mem 15G -- true)
+	run rad why "$id"
+	[[ "$output" == *"GPU 1:0: 1 task runs there, and a MIG instance takes one task at a time"* ]]
+	[[ "$output" == *"GPU 1:1: drained by an administrator; \`rad undrain 1:1\` puts it back"* ]]
+	rad undrain 1:1
+	rad reserve --gpus 1:2 --user nobody --begin now+1h --for 1h | grep -q 'GPU 1:2'
 }

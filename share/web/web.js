@@ -102,18 +102,25 @@ const energy = j => known(j) ? (j / 3600).toFixed(1) + ' Wh' : '–';
 
 const gpusNow = () => (state.gpus && state.gpus.gpus) || [];
 
-const model = g => (g.name || '').replace(/^NVIDIA /, '');
+/* Of an instance first what tells it from its siblings, as rad gpus does. */
+const model = g => (g.name || '').replace(/^NVIDIA /, '').replace(/^(.*) MIG (.*)$/, '$2 $1');
 
 /* Of one that is gone, another may have the number. */
 function gpuNumber(g) {
-	const lost = g.stale && gpusNow().some(x => !x.stale && x.index === g.index);
-	return lost ? g.uuid.slice(0, 12) : String(g.index);
+	const lost = g.stale && gpusNow().some(x => !x.stale && x.number === g.number);
+	return lost ? g.uuid.slice(0, 12) : g.number;
+}
+
+/* Of one in the history, which keeps no number of an instance: what it is called now, if it is still there. */
+function numberThen(gpu) {
+	const g = gpusNow().find(x => x.uuid === gpu.uuid);
+	return g ? gpuNumber(g) : gpu.index;
 }
 
 function gpuName(uuid) {
 	const g = gpusNow().find(x => x.uuid === uuid);
 	if (!g) return String(uuid).slice(0, 12);
-	return g.mig ? `${g.index} (${model(g)})` : gpuNumber(g);
+	return gpuNumber(g) + (g.mig ? ` (${model(g).split(' ')[0]})` : '');
 }
 
 function taskLink(id, text) { return make('a', { href: '#task=' + encodeURIComponent(id) }, text === undefined ? id : text); }
@@ -423,7 +430,7 @@ function whySection(why) {
 	const t = why.turn;
 	if (t) section.append(make('p', {}, `The turn is ${t.user}'s (task ${t.task}): ${t.because}.`));
 	if ((why.gpus || []).length)
-		section.append(table(['GPU', 'Fits', 'What placement finds'], why.gpus.map(g => [g.index,
+		section.append(table(['GPU', 'Fits', 'What placement finds'], why.gpus.map(g => [g.number,
 			make('td', { class: g.fits ? 'fits' : 'not' }, g.fits ? 'yes' : g.reason),
 			make('td', { class: 'long' }, sentence(g.text))])));
 	return why.reason_text || t || (why.gpus || []).length ? section : null;
@@ -560,8 +567,8 @@ function timeline(data, gpu, place, width) {
 	const { bars, n } = lanes(data.tasks.concat(running(data)), gpu.uuid), shown = Math.min(n, 24);
 	const bottom = 18 + shown * line + graph + 6, x = ms => (Math.max(from, Math.min(to, ms)) - from) / (to - from) * width;
 	const svg = draw('svg', { width, height: bottom + 18, viewBox: `0 0 ${width} ${bottom + 18}`, role: 'img',
-		'aria-label': `GPU ${gpu.index}: ${bars.length} runs` });
-	const title = `GPU ${gpu.index}, ${model(gpu)}` + (n > shown ? ` (${n - shown} lanes are not drawn)` : '');
+		'aria-label': `GPU ${numberThen(gpu)}: ${bars.length} runs` });
+	const title = `GPU ${numberThen(gpu)}, ${model(gpu)}` + (n > shown ? ` (${n - shown} lanes are not drawn)` : '');
 	draw('text', { x: 0, y: 12 }, svg, title).style.fontWeight = 600;
 	axis(svg, x, from, to, 18, bottom, width);
 	for (const bar of bars) {

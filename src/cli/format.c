@@ -174,15 +174,24 @@ static const json_t *find_gpu(const json_t *gpus, const char *uuid)
 	return NULL;
 }
 
-/* MIG instances have their GPU's, all of them. */
+static const char *number_of(const json_t *gpu, char buf[FORMAT_LEN])
+{
+	if (*member_text(gpu, "number"))
+		snprintf(buf, FORMAT_LEN, "%s", member_text(gpu, "number"));
+	else	/* an older radd's, or a file's */
+		snprintf(buf, FORMAT_LEN, "%lld", (long long)member_int(gpu, "index"));
+	return buf;
+}
+
 static bool lost_its_number(const json_t *gpu, const json_t *gpus)
 {
+	char own[FORMAT_LEN], other[FORMAT_LEN];
 	size_t i;
 	json_t *g;
 	if (!json_is_true(json_object_get(gpu, "stale")))
 		return false;
 	json_array_foreach(gpus, i, g)
-		if (!json_is_true(json_object_get(g, "stale")) && member_int(g, "index") == member_int(gpu, "index"))
+		if (!json_is_true(json_object_get(g, "stale")) && !strcmp(number_of(g, other), number_of(gpu, own)))
 			return true;
 	return false;
 }
@@ -192,7 +201,7 @@ const char *format_gpu(const json_t *gpu, const json_t *gpus, char buf[FORMAT_LE
 	if (lost_its_number(gpu, gpus))
 		snprintf(buf, FORMAT_LEN, "%.12s", member_text(gpu, "uuid"));
 	else
-		snprintf(buf, FORMAT_LEN, "%lld", (long long)member_int(gpu, "index"));
+		number_of(gpu, buf);
 	return buf;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/client.h"
 #include "cli/doctor.h"
 #include "cli/doctor_driver.h"
+#include "cli/format.h"
 #include "cli/member.h"
 #include "device/device.h"
 #include "launch/cgroup.h"
@@ -135,26 +136,27 @@ static void report_used(struct doctor *d, const json_t *gpus, size_t n)
 static void report_foreign(struct doctor *d, const json_t *g, double gib)
 {
 	bool seen = json_array_size(json_object_get(g, "processes"));
-	doctor_say(d, GRADE_WARN, "gpus", "GPU %lld: %s hold%s %.1f GiB; above 1 GiB it gets no task (foreign: share in "
+	char number[FORMAT_LEN];
+	doctor_say(d, GRADE_WARN, "gpus", "GPU %s: %s hold%s %.1f GiB; above 1 GiB it gets no task (foreign: share in "
 		   "rad.conf: it does)",
-		      (long long)member_int(g, "index"), seen ? "processes that RAD-RM did not start (rad gpus -v)" :
+		      format_gpu(g, json_object_get(d->gpus, "gpus"), number), seen ? "processes that RAD-RM did not start (rad gpus -v)" :
 		      "what the driver names no process for (a display, another container)", seen ? "" : "s", gib);
 }
 
 static void check_gpus(struct doctor *d)
 {
+	char number[FORMAT_LEN];
 	size_t i, n = 0;
 	json_t *g;
 	const json_t *gpus = json_object_get(d->gpus, "gpus");
 	json_array_foreach(gpus, i, g) {
 		double foreign = member_number(g, "mem_foreign_mib");
 		if (json_is_true(json_object_get(g, "stale")))
-			doctor_say(d, GRADE_FAIL, "gpus", "GPU %lld does not answer: see nvidia-smi, and dmesg for Xid errors",
-			       (long long)member_int(g, "index"));
+			doctor_say(d, GRADE_FAIL, "gpus", "GPU %s does not answer: see nvidia-smi, and dmesg for Xid errors",
+				   format_gpu(g, gpus, number));
 		else if (json_array_size(json_object_get(g, "claims")))
-			doctor_say(d, GRADE_OK, "gpus", "GPU %lld: another daemon of this machine has tasks there, so it is left alone "
-				   "(rad gpus -v)",
-			       (long long)member_int(g, "index"));
+			doctor_say(d, GRADE_OK, "gpus", "GPU %s: another daemon of this machine has tasks there, so it is left alone "
+				   "(rad gpus -v)", format_gpu(g, gpus, number));
 		else if (foreign > 1024)
 			report_foreign(d, g, foreign / 1024);
 		n++;

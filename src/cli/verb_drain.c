@@ -51,8 +51,7 @@ static void add_list(const char *list, json_t *names)
 	}
 }
 
-/* What the words name: indices and UUIDs; "all" is every GPU, by its UUID, since instances share their index. NULL: which there
- * are is not to be had. */
+/* What the words name: numbers and UUIDs; "all" is every GPU, by its UUID. NULL: which there are is not to be had. */
 static json_t *named(const struct cli_call *c, struct error *err)
 {
 	scoped_json *names = json_array();
@@ -122,6 +121,7 @@ static int tell(struct cli_call *c, const json_t *drained, int64_t until_ms)
 {
 	struct error err = ERROR_INIT;
 	scoped_json *all = client_call(wire_request("gpus"), &err);
+	char number[FORMAT_LEN];
 	size_t i, k;
 	json_t *g, *id;
 	if (!all)
@@ -135,7 +135,8 @@ static int tell(struct cli_call *c, const json_t *drained, int64_t until_ms)
 		const json_t *tasks = json_object_get(g, "tasks");
 		if (!json_array_size(tasks) || !is_among(drained, member_text(g, "uuid")))
 			continue;
-		printf("GPU %lld: still running there: task%s", (long long)member_int(g, "index"), json_array_size(tasks) == 1 ? "" : "s");
+		printf("GPU %s: still running there: task%s", format_gpu(g, json_object_get(all, "gpus"), number),
+		       json_array_size(tasks) == 1 ? "" : "s");
 		json_array_foreach(tasks, k, id)
 			printf(" %s", json_string_value(id));
 		putchar('\n');

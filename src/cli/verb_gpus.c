@@ -268,7 +268,6 @@ void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 	print_foreign(gpus, term, out);
 }
 
-/* What `rad drain` knows MIG instances by: they share their GPU's index. */
 static void print_uuids(const json_t *gpus, const struct term *term)
 {
 	static const struct table_column columns[] = { { "GPU", .right = true }, { "UUID" }, { "NAME", .min = 6 } };

@@ -73,7 +73,7 @@ task_id fleet_task_on(const struct fleet *f, uint32_t slot, unsigned n)
 	return f->slots[slot]->runs[n]->t->id;
 }
 
-/* Slots have the order in which devices were first seen, which is nobody's. By index as people count, a GPU before its
+/* Slots have the order in which devices were first seen, which is nobody's. By number as people count, a GPU before its
  * instances. */
 static int compare_slots(const void *a, const void *b, void *ctx)
 {
@@ -81,7 +81,9 @@ static int compare_slots(const void *a, const void *b, void *ctx)
 	const struct gpu_reading *x = &f->slots[*(const uint32_t *)a]->r, *y = &f->slots[*(const uint32_t *)b]->r;
 	if (x->index != y->index)
 		return x->index < y->index ? -1 : 1;
-	return !*x->parent_uuid != !*y->parent_uuid ? *x->parent_uuid ? 1 : -1 : strcmp(x->uuid, y->uuid);
+	if (x->mig != y->mig)
+		return x->mig ? 1 : -1;
+	return x->instance != y->instance ? x->instance < y->instance ? -1 : 1 : strcmp(x->uuid, y->uuid);
 }
 
 uint32_t *fleet_in_order(const struct fleet *f)
@@ -249,16 +251,25 @@ bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out)
 
 /* For requests and the launcher ---------------------------------------------------------------------------------------- */
 
-/* A number is an index, which whole GPUs alone have: an instance has that of its GPU. Indices change when a GPU falls off
- * the bus, so only those of the last snapshot count, while a UUID may be of a GPU that is away. */
+static bool is_number(const char *word)
+{
+	return *word && strspn(word, "0123456789:") == strlen(word);
+}
+
+static bool has_number(const struct slot *s, const char *word)
+{
+	char number[GPU_NUMBER_LEN];
+	return s->in_snapshot && !strcmp(reading_number(s->r.index, s->r.mig, s->r.instance, number), word);
+}
+
+/* Numbers change when a GPU falls off the bus or is divided anew, so only those of the last snapshot count, while a UUID may be
+ * of a GPU that is away. */
 const char *fleet_find(const struct fleet *f, const char *word, struct error *err)
 {
 	const struct slot *found = NULL;
-	bool number = *word && strspn(word, "0123456789") == strlen(word);
 	for (size_t i = 0; i < f->n_slots; i++) {
 		const struct slot *s = f->slots[i];
-		bool match = number ? s->in_snapshot && !s->r.mig && s->r.index == strtoul(word, NULL, 10)
-				    : *word && !strncmp(s->r.uuid, word, strlen(word));
+		bool match = is_number(word) ? has_number(s, word) : *word && !strncmp(s->r.uuid, word, strlen(word));
 		if (match && found) {
 			error_set(err, ERR_INVALID, "GPU '%.60s': several UUIDs begin so; write more of it", word);
 			return NULL;
@@ -267,8 +278,7 @@ const char *fleet_find(const struct fleet *f, const char *word, struct error *er
 			found = s;
 	}
 	if (!found)
-		error_set(err, ERR_NOT_FOUND, "GPU '%.60s': there is none; 'rad gpus -v' lists them by index and UUID, and MIG "
-			  "instances go by their UUID", word);
+		error_set(err, ERR_NOT_FOUND, "GPU '%.60s': there is none; 'rad gpus -v' lists them by number and UUID", word);
 	return found ? found->r.uuid : NULL;
 }
 

@@ -42,6 +42,7 @@ static void look_at_device(const struct fleet *f, const struct slot *s, struct m
 	g->one_process = s->r.one_process;
 	g->mps_together = fleet_mps_together(f, s);
 	g->mig = s->r.mig;
+	g->instance = s->r.instance;
 }
 
 /* What runs there, or others hold: all that a placement may be refused for as long as it lasts. kept_for: for a head, else

@@ -134,7 +134,7 @@ int core_pick_reserved(struct core *c, const struct core_reservation *others, si
 		return 0;
 	return error_set(err, ERR_CONFLICT, "%u GPU%s wanted, and %u of %u %s free of other reservations at that time; 'rad "
 			 "reserve' lists them%s", wanted, wanted == 1 ? "" : "s", want->n_gpus, count_present(c, false),
-			 want->n_gpus == 1 ? "is" : "are", count_present(c, true) ? ", and MIG instances are reserved by UUID" : "");
+			 want->n_gpus == 1 ? "is" : "are", count_present(c, true) ? ", and MIG instances are reserved by number (1:0) or UUID" : "");
 }
 
 static void add_overlap(const struct core *c, const struct core_reservation *r, const struct fleet_run *run, int64_t ends_ms,

@@ -81,9 +81,9 @@ static void say_gpus(const struct core *c, char (*uuids)[GPU_UUID_LEN], uint32_t
 	for (uint32_t i = 0; i < n && len < size; i++) {
 		int64_t slot = fleet_slot_of(c->fleet, uuids[i]);
 		const struct gpu_reading *g = slot < 0 ? NULL : fleet_look(c->fleet, (uint32_t)slot, 0).reading;
-		const char *comma = i ? ", " : "";
-		int more = g && !g->mig ? snprintf(text + len, size - len, "%s%u", comma, g->index) :
-					  snprintf(text + len, size - len, "%s%.20s", comma, uuids[i]);
+		char number[GPU_NUMBER_LEN];
+		int more = snprintf(text + len, size - len, "%s%.20s", i ? ", " : "",
+				    g ? reading_number(g->index, g->mig, g->instance, number) : uuids[i]);
 		len += more > 0 ? (size_t)more : 0;
 	}
 }
@@ -420,8 +420,10 @@ static const char *share_word(const struct fleet_gpu *g)
 static json_t *memory_json(const struct fleet_gpu *s)
 {
 	const struct gpu_reading *g = s->reading;
+	char number[GPU_NUMBER_LEN];
 	bool known = g->valid & GPU_MEM_TOTAL;
-	return json_pack("{si, ss, ss, sb, so, so, so, sI, so, so}", "index", (int)g->index, "uuid", g->uuid, "name", g->name,
+	return json_pack("{si, ss, ss, ss, sb, so, so, so, sI, so, so}", "index", (int)g->index,
+		"number", reading_number(g->index, g->mig, g->instance, number), "uuid", g->uuid, "name", g->name,
 		"mig", g->mig, "parent_uuid", json_text_or_null(g->parent_uuid), "mem_total_mib", mib(g, GPU_MEM_TOTAL, g->mem_total_mib),
 		"mem_used_mib", mib(g, GPU_MEM_USED, g->mem_used_mib), "mem_held_mib", (json_int_t)s->held_mib,
 		"mem_foreign_mib", json_int_or_null((int64_t)s->foreign_mib, known),
@@ -505,9 +507,9 @@ static json_t *foreign_json(const struct core *c, uint32_t slot, struct now now)
 static json_t *finding_json(const struct core *c, const struct map_request *r, const struct map_gpu *g,
 			    const struct map_finding *f, struct now now)
 {
-	char text[400];
-	return json_pack("{so, si, ss, ss, ss, sb, so, so}", "foreign", foreign_json(c, g->slot, now),
-		"index", (int)g->index, "uuid", g->uuid,
+	char text[400], number[GPU_NUMBER_LEN];
+	return json_pack("{so, si, ss, ss, ss, ss, sb, so, so}", "foreign", foreign_json(c, g->slot, now),
+		"index", (int)g->index, "number", reading_number(g->index, g->mig, g->instance, number), "uuid", g->uuid,
 		"reason", f->reason == MAP_OK ? "ok" : map_reason_word(f->reason),
 		"text", map_explain(&c->config.map, g, r, f, text, sizeof text), "fits", f->reason == MAP_OK,
 		"have", json_round3(f->have), "want", json_round3(f->want));

@@ -209,6 +209,7 @@ static bool take_instance(const struct nvml_state *n, const struct nvml_gpu *g, 
 		old->before = old->after = NULL;
 	}
 	u->handle = handle;
+	u->fixed.instance = place;
 	snprintf(u->fixed.uuid, sizeof u->fixed.uuid, "%.*s", (int)sizeof u->fixed.uuid - 1, uuid);
 	if (!old)
 		identify_instance(&n->api, g, u);

@@ -7,12 +7,21 @@
 #include "base/buf.h"
 #include "base/scope.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *smact_source_name(const char *smact_source)
 {
 	return *smact_source ? smact_source : "none";
+}
+
+const char *reading_number(uint32_t index, bool mig, uint32_t instance, char text[GPU_NUMBER_LEN])
+{
+	int n = snprintf(text, GPU_NUMBER_LEN, "%u", index);
+	if (mig)
+		snprintf(text + n, GPU_NUMBER_LEN - (size_t)n, ":%u", instance);
+	return text;
 }
 
 void snapshot_clear(struct snapshot *s)

@@ -38,6 +38,7 @@ struct gpu_reading {
 	uint32_t index;			/* PCI order, as CUDA_DEVICE_ORDER=PCI_BUS_ID counts; of the parent for MIG */
 	uint32_t sm_count;		/* 0: not known */
 	bool mig;
+	uint32_t instance;		/* of MIG: its number on its GPU, as nvidia-smi -L lists it ("Device 0"); holes are possible */
 	bool mps_capable;		/* whether an MPS server could run on it */
 	bool one_process;		/* a second process cannot compute on it (exclusive-process mode): an MPS server is one */
 	bool fallen;			/* the driver lists it, and every call for it fails; its UUID may be "unreachable-N" */
@@ -83,6 +84,10 @@ struct snapshot {
 
 /* The word for people and scripts: "none" where SMACT comes from nowhere. */
 const char *smact_source_name(const char *smact_source);
+
+/* What people call it: "1", or "1:0" for a MIG instance, as NVIDIA's container tools do. */
+#define GPU_NUMBER_LEN 24
+const char *reading_number(uint32_t index, bool mig, uint32_t instance, char text[GPU_NUMBER_LEN]);
 
 void snapshot_clear(struct snapshot *s);
 /* Adds a zeroed element and returns it; valid until the next add. */

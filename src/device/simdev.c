@@ -428,6 +428,7 @@ void simdev_identify(const struct device_model *m, uint32_t place, struct gpu_re
 	r->index = m->gpu;
 	r->sm_count = m->sm_count;
 	r->mig = *m->profile;
+	r->instance = m->instance;
 	r->mps_capable = !r->mig;
 	strcpy(r->smact_source, "sim");
 	struct device_model whole = *m;

@@ -29,6 +29,7 @@ struct device_model {
 	uint32_t gpu;		/* its index, as people count GPUs; set by simdev_parse */
 	/* Of a MIG instance. All above are then its own: memory, SMs, and its part of the board's watts. */
 	char profile[16];	/* "3g.20gb"; "": a whole GPU */
+	uint32_t instance;	/* its number on its GPU; set by simdev_parse */
 	double sm_part;		/* of the GPU's SMs; 1: a whole GPU */
 };
 

@@ -139,6 +139,7 @@ static int add_devices(struct devices *d, const struct device_model *model, cons
 		for (size_t k = 0; k < each; k++) {
 			alloc_grow(d->list, d->n, d->cap);
 			d->list[d->n] = layout->n ? instance_of(model, layout, k) : *model;
+			d->list[d->n].instance = (uint32_t)k;
 			d->list[d->n++].gpu = d->gpus;
 		}
 	return 0;

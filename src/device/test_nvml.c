@@ -452,7 +452,7 @@ static void test_mig(void **state)
 	assert_string_equal(r->parent_uuid, "GPU-a");
 	assert_string_equal(r->name, "NVIDIA H200 MIG 1g.18gb");
 	assert_true(r->mig && !r->mps_capable && !r->fallen);
-	assert_int_equal(r->index, 0);
+	assert_true(r->index == 0 && r->instance == 2);
 	assert_int_equal(r->sm_count, 16);
 	assert_int_equal(r->mem_total_mib, 16384);
 	NEAR(r->gract, 0.25);

@@ -219,7 +219,7 @@ static void test_mig_instances(void **state)
 	struct gpu_reading a = { 0 }, b = { 0 };
 	simdev_identify(&m[3], 3, &a);
 	simdev_identify(&m[4], 4, &b);
-	assert_true(a.mig && !a.mps_capable && a.index == 2 && b.index == 2);
+	assert_true(a.mig && !a.mps_capable && a.index == 2 && b.index == 2 && a.instance == 0 && b.instance == 1);
 	assert_string_equal(a.parent_uuid, b.parent_uuid);
 	assert_string_not_equal(a.uuid, b.uuid);
 	assert_int_equal(strncmp(a.uuid, "MIG-", 4) | strncmp(a.parent_uuid, "GPU-", 4), 0);

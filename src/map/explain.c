@@ -3,6 +3,7 @@
  * there is something, what would help.
  */
 #include "base/units.h"
+#include "device/reading.h"
 #include "map/filter.h"
 
 #include <math.h>
@@ -245,16 +246,17 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		  const struct map_finding *f, char *buf, size_t size)
 {
 	struct explain_line l = { buf, size, 0 };
-	char task[TASK_ID_TEXT];
+	char task[TASK_ID_TEXT], number[GPU_NUMBER_LEN];
 	if (size)
 		*buf = '\0';
-	say(&l, "GPU %u", g->index);
-	if ((g->mig || g->stale) && g->uuid)	/* instances share their GPU's index; that of one that is gone another may have */
+	reading_number(g->index, g->mig, g->instance, number);
+	say(&l, "GPU %s", number);
+	if (g->stale && g->uuid)	/* another may have its number */
 		say(&l, " %.12s", g->uuid);
 	say(&l, ": ");
 	switch (f->reason) {
 	case MAP_OK: say_ok(&l, p, g, r, f); break;
-	case MAP_DRAINED: say(&l, "drained by an administrator; `rad undrain %u` puts it back", g->index); break;
+	case MAP_DRAINED: say(&l, "drained by an administrator; `rad undrain %s` puts it back", number); break;
 	case MAP_STALE: say(&l, "it does not answer, or its last reading is too old; see `rad doctor`"); break;
 	case MAP_CONSTRAINT:
 		say(&l, "%s with %s: not what is asked for (%s%s%s)", g->name ? g->name : "a GPU", SIZE(g->total_mib),

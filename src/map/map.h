@@ -127,6 +127,7 @@ struct map_gpu {
 	task_id turn_task;		/* the task whose turn it is at the MPS server there; 0: none. Other users' tasks do not join */
 	uid_t turn_uid;			/* the user of that task */
 	bool mps_capable, mig;
+	uint32_t instance;		/* of a MIG instance: its number on its GPU */
 	bool one_process;		/* its tasks share it under MPS or not at all */
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen off the bus */
 	unsigned n_cold;		/* tasks without an estimate on it that are not yet warm */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define FRAME_MAGIC 0x464d4452u	/* "RDMF" */
-#define FRAME_VERSION 6u
+#define FRAME_VERSION 7u
 #define FRAME_MAX_BYTES (16u << 20)
 
 enum frame_kind { FRAME_SNAPSHOT = 1, FRAME_ERROR = 2, FRAME_NO_DRIVER = 3 };
@@ -100,6 +100,7 @@ static void put_gpu(struct codec *c, struct gpu_reading *r)
 	put(c, r->index);
 	put(c, r->sm_count);
 	put_flag(c, &r->mig);
+	put(c, r->instance);
 	put_flag(c, &r->mps_capable);
 	put_flag(c, &r->one_process);
 	put_flag(c, &r->fallen);
