@@ -37,7 +37,7 @@ simtask() { submit --gpu-mem 2G -- rad simtask --mem 1G --ramp 0.2 --print-every
 	[[ "${lines[0]}" == *DONE*LEFT* ]]
 	[[ "${lines[1]}" =~ [0-9]%\ +[0-9]+s ]]
 	[ "$(printf '%s\n' "$output" | wc -L)" -le 80 ]
-	rad show "$id" | grep -E '^ +progress  [0-9.]+ %, [0-9]+ of 300 it, [0-9.]+ it/s, ends .* by its own output \(tqdm\)'
+	rad show "$id" | grep -E '^ +progress  [0-9.]+ %, it [0-9]+ of 300, [0-9.]+ it/s, ends .* by its own output \(tqdm\)'
 	rad cancel "$id"
 	timeout 20 rad wait "$id" || :
 	[ "$(field "$id" .progress)" = null ]
@@ -94,5 +94,6 @@ simtask() { submit --gpu-mem 2G -- rad simtask --mem 1G --ramp 0.2 --print-every
 	rad show --json "$a" | jq -e '.tasks[0] | .slowdown_source == "measured" and .slowdown > 1.1 and .slowdown < 2 and
 		(.attempts[0].pace | .alone_per_s > 9 and .alone_per_s < 11 and .company_per_s < 8 and .units == 250)'
 	rad show --json "$b" | jq -e '.tasks[0] | .slowdown_source == "law"'
+	rad show "$b" | grep -E '^ +slowdown  1\.[0-9]+ \(predicted\)'
 	rad show "$a" | grep -E '^ +slowdown  1\.[0-9]+ \(measured\)'
 }

@@ -483,7 +483,7 @@ function showTask(answer) {
 			['Lost', t.lost_s ? duration(t.lost_s) : ''], ['GPUs', t.gpus_requested],
 			['Estimate', e.estimator && e.estimator !== 'none' ? `${memory(e.claim_mib)} on each GPU (${e.estimator})` :
 				'none: watched instead'],
-			['Slowdown', known(t.slowdown) ? `${t.slowdown} × (${t.slowdown_source})` : ''], ['Priority', t.priority || ''],
+			['Slowdown', known(t.slowdown) ? `${t.slowdown} × (${t.slowdown_source === 'law' ? 'predicted' : t.slowdown_source})` : ''], ['Priority', t.priority || ''],
 			['Shares with', (t.shared_with || []).join(', ')],
 			['Feed', feedText(t.feed)], ['Command', make('code', {}, t.command || '')],
 			['Folder', make('code', {}, t.cwd || '')], ['Log', make('code', {}, t.log_path || '')]]),

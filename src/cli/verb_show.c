@@ -157,8 +157,8 @@ static void show_progress(const struct term *term, const json_t *t)
 	if (json_is_integer(json_object_get(p, "epochs")))
 		buf_printf(&s, "%lld of %lld epochs, ", (long long)member_int(p, "epoch"), (long long)member_int(p, "epochs"));
 	if (json_is_integer(json_object_get(p, "total")) && strcmp(unit, "epoch"))
-		buf_printf(&s, "%lld of %lld%s%s, ", (long long)member_int(p, "done"), (long long)member_int(p, "total"),
-			   *unit ? " " : "", unit);
+		buf_printf(&s, "%s%s%lld of %lld, ", unit, *unit ? " " : "", (long long)member_int(p, "done"),
+			   (long long)member_int(p, "total"));
 	if (json_is_number(json_object_get(p, "rate")))
 		buf_printf(&s, "%.3g%s%s/s, ", member_number(p, "rate"), *unit ? " " : "", unit);
 	if (json_is_integer(json_object_get(p, "ends_ms")))
@@ -167,7 +167,8 @@ static void show_progress(const struct term *term, const json_t *t)
 	if (s.len)
 		line(term, "progress", "%sby its own output (%s)", buf_text(&s), member_text(p, "source"));
 	if (json_is_number(json_object_get(t, "slowdown")))
-		line(term, "slowdown", "%.2f (%s)", member_number(t, "slowdown"), member_text(t, "slowdown_source"));
+		line(term, "slowdown", "%.2f (%s)", member_number(t, "slowdown"),
+		     strcmp(member_text(t, "slowdown_source"), "law") ? member_text(t, "slowdown_source") : "predicted");
 }
 
 /* What its GPUs did beside, while it was there: only newer ones, or DCGM, tell it. */
@@ -182,6 +183,9 @@ static void show_activity(const struct term *term, const json_t *a)
 	     format_percent(member_number(a, "mean_dram"), dram), pcie);
 }
 
+/* Of the machine's cores. Which part of so little a task waited for says nothing. */
+#define HARDLY_ANY 0.05
+
 /* Of late while it runs, else means. */
 static void show_cores(const struct term *term, const json_t *a)
 {
@@ -189,7 +193,7 @@ static void show_cores(const struct term *term, const json_t *a)
 	char part[FORMAT_LEN];
 	if (isnan(busy))
 		return;
-	scoped_free char *waits = isnan(waited) ? alloc_string("") :
+	scoped_free char *waits = isnan(waited) || busy + waited < HARDLY_ANY ? alloc_string("") :
 		alloc_printf(", waited for one %s of the time that it wanted one",
 			     format_percent(busy + waited > 0 ? waited / (busy + waited) : 0, part));
 	line(term, "", "took %.2f of the machine's cores%s", busy, waits);

@@ -204,7 +204,7 @@ struct map_request {
 	X(MAP_TURN, "MpsTurn", "it is another user's turn there, whose task waits for the MPS server to be free") \
 	X(MAP_USER, "MpsUser", "another user's MPS server runs there") \
 	X(MAP_FOREIGN, "Foreign", "a process that is not ours uses it") \
-	X(MAP_BUSY, "Busy", "an idle GPU is wanted and this one has tasks") \
+	X(MAP_BUSY, "Busy", "an idle GPU is wanted, and there is none") \
 	X(MAP_SETTLING, "Settling", "memory of a task that ended is not yet seen to be free") \
 	X(MAP_COLD, "Cold", "a task without an estimate has just started there; too little is left for two") \
 	X(MAP_MEMORY, "Memory", "not enough memory available") \
