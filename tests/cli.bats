@@ -214,7 +214,7 @@ setup() { cd "$WORLD/work"; }
 	done
 	[[ "$output" == *"no sooner"* ]]
 	COLUMNS=60 run rad queue
-	[[ "$output" == *" sweep-of-ra"* && "$output" == *USER* ]]
+	[[ "$output" == *" sweep-"*"-rates- "* && "$output" == *USER* ]] || { echo "$output"; false; }
 	COLUMNS=60 run rad gpus
 	[[ "$output" == *HELD*SHARE*TASKS* ]]
 	COLUMNS=40 run rad queue

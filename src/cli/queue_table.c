@@ -138,12 +138,12 @@ static bool any_progress(const struct queue_rows *rows)
 static struct table *begin_table(bool progress)
 {
 	static const struct table_column plain[] = {
-		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 10 }, { "USER", .min = 6, .drop = 2 }, { "ST" },
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 10, .ends = true }, { "USER", .min = 6, .drop = 2 }, { "ST" },
 		{ "TIME", .right = true, .drop = 1 }, { "GPUS", .right = true, .drop = 4 }, { "MEM", .right = true, .drop = 3 },
 		{ "GPU(REASON)" },
 	};
 	static const struct table_column with_progress[] = {
-		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 10 }, { "USER", .min = 4, .drop = 2 }, { "ST" },
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 10, .ends = true }, { "USER", .min = 4, .drop = 2 }, { "ST" },
 		{ "TIME", .right = true, .drop = 1 }, { "DONE", .right = true, .drop = 4 }, { "LEFT", .right = true, .drop = 3 },
 		{ "GPUS", .right = true, .drop = 6 }, { "MEM", .right = true, .drop = 5 }, { "GPU(REASON)" },
 	};

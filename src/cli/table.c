@@ -142,7 +142,9 @@ static void print_row(const struct table *t, const struct cell *row, const unsig
 	for (size_t i = 0; i < n; i++) {
 		if (!widths[i])
 			continue;
-		scoped_free char *text = t->columns[i].wrap ? term_wrap(row[i].text, indent, term) : term_text(row[i].text, widths[i], term);
+		scoped_free char *text = t->columns[i].wrap ? term_wrap(row[i].text, indent, term) :
+					 t->columns[i].ends ? term_text_ends(row[i].text, widths[i], term) :
+					 term_text(row[i].text, widths[i], term);
 		indent += widths[i] + GAP;
 		int pad = (int)widths[i] - (int)term_columns(text);
 		print_blanks((any ? GAP : 0) + (t->columns[i].right && pad > 0 ? pad : 0), out);

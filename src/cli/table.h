@@ -17,6 +17,7 @@ struct table_column {
 	bool right;		/* aligned right: numbers */
 	unsigned min;		/* 0: never shortened; else not below this many columns */
 	unsigned drop;		/* 0: always there; else left out where there is no room, the highest first */
+	bool ends;		/* shortened in the middle: names of tasks, which often differ at their ends */
 	bool wrap;		/* the last one: goes on below instead of being shortened */
 };
 

@@ -132,6 +132,22 @@ char *term_text(const char *text, unsigned width, const struct term *term)
 	return buf_steal(&out);
 }
 
+char *term_text_ends(const char *text, unsigned width, const struct term *term)
+{
+	char *clean = term_text(text, 0, term);
+	unsigned columns = term_columns(clean), w;
+	bool bad;
+	if (!width || columns <= width)
+		return clean;
+	unsigned head = (width - 1) / 2, tail = width - 1 - head;
+	const char *end = clean + term_bytes(clean, columns - tail);
+	while (term_columns(end) > tail)	/* half of a wide character */
+		end += next_char(end, &w, &bad);
+	char *cut = alloc_printf("%.*s%s%s", (int)term_bytes(clean, head), clean, term->utf8 ? "…" : "~", end);
+	free(clean);
+	return cut;
+}
+
 /* How many bytes of the text stand on a line of so many columns: up to the last blank that fits, all of it if it does, a whole
  * word if not even that does. */
 static size_t line_bytes(const char *text, unsigned room)
@@ -140,9 +156,10 @@ static size_t line_bytes(const char *text, unsigned room)
 	unsigned used = 0, w;
 	bool bad;
 	for (size_t at = 0; text[at];) {
-		if (text[at] == ' ' && used <= room)
+		bool blank = text[at] == ' ' && text[at + 1] != '%';	/* "5 %" is one word */
+		if (blank && used <= room)
 			last = at;
-		else if (text[at] == ' ' && !last)
+		else if (blank && !last)
 			return at;
 		if (used > room && last)
 			return last;

@@ -26,6 +26,8 @@ enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GOOD, STYLE_WARN, STYLE_B
 
 /* Text for a terminal in at most `width` columns (0: no limit), control characters made harmless. Free it. */
 char *term_text(const char *text, unsigned width, const struct term *term);
+/* The same, but what is cut out is in the middle: for names that differ at their ends. Free it. */
+char *term_text_ends(const char *text, unsigned width, const struct term *term);
 /* The same text on as many lines as it takes: broken at blanks, all but the first indented. Free it. */
 char *term_wrap(const char *text, unsigned indent, const struct term *term);
 /* The same in place for a line that is to be printed as it is: control characters become blanks, those that turn the direction

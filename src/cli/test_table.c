@@ -88,6 +88,34 @@ static void test_shortened_before_anything_is_left_out(void **state)
 	table_destroy(t);
 }
 
+/* Runs of a sweep are told apart by what stands last in their names. */
+static void test_names_keep_their_ends(void **state)
+{
+	(void)state;
+	static const struct table_column columns[] = { { "NAME", .min = 6, .ends = true } };
+	static const struct { const char *name, *cut; } names[] = {
+		{ "resnet50-imagenet-lr-0.01", "resn…-0.01" }, { "short-name", "short-name" }, { "short-names", "shor…names" },
+		{ "模型模型模型模型", "模型…模型" }, { "a\nmuch longer one", "a?mu…r one" },
+	};
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		struct table *t = table_create(columns, 1);
+		table_cell(t, STYLE_PLAIN, names[i].name);
+		scoped_free char *text = printed(t, &(struct term){ .utf8 = true, .width = 10 });
+		scoped_free char *want = alloc_printf("NAME\n%s\n", names[i].cut);
+		assert_string_equal(text, want);
+		table_destroy(t);
+	}
+	scoped_free char *poor = term_text_ends("resnet50-imagenet-lr-0.01", 10, &(struct term){ .width = 10 });
+	assert_string_equal(poor, "resn~-0.01");
+}
+
+static void test_percent_stays_with_its_number(void **state)
+{
+	(void)state;
+	scoped_free char *text = term_wrap("of its work at least 5 % is wanted", 0, &(struct term){ .utf8 = true, .width = 22 });
+	assert_string_equal(text, "of its work at least\n5 % is wanted");
+}
+
 static void test_what_matters_least_goes_first(void **state)
 {
 	(void)state;
@@ -203,6 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_last_one_goes_on_below), cmocka_unit_test(test_all_columns_where_there_is_room),
 		cmocka_unit_test(test_shortened_before_anything_is_left_out),
+		cmocka_unit_test(test_names_keep_their_ends), cmocka_unit_test(test_percent_stays_with_its_number),
 		cmocka_unit_test(test_what_matters_least_goes_first),
 		cmocka_unit_test(test_one_line_of_it_is_as_in_the_whole),
 		cmocka_unit_test(test_tasks_at_all_widths),
