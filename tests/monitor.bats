@@ -191,6 +191,7 @@ while not os.path.exists(\"stop\"): pass
 	stop_radd
 
 	rad report --monitor task.csv --monitor all.csv -o both.html
+	grep -Eq "<td>task</td><td class=n data-v=[0-9]+>[0-9]+</td><td class=n>–</td>" both.html	# whether they completed nobody was told
 	grep -q 'FP32 pipes' both.html
 	rad report --monitor task.csv --json | jq -e --arg id "$id" '.runs[0] | .name == "task" and .tasks[0].id == $id
 		and .tasks[0].attempts[0].peak_mib > 500 and .totals.energy_j > 0 and .totals.trace_total_s > 0.3

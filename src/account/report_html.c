@@ -171,12 +171,13 @@ static void run_row(struct buf *b, const struct report_run *run, const struct en
 		{ REPORT_oom, add_count }, { REPORT_mean_smact, add_percent },
 	};
 	struct report_gpu_time time = report_gpu_time(run);
+	bool watched = run->n_tasks && count_state(run, "watched") == run->n_tasks;	/* nothing is known of how those ended */
 	buf_add_text(b, "<tr>");
 	text_cell(b, run->name);
 	cell(b, (double)run->n_tasks, add_count);
-	cell(b, (double)count_state(run, "COMPLETED"), add_count);
+	cell(b, watched ? NAN : (double)count_state(run, "COMPLETED"), add_count);
 	for (size_t i = 0; i < COUNT_OF(columns); i++)
-		cell(b, report_total(run, columns[i].which), columns[i].add);
+		cell(b, watched && columns[i].which == REPORT_oom ? NAN : report_total(run, columns[i].which), columns[i].add);
 	cell(b, time.gpu_s, add_hours);
 	cell(b, time.share_s, add_hours);
 	energy_cell(b, report_total(run, REPORT_energy_j), unit);
