@@ -146,9 +146,9 @@ look()
 			--arg text "$(rad why --json "$id" | jq -r .reason_text)" ".rows[] | select(.id == \$id) | .reason_text == \$text"'
 	done
 	rad why "$b" | grep -q 'UserLimit: user .* may have'
-	look 1280 "document.querySelector('#queue').innerText.includes('UserLimit user $(id -un) may have')" \
-		"document.querySelector('#queue').innerText.includes('Held held by a person')" \
-		"/BeginTime begins at (?!.*T[0-9:.]+Z).*--begin/.test(document.querySelector('#queue').innerText)" "width:390" \
+	look 1280 "document.querySelector('#queue').innerText.includes('UserLimit: user $(id -un) may have')" \
+		"document.querySelector('#queue').innerText.includes('Held: held by a person')" \
+		"/BeginTime: begins at (?!.*T[0-9:.]+Z).*--begin/.test(document.querySelector('#queue').innerText)" "width:390" \
 		"!document.querySelector('#queue').innerText.includes('held by a person')" \
 		"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('UserLimit: user $(id -un) may have')"
 	rad cancel "$a" "$b" "$held" "$later"
@@ -274,7 +274,7 @@ look()
 			"document.documentElement.scrollWidth <= $width" "document.querySelector('#history').innerText.includes('ended')")
 	done
 	look 1280 "${steps[@]}" "!location.href.includes('$token')"
-	grep -qE '"(Gpus|Busy) ' seen
+	grep -qE '"(Gpus|Busy): ' seen
 	rad cancel "$a" "$b"
 }
 

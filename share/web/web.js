@@ -362,7 +362,7 @@ function queueRow(row) {
 	const running = row.state === 'RUNNING', many = row.n > 1 ? ` +${row.n - 1}` : '';
 	const place = 'GPU ' + (row.gpus || []).map(gpuName).join(', ') + (row.reason ? ` (${row.reason})` : '');
 	const where = running ? place : row.reason || '';
-	const said = row.reason_text ? make('small', { class: 'less' }, sentence(row.reason_text)) : '';
+	const said = row.reason_text ? make('small', { class: 'less' }, ': ' + sentence(row.reason_text)) : '';
 	const start = row.expected_start ? make('small', { class: 'start' }, `starts ${about(row.expected_start)}`) : null;
 	return make('tr', {},
 		make('td', { class: 'n' }, taskLink(row.id), many), make('td', { title: row.name }, row.name), make('td', {}, row.user),
@@ -371,7 +371,7 @@ function queueRow(row) {
 		make('td', { class: 'n less' }, known(row.left_s) ? duration(row.left_s) : ''),
 		make('td', { class: 'n less' }, row.gpus_requested),
 		make('td', { class: 'n less' }, memory(running && known(row.peak_mib) ? row.peak_mib : row.claim_mib || NaN)),
-		make('td', { class: running ? 'where' : 'where why' }, where, ' ', said, start));
+		make('td', { class: running ? 'where' : 'where why' }, where, said, ' ', start || ''));
 }
 
 function showQueue() {

@@ -76,7 +76,7 @@ int units_parse_mib(const char *text, uint64_t *mib, struct error *err)
 static int bad_duration(const char *text, struct error *err)
 {
 	return error_set(err, ERR_INVALID, "'%.60s' is not a duration: write MM, MM:SS, HH:MM:SS, D-HH:MM:SS (59 is the most behind a "
-			 "':'), or 90s, 15m, 2h, 1d", text ? text : "");
+			 "':'), or 90s, 15m, 1h30m, 2h, 1d", text ? text : "");
 }
 
 /* The number at *p, which moves past it; -1 if there is none or it is absurd. */
@@ -102,12 +102,29 @@ static int64_t letter_seconds(char c)
 	}
 }
 
+/* "90s", "1h30m": each unit smaller than the one before it. */
+static bool take_lettered(const char *p, int64_t *seconds)
+{
+	int64_t total = 0, unit = INT64_MAX;
+	do {
+		int64_t v = take_number(&p), next = letter_seconds(*p);
+		if (v < 0 || !next || next >= unit)
+			return false;
+		total += v * next;
+		unit = next;
+	} while (*++p);
+	*seconds = total;
+	return true;
+}
+
 int units_parse_duration(const char *text, int64_t *seconds, struct error *err)
 {
 	int64_t part[4], days = 0;
 	size_t n = 0;
 	const char *p = text ? text : "";
 	bool has_days = false;
+	if (take_lettered(p, seconds))
+		return 0;
 	for (;;) {
 		int64_t v = n < 3 ? take_number(&p) : -1;
 		if (v < 0 || (n && v > 59))
@@ -115,10 +132,6 @@ int units_parse_duration(const char *text, int64_t *seconds, struct error *err)
 		if (!n && !has_days && *p == '-') {
 			days = v, has_days = true, p++;
 			continue;
-		}
-		if (!n && !has_days && letter_seconds(*p) && !p[1]) {
-			*seconds = v * letter_seconds(*p);
-			return 0;
 		}
 		part[n++] = v;
 		if (!*p)

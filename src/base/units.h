@@ -16,7 +16,7 @@
  * Result in MiB, rounded up. Refuses negative, zero-length, trailing text, and more than 1 PiB. */
 int units_parse_mib(const char *text, uint64_t *mib, struct error *err);
 
-/* Slurm's forms: "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS"; also "90s", "15m", "2h", "1d".
+/* Slurm's forms: "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS"; also "90s", "15m", "1h30m", "2h", "1d".
  * The first number may be any ("90:00", "0-48"), those behind a ':' go to 59. Result in seconds. */
 int units_parse_duration(const char *text, int64_t *seconds, struct error *err);
 
