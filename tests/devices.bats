@@ -218,6 +218,9 @@ page()
 		tail -n 1 seen | grep -qx '"GPU 1:0 (3g.20gb)"'
 	fi
 	[[ "$(rad why "$id")" == *" on GPU 1:0, mig"* ]]
+	rad report --since 1h -o r.html --csv r.csv
+	rad report --since 1h --json | jq -e '[.runs[0].gpus[].number] | sort == ["0", "1:0", "1:1", "1:2"]'
+	grep "^[^,]*,$id," r.csv | grep -q ',1:0,'
 	id=$(submit --share mig --gpu-mem 15G -- true)
 	run rad why "$id"
 	[[ "$output" == *"GPU 1:0: 1 task runs there, and a MIG instance takes one task at a time"* ]]

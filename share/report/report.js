@@ -223,14 +223,14 @@ function about(run, bar) {
 	lines.push(`attempt ${k + 1} of ${task.attempts.length}: ${known(a.end_s) ? a.verdict : 'running'}`);
 	if (a.evidence) lines.push(a.evidence);
 	lines.push(`${moment(bar.from)} – ${known(a.end_s) ? moment(bar.to) : 'still running'} (${duration(bar.to - bar.from)})`);
-	lines.push(`GPU ${a.gpus.map(g => run.gpus[g].index).join(', ')}, ${a.mode}` + (task.user ? `, ${task.user}` : ''));
+	lines.push(`GPU ${a.gpus.map(g => run.gpus[g].number).join(', ')}, ${a.mode}` + (task.user ? `, ${task.user}` : ''));
 	lines.push(`peak ${memory(a.peak_mib)}, estimate ${memory(task.estimate.claim_mib)}`);
 	lines.push(`SMACT ${percent(a.mean_smact)}, ${energy(a.energy_j)}`);
 	return { title: `${task.name || 'task'} (${task.id})`, lines };
 }
 
 function gpuTitle(gpu) {
-	return `GPU ${gpu.index}` + (gpu.name ? ` · ${gpu.name.replace(/^NVIDIA /, '')}` : '');
+	return `GPU ${gpu.number}` + (gpu.name ? ` · ${gpu.name.replace(/^NVIDIA /, '')}` : '');
 }
 
 function drawBar(svg, bar, x, y, height, number) {

@@ -8,6 +8,7 @@
 #include "base/scope.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,19 @@ unsigned report_add_gpu(struct report_run *run, const char *uuid, uint32_t index
 	return (unsigned)(g - run->gpus);
 }
 
+void report_name_gpu(struct report_run *run, unsigned gpu, const char *number)
+{
+	if (strspn(number, "0123456789:") == strlen(number))
+		snprintf(run->gpus[gpu].number, sizeof run->gpus[gpu].number, "%s", number);
+}
+
+const char *report_gpu_number(const struct report_gpu *g, char text[GPU_NUMBER_LEN])
+{
+	if (*g->number)
+		return g->number;
+	return reading_number(g->index, false, 0, text);
+}
+
 static void stood_until(struct report_gpu *g, int64_t t_ms)
 {
 	if (g->read && t_ms > g->last_ms)
@@ -130,6 +144,7 @@ void report_add_reading(struct report_run *run, int64_t t_ms, const struct gpu_r
 {
 	unsigned n = report_add_gpu(run, r->uuid, r->index, r->name, r->valid & GPU_MEM_TOTAL ? r->mem_total_mib : 0);
 	struct report_gpu *g = &run->gpus[n];
+	reading_number(r->index, r->mig, r->instance, g->number);
 	stood_until(g, t_ms);
 	g->read = true;
 	g->last_ms = t_ms;

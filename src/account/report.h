@@ -42,6 +42,8 @@ void report_note(struct report_run *run, const char *text);
 /* Returns the number of the GPU of that UUID, adding it if need be. An empty `name` and 0 MiB are "not known" and may be told
  * later. */
 unsigned report_add_gpu(struct report_run *run, const char *uuid, uint32_t index, const char *name, uint64_t mem_total_mib);
+/* What people call it ("1:0"), where that is known: reading_number. What cannot be one is passed over. */
+void report_name_gpu(struct report_run *run, unsigned gpu, const char *number);
 /* A reading that stands until the next one of that GPU, as from sim_options.reading. `t_ms` counts from the run's origin. */
 void report_add_reading(struct report_run *run, int64_t t_ms, const struct gpu_reading *g);
 /* Means over a span, as the daemon keeps them. NaN: not known. */

@@ -266,9 +266,12 @@ static void moment_cell(struct buf *b, const struct report_run *run, double s)
 
 static void gpus_cell(struct buf *b, const struct report_run *run, const struct report_attempt *a)
 {
+	char number[GPU_NUMBER_LEN];
 	buf_add_text(b, "<td>");
-	for (unsigned i = 0; a && i < a->n_gpus; i++)
-		buf_printf(b, "%s%u", i ? ", " : "", run->gpus[a->gpus[i]].index);
+	for (unsigned i = 0; a && i < a->n_gpus; i++) {
+		buf_add_text(b, i ? ", " : "");
+		words_add_html(b, report_gpu_number(&run->gpus[a->gpus[i]], number));
+	}
 	buf_add_text(b, "</td>");
 }
 

@@ -13,6 +13,7 @@
 
 struct report_gpu {
 	char *uuid, *name;
+	char number[GPU_NUMBER_LEN];	/* "1:0"; "" of an instance that is not there any more, which its GPU's index stands for */
 	uint32_t index;
 	uint64_t mem_total_mib;
 	struct series series;
@@ -87,6 +88,7 @@ struct report_user *report_users(const struct report_run *run, size_t *n);
 /* GPU time of each task of the run: of all its GPUs, and as shares of them (account/shares.h). As it was told, else from the
  * times of the attempts in the run. Free it. */
 struct report_gpu_time { double gpu_s, share_s; };
+const char *report_gpu_number(const struct report_gpu *g, char text[GPU_NUMBER_LEN]);
 struct report_gpu_time *report_gpu_times(const struct report_run *run);
 /* Their sum. */
 struct report_gpu_time report_gpu_time(const struct report_run *run);

@@ -147,11 +147,14 @@ static void read_gpu_list(struct report_run *run, const json_t *gpus)
 	json_t *g;
 	json_array_foreach(gpus, i, g) {
 		const char *uuid = json_string_value(json_object_get(g, "uuid"));
-		const char *name = json_string_value(json_object_get(g, "name"));
+		const char *name = json_string_value(json_object_get(g, "name")), *number = json_string_value(json_object_get(g, "number"));
 		double mib = number_of(g, "mem_total_mib"), index = number_of(g, "index");
-		if (uuid)
-			report_add_gpu(run, uuid, index >= 0 && index < MAX_GPUS ? (uint32_t)index : 0, name ? name : "",
-				       mib > 0 ? (uint64_t)mib : 0);
+		if (!uuid)
+			continue;
+		unsigned n = report_add_gpu(run, uuid, index >= 0 && index < MAX_GPUS ? (uint32_t)index : 0, name ? name : "",
+					    mib > 0 ? (uint64_t)mib : 0);
+		if (number)
+			report_name_gpu(run, n, number);
 	}
 }
 

@@ -42,7 +42,9 @@ static json_t *task_json(const struct report_task *t)
 
 static json_t *gpu_json(const struct report_gpu *g)
 {
-	return json_pack("{si, ss, ss, so}", "index", (int)g->index, "uuid", g->uuid, "name", g->name ? g->name : "",
+	char number[GPU_NUMBER_LEN];
+	return json_pack("{si, ss, ss, ss, so}", "index", (int)g->index, "number", report_gpu_number(g, number),
+			 "uuid", g->uuid, "name", g->name ? g->name : "",
 			 "mem_total_mib", json_int_or_null((json_int_t)g->mem_total_mib, g->mem_total_mib != 0));
 }
 
@@ -120,9 +122,10 @@ static void add_texts(struct buf *b, const char *const *texts, size_t n)
 /* "0;2": as `rad gpus` counts them. */
 static void add_gpus(struct buf *b, const struct report_run *run, const struct report_attempt *a)
 {
+	char number[GPU_NUMBER_LEN];
 	buf_add_text(b, ",");
 	for (unsigned i = 0; i < a->n_gpus; i++)
-		buf_printf(b, "%s%u", i ? ";" : "", run->gpus[a->gpus[i]].index);
+		buf_printf(b, "%s%s", i ? ";" : "", report_gpu_number(&run->gpus[a->gpus[i]], number));
 }
 
 static void csv_row(struct buf *b, const struct report_run *run, const struct report_task *t, size_t k)

@@ -260,7 +260,7 @@ static void text_stays_text(void **state)
 	scoped_buf html = { 0 };
 	(void)state;
 	report_note(run, EVIL);
-	report_add_gpu(run, EVIL, 0, EVIL, 1000);
+	report_name_gpu(run, report_add_gpu(run, EVIL, 0, EVIL, 1000), EVIL);
 	scoped_json *tasks = json_pack("[{ss, ss, ss, ss, s{ss}, s[{sf, sf, s[i], ss, ss, ss}]}]", "id", EVIL, "name", EVIL,
 		"user", EVIL, "state", EVIL, "estimate", "estimator", EVIL, "attempts", "start_s", 1.0, "end_s", 2.0, "gpus", 0,
 		"mode", EVIL, "verdict", EVIL, "evidence", EVIL);
@@ -275,6 +275,7 @@ static void text_stays_text(void **state)
 	const char *from = strchr(strstr(html.data, "application/json"), '>') + 1;
 	scoped_json *v = json_loadb(from, (size_t)(strstr(from, "</script") - from), 0, NULL);
 	assert_string_equal(json_string_value(at(v, "runs.0.tasks.0.name")), EVIL);
+	assert_string_equal(json_string_value(at(v, "runs.0.gpus.0.number")), "0");	/* no number was told */
 	report_destroy(r);
 }
 

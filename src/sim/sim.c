@@ -139,7 +139,8 @@ static void show(struct simulation *s)
 			say_progress(s, s->world.gpus[place].tasks[k]);
 		if (s->o->reading) {
 			struct gpu_reading shown = *r;
-			shown.index = place;
+			shown.index = place;	/* which is all that devices of a simulation go by, instances too */
+			shown.mig = false;
 			s->o->reading(s->o->ctx, s->now_ms, &shown);
 		}
 	}
