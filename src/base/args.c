@@ -82,6 +82,9 @@ static int unknown(const struct args_option *options, const char *word, struct e
 		names[i] = options[i].name;
 	names[n] = "help";
 	const char *near = words_nearest(bare, names);
+	for (size_t i = 0; i < n && !near; i++)	/* more was said than its name: --time-limit */
+		if (strlen(names[i]) >= 3 && !strncmp(bare, names[i], strlen(names[i])))
+			near = names[i];
 	if (near)
 		return unknown_but_near(word, near, err);
 	return error_set(err, ERR_INVALID, "unknown option '%.60s'", word);

@@ -114,7 +114,7 @@ static void mistakes(void **state)
 		{ "--jsno=3", "did you mean '--json'?" }, { "--si 4", "unknown option '--si'" }, { "--json -Z", "unknown option '-Z'" },
 		{ "-jZ", "unknown option '-Z'" }, { "--size", "--size needs a value: --size=SIZE" }, { "-s", "--size needs a value" },
 		{ "--json=1", "--json takes no value, but '--json=1' was given" }, { "--help=1", "--help takes no value" },
-		{ "--hepl", "did you mean '--help'?" },
+		{ "--hepl", "did you mean '--help'?" }, { "--size-limit 4", "'--size-limit': did you mean '--size'?" },
 		{ "--jobs", "unknown option '--jobs'" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
