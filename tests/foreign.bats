@@ -87,6 +87,7 @@ end_stranger() { kill -9 "$(cat "$WORLD/stranger")"; wait_for 10 gpu_is "$1" .me
 	local id pid
 	pid=$(cat "$WORLD/stranger")
 	run as "$ALICE" rad gpus
+	grep -Eq "^ +1 +A100-SXM4-40GB .* foreign *$" <<<"$output"
 	[[ "$output" == *"GPU 1: 12.0G held by $BOB's ?[2Jpython3 (pid $pid, "*" s), not a task of rad"* ]]
 	[[ "$output" != *$'\e[2J'* && "$output" != *--mem* ]]
 	run as "$ALICE" rad gpus -v

@@ -172,12 +172,12 @@ look()
 	long=$(printf 'a-name-%.0s' 1 2 3 4 5 6 7 8 9 10)
 	a=$(submit --gpu-mem 30G --time 1h --gpus 3 --name "$long" -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
 	wait_state "$a" RUNNING
-	rad drain --reason 'fan broken' "$(rad gpus --json | jq -r '.gpus[] | select(.tasks == []) | .index')"
+	rad drain --reason 'fan broken' --until now+2h "$(rad gpus --json | jq -r '.gpus[] | select(.tasks == []) | .index')"
 	b=$(submit --gpu-mem 30G --time 1h --gpus 3 --exclusive --name waits -- true)
 	rad queue --start --json | jq -e --arg id "$b" '.starts[] | select(.id == $id) | .start_time'
 	start_web
 	look 390 "document.querySelector('#sums').innerText.startsWith('4 GPUs, 0 idle')" \
-		"document.querySelector('#gpus').innerText.includes('fan broken')" \
+		"document.querySelector('#gpus').innerText.match(/ since .* until .*: fan broken/)" \
 		"[...document.querySelectorAll('.card li.task small')].filter(u => u.innerText === '$(id -un)' &&
 			u.getBoundingClientRect().right <= u.closest('.card').getBoundingClientRect().right).length === 3" \
 		"/starts about [0-9]+:[0-9]+/.test(document.querySelector('#queue').innerText)" \

@@ -276,11 +276,14 @@ function spark(values) {
 	return svg;
 }
 
-const isIdle = g => !g.stale && !g.drained && !(g.tasks || []).length && !(g.foreign || []).length;
+/* Above so much of other programs a GPU is not idle: as for rad gpus. */
+const isForeign = g => known(g.mem_foreign_mib) ? g.mem_foreign_mib > GIB : (g.foreign || []).length > 0;
+const isIdle = g => !g.stale && !g.drained && !(g.tasks || []).length && !isForeign(g);
 
 function tagsOf(g) {
 	if (g.stale) return make('span', { class: 'tag warn' }, 'not read');
 	if (g.drained) return make('span', { class: 'tag warn' }, 'drained');
+	if (g.share === 'idle' && isForeign(g)) return make('span', { class: 'tag warn' }, 'foreign');
 	return make('span', { class: 'tag' }, isIdle(g) && g.share !== 'idle' ? `${g.share}, idle` : g.share);
 }
 
@@ -310,6 +313,7 @@ function card(g, rows) {
 	const list = make('ul', {}), row = id => rows.get(id) || { name: '', user: '' };
 	if (g.drained && g.drain)
 		list.append(make('li', { class: 'said' }, `drained by ${g.drain.user} since ${moment(g.drain.since_time)}` +
+			(g.drain.until_time ? ` until ${moment(g.drain.until_time)}` : '') +
 			(g.drain.reason ? ': ' + g.drain.reason : '')));
 	for (const id of g.tasks || [])
 		list.append(make('li', { class: 'task' }, taskLink(id), make('span', { title: row(id).name }, row(id).name),

@@ -10,6 +10,7 @@
 #include "cli/format.h"
 #include "cli/repeat.h"
 #include "cli/table.h"
+#include "map/map.h"
 #include "submit/wire.h"
 
 #include <math.h>
@@ -84,12 +85,15 @@ static bool is_stale(const json_t *g)
 /* What a GPU does, or why it takes nothing. */
 static void share_cell(struct table *table, const json_t *g)
 {
+	bool idle = !strcmp(member_text(g, "share"), "idle");
 	if (is_stale(g))
 		table_cell(table, STYLE_BAD, "stale");
 	else if (json_is_true(json_object_get(g, "drained")))
 		table_cell(table, STYLE_WARN, "drained");
+	else if (idle && member_number(g, "mem_foreign_mib") > MAP_FOREIGN_MIB)
+		table_cell(table, STYLE_WARN, "foreign");
 	else
-		table_cell(table, strcmp(member_text(g, "share"), "idle") ? STYLE_PLAIN : STYLE_DIM, member_text(g, "share"));
+		table_cell(table, idle ? STYLE_DIM : STYLE_PLAIN, member_text(g, "share"));
 }
 
 static void tasks_cell(struct table *table, const json_t *g)

@@ -215,7 +215,7 @@ struct map_request {
 	X(MAP_GAIN, "Gain", "too little would be gained beside the tasks there") \
 	X(MAP_CORES, "Cores", "the machine's cores are used up, and it would share a GPU") \
 	X(MAP_LATER, "PlannedLater", "it fits, and the plan has others start before it, or end there") \
-	X(MAP_TOO_FEW, "Gpus", "fits, but not enough GPUs fit at once")
+	X(MAP_TOO_FEW, "Gpus", "not enough GPUs fit at once")
 
 enum map_reason {
 #define X(name, word, help) name,
