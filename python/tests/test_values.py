@@ -12,7 +12,7 @@ def flags(traced):
     """flags(use): what the capture says of a step that calls use(a float, an int), both read from the GPU."""
     def find(use):
         def setup():
-            x = torch.rand(4, device="cuda")
+            x = torch.randn(4, device="cuda")
             return lambda: use((x * 2).sum().item(), (x > 0).sum().item())
         return traced(setup).header["flags"]
     return find
