@@ -67,6 +67,17 @@ static bool has_gpm(const struct nvml_api *api, nvml_device handle)
 	       !api->gpm_support(handle, &support) && support.supported;
 }
 
+/* A driver that answers nonsense says that all is well. What is no name is not taken for one: it would stand in the logs of
+ * tasks, which could not be read again. */
+static bool is_name(const char *text, size_t size, char least)
+{
+	size_t n = strnlen(text, size);
+	for (size_t i = 0; i < n; i++)
+		if (text[i] < least || text[i] > '~')
+			return false;
+	return n;
+}
+
 /* Fills what never changes of a GPU. Returns NVML's result. */
 static int identify(const struct nvml_api *api, uint32_t nvml_index, struct nvml_gpu *g)
 {
@@ -80,6 +91,8 @@ static int identify(const struct nvml_api *api, uint32_t nvml_index, struct nvml
 		rc = api->name(u->handle, name, sizeof name);
 	if (!rc)
 		rc = api->pci(u->handle, &pci);
+	if (!rc && (!is_name(uuid, sizeof uuid, '!') || !is_name(name, sizeof name, ' ')))
+		rc = NVML_UNKNOWN;
 	if (rc)
 		return rc;
 	g->pci = (uint64_t)pci.domain << 32 | (pci.bus & 0xff) << 8 | (pci.device & 0xff);
@@ -189,7 +202,7 @@ static void identify_instance(const struct nvml_api *api, const struct nvml_gpu 
 	u->fixed.index = g->whole.fixed.index;
 	memcpy(u->fixed.parent_uuid, g->whole.fixed.uuid, sizeof u->fixed.parent_uuid);
 	memcpy(u->fixed.name, g->whole.fixed.name, sizeof u->fixed.name);
-	if (!api->name(u->handle, name, sizeof name))
+	if (!api->name(u->handle, name, sizeof name) && is_name(name, sizeof name, ' '))
 		snprintf(u->fixed.name, sizeof u->fixed.name, "%.*s", (int)sizeof u->fixed.name - 1, name);
 	if (api->attributes && !api->attributes(u->handle, &attributes))
 		u->fixed.sm_count = attributes.multiprocessors;
@@ -201,7 +214,8 @@ static bool take_instance(const struct nvml_state *n, const struct nvml_gpu *g, 
 {
 	char uuid[96];
 	nvml_device handle;
-	if (n->api.mig_by_index(g->whole.handle, place, &handle) || n->api.uuid(handle, uuid, sizeof uuid))
+	if (n->api.mig_by_index(g->whole.handle, place, &handle) || n->api.uuid(handle, uuid, sizeof uuid) ||
+	    !is_name(uuid, sizeof uuid, '!'))
 		return false;
 	struct nvml_unit *old = find_instance(g, uuid);
 	if (old) {

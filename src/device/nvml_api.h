@@ -27,6 +27,7 @@ enum nvml_result {
 	NVML_RESET_REQUIRED = 16,
 	NVML_VERSION_MISMATCH = 18,	/* of library and kernel module */
 	NVML_GPU_NOT_FOUND = 28,
+	NVML_UNKNOWN = 999,
 };
 
 /* Who may use a GPU at a time; 1 is of old. */

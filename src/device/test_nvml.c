@@ -393,6 +393,23 @@ static void test_unreachable_from_the_start(void **state)
 	snapshot_clear(&s);
 }
 
+/* By what is no name a task's log could not be read again. */
+static void test_what_is_no_name(void **state)
+{
+	static const char *const lies[] = { "nvmlDeviceGetUUID\": 255", "nvmlDeviceGetUUID\": 32", "nvmlDeviceGetUUID\": 0",
+					    "nvmlDeviceGetName\": 255" };
+	for (size_t i = 0; i < COUNT_OF(lies); i++) {
+		scoped_free char *text = alloc_printf("{\"lie\": {\"%s}, \"devices\": [" H200("GPU-a", "[0, 1, 0]") "]}", lies[i]);
+		script(text);
+		struct snapshot s = sample(open_all(state), 1000);
+		assert_int_equal(s.n_gpus, 1);
+		assert_string_equal(s.gpus[0].name, "unreachable GPU");
+		snapshot_clear(&s);
+		device_destroy(*state);
+		*state = NULL;
+	}
+}
+
 static void test_not_permitted_is_not_ours(void **state)
 {
 	script("{\"devices\": [{\"uuid\": \"GPU-x\", \"fail\": {\"*\": 4}}, " H200("GPU-a", "[0, 1, 0]") "]}");
@@ -618,6 +635,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_function_missing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gpu_falls, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unreachable_from_the_start, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_is_no_name, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_not_permitted_is_not_ours, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gpus_come_and_go, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mig, set_up, tear_down),
