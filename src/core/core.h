@@ -242,8 +242,8 @@ enum core_mps { CORE_MPS_NONE, CORE_MPS_APART, CORE_MPS_TOGETHER };
 void core_snapshot(struct core *c, const struct snapshot *s, enum core_mps mps, struct now now);
 /* All that other daemons of this machine hold; replaces what was said before. */
 void core_others(struct core *c, const struct core_claim *claims, size_t n);
-/* What our tasks hold: a row for each GPU and user, at most `most` of them; where there are more, several users of a GPU count as
- * one of them. Returns how many. */
+/* What our tasks hold: a row for each GPU and user, at most `most` of them; where there are more, several users of a GPU count
+ * as one of them. Returns how many. */
 size_t core_claims(const struct core *c, struct core_claim *out, size_t most);
 /* The GPU may be one that was not read yet since the start: it is known by its UUID once it is. */
 void core_drain(struct core *c, const char *uuid, bool drained);
