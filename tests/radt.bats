@@ -121,6 +121,6 @@ refused()
 }
 
 @test "gpus: a narrow terminal still tells the instances of a GPU apart from whole ones" {
-	[ "$(COLUMNS=80 rad gpus | grep -c '^ *[0-9]* *3g\.20g')" = 2 ]
+	[ "$(COLUMNS=80 rad gpus | grep -c '^ *2:[01] *3g\.20g')" = 2 ]
 	rad gpus | grep -q '3g.20gb A100-SXM4-40GB '
 }
