@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * See submit_capture.h. Two processes: submit_capture_start leaves one behind that is detached from the terminal, nice, and in
- * the task's folder, and becomes `rad capture --for ID`; that waits its turn (one capture of a user at a time: a loop of
- * submissions would else take all cores, and all but the first are answered from the cache), runs the capture proper, and tells
+ * the task's folder, and becomes `rad capture --for ID`; that waits its turn (a few captures of a user at a time: a loop
+ * of submissions would else take all cores, and many of it are answered from the cache), runs the capture proper, and tells
  * radd. Whatever happens to them, the task waits no longer than radd lets it.
  */
 #include "cli/submit_capture.h"
@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/least.h"
 #include "base/scope.h"
 #include "base/words.h"
 #include "cli/cli.h"
@@ -32,6 +33,9 @@
 #include <unistd.h>
 
 #define MEMORY_MIB "16384"
+#define CORES_EACH 4		/* of the machine, for each capture that a user makes at the same time */
+#define HOST_MIB_EACH 32768	/* likewise: twice what one may take */
+#define MOST_AT_ONCE 8
 #define POLL_MS 100
 #define ENDING_MS 2000
 #define MAX_SAID (64 << 10)
@@ -169,17 +173,35 @@ void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s)
 
 /* ---- what is left behind ---- */
 
-/* One at a time for a user. False: its turn did not come. The lock is held as long as the process lives. */
+int submit_capture_at_once(uint64_t cores, uint64_t host_mib)
+{
+	return (int)largest_of(least_of(least_of(cores / CORES_EACH, host_mib / HOST_MIB_EACH), MOST_AT_ONCE), 1);
+}
+
+/* Takes one of `n` places of the folder; it is held as long as the process lives. False: all are taken. */
+static bool take_place(const char *folder, int n)
+{
+	for (int place = 0; place < n; place++) {
+		scoped_free char *path = alloc_printf("%s/capturing-%d", folder, place);
+		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+			return true;	/* where none can be made, they do not wait for each other */
+		close(fd);
+	}
+	return false;
+}
+
+/* A few at a time for a user. False: its turn did not come. */
 static bool wait_for_turn(int64_t until_ms)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	bool own = cache && *cache;
 	scoped_free char *folder = alloc_printf("%s/%s", own ? cache : home ? home : "/tmp", own ? "rad" : ".cache/rad");
-	scoped_free char *path = alloc_printf("%s/capturing", folder);
 	if (io_make_dirs(folder, 0700, NULL))
 		return true;	/* without a cache they do not help each other either */
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) {
+	uint64_t host_mib = (uint64_t)sysconf(_SC_PHYS_PAGES) / (1048576 / (uint64_t)sysconf(_SC_PAGESIZE));
+	int n = submit_capture_at_once((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), host_mib);
+	while (!take_place(folder, n)) {
 		if (clock_mono_ms() >= until_ms)
 			return false;
 		poll(NULL, 0, POLL_MS);
