@@ -618,6 +618,15 @@ static int64_t core_let_begin(struct core *c, struct now now)
 	return now.mono_ms + (ahead < LOOK_AT_CLOCK_MS ? ahead : LOOK_AT_CLOCK_MS);
 }
 
+/* Here, and not with each outcome: a start tells a hundred thousand of them. */
+static void tell_usual(struct core *c)
+{
+	if (c->learnt == estimates_version(c->estimates))
+		return;
+	c->learnt = estimates_version(c->estimates);
+	fleet_set_usual(c->fleet, estimates_usual_mib(c->estimates));
+}
+
 /* The order follows from causes. Tasks whose time has come are in the queue before the pass. Ends come before placements, so
  * that what they free can be used in the same turn. Time slots come last, so that nobody is asked to make place for a task that
  * the pass has just placed. */
@@ -625,6 +634,7 @@ int64_t core_turn(struct core *c, struct now now)
 {
 	c->now = now;
 	fair_go_on(c->fair, now.mono_ms);
+	tell_usual(c);
 	int64_t begin = core_let_begin(c, now);
 	int64_t limit = limits_turn(c->limits, now), verdict = endings_turn(c->endings, now), pass = pass_turn(c->pass, now);
 	int64_t due = limit < verdict ? limit : verdict, slot = timeslots_turn(c->timeslots, now);

@@ -312,6 +312,11 @@ int64_t estimates_told_ms(const struct estimates *e, const struct task *t)
 	return history_told_ms(e->history, t->spec->signature);
 }
 
+uint64_t estimates_usual_mib(const struct estimates *e)
+{
+	return history_usual_mib(e->history);
+}
+
 /* What is known ------------------------------------------------------------------------------------------------------- */
 
 /* Runs on another model count as a guess, so what was read of the task itself is weighed in, at the pace that this host is

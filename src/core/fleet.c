@@ -186,6 +186,14 @@ void fleet_touch_all(struct fleet *f)
 		fleet_touch_slot(f, f->slots[i]);
 }
 
+void fleet_set_usual(struct fleet *f, uint64_t mib)
+{
+	if (mib == f->usual_mib)
+		return;
+	f->usual_mib = mib;
+	fleet_touch_all(f);
+}
+
 /* Until now nobody wanted to know what tasks do to each other, so it was filled in nowhere. */
 void fleet_watch_slowdown(struct fleet *f)
 {

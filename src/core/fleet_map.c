@@ -52,6 +52,7 @@ static void look_at_room(const struct fleet *f, const struct slot *s, struct now
 	struct ledger_room room = ledger_room(&s->ledger);
 	g->available_mib = f->config->map.ledger ? room.available_mib : driver_available(s);
 	g->total_mib = room.capacity_mib;
+	g->usual_mib = f->usual_mib;
 	g->foreign_mib = room.foreign_mib;
 	g->claimed_mib = s->ledger.claimed_mib;
 	g->load = window_load(s->window);

@@ -165,6 +165,7 @@ struct fleet {
 	uint64_t told;			/* moves when an attempt first tells when it will end */
 	size_t n_present;
 	uint64_t largest_mib;
+	uint64_t usual_mib;		/* as told last */
 	char model[64];			/* of the first GPU that was read */
 	bool models_differ;
 	/* What placement sees: fleet_map.c. */

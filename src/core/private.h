@@ -33,6 +33,7 @@ struct core {
 	struct fleet *fleet;
 	struct host *host;
 	struct estimates *estimates;
+	uint64_t learnt;	/* version of the estimates of which the fleet was told */
 	struct limits *limits;
 	struct endings *endings;
 	struct pass *pass;

@@ -47,6 +47,30 @@ static void the_second_task_of_a_sweep_is_placed_on_knowledge(void **unused)
 	end_world(w);
 }
 
+/* It starts as soon as that is known, though nothing moved on the GPU. */
+static void of_whom_nothing_is_known_as_many_start_as_usually_fit(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.map.max_smact = config.map.max_gract = NAN;
+	struct world *w = new_world(1, &config);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(state(w, submit(w, spec_of(0, 1))), TASK_RUNNING);
+	task_id third = submit(w, spec_of(0, 1));
+	pass(w, 2);
+	assert_int_equal(state(w, third), TASK_PENDING);
+	for (unsigned i = 0; i < HISTORY_USUAL_LEAST; i++) {
+		char signature[] = "u1-kind-a";
+		signature[8] += (char)i;
+		struct outcome o = { .told_ms = 1, .signature = signature, .gpu_name = w->gpu_name, .estimator = "none",
+			.verdict = VERDICT_OK, .seen = { .peak_mib = 4000, .warm = true } };
+		core_remember(w->c, &o);
+	}
+	pass(w, 1);
+	assert_int_equal(state(w, third), TASK_RUNNING);
+	end_world(w);
+}
+
 static void a_declaration_comes_before_history(void **unused)
 {
 	(void)unused;
@@ -700,6 +724,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_second_task_of_a_sweep_is_placed_on_knowledge),
+		cmocka_unit_test(of_whom_nothing_is_known_as_many_start_as_usually_fit),
 		cmocka_unit_test(a_declaration_comes_before_history),
 		cmocka_unit_test(the_same_estimate_is_said_once),
 		cmocka_unit_test(a_chosen_estimator_alone_is_asked),

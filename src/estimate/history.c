@@ -59,12 +59,17 @@ struct history_entry {
 	struct history_entry *newer, *older;
 };
 
+/* What one signature took, as far as it was among the last that were new. */
+struct usual { int64_t key; uint64_t peak_mib; };
+
 struct history {
 	struct idmap entries;	/* hash of the signature, or the next free number -> struct history_entry */
 	struct history_entry *newest, *oldest;
 	size_t max;
 	struct margins *margins;
 	struct hostpaces *paces;
+	struct usual usual[HISTORY_USUAL];
+	size_t n_usual;		/* that there ever were */
 };
 
 struct history *history_create(size_t max_signatures)
@@ -316,6 +321,23 @@ static void learn_residual(struct margins *margins, const struct outcome *o)
 		margins_note(margins, o->estimator, o->signature, (double)o->seen.peak_mib / (double)o->comfort_mib - 1);
 }
 
+/* One of which nothing is known is of a kind that was not there before: so each kind counts once, however often it ran. Of one
+ * that was not seen whole nothing is learnt here, but that it ran out of memory: then it takes what the next run is to have. */
+static void learn_usual(struct history *h, const struct outcome *o)
+{
+	bool whole = o->seen.warm || o->verdict == VERDICT_OK, oom = o->verdict == VERDICT_OOM;
+	uint64_t mib = oom ? largest_of(o->seen.peak_mib, o->retry_mib) : o->seen.peak_mib;
+	int64_t key = hash_key(o->signature);
+	if (!mib || (!whole && !oom))
+		return;
+	for (size_t i = 0; i < h->n_usual && i < HISTORY_USUAL; i++)
+		if (h->usual[i].key == key) {
+			h->usual[i].peak_mib = largest_of(h->usual[i].peak_mib, mib);
+			return;
+		}
+	h->usual[h->n_usual++ % HISTORY_USUAL] = (struct usual){ key, mib };
+}
+
 /* What teaches nothing makes no entry: a user whose tasks all fail at once must not push out what is known. */
 void history_note(struct history *h, const struct outcome *o)
 {
@@ -326,6 +348,7 @@ void history_note(struct history *h, const struct outcome *o)
 	struct history_entry *e = entry_of(h, o->signature);
 	struct on_model *m = model_of(e, o->gpu_name);
 	e->told_ms = m->told_ms = o->told_ms;
+	learn_usual(h, o);
 	if (o->verdict == VERDICT_OOM)
 		learn_oom(e, o);
 	if (o->seen.peak_mib)
@@ -414,6 +437,22 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 		.oom_floor_mib = floor_of(e, m), .load = history_load(m),
 		.work_s = m->worked ? m->work_s : NAN, .alone_per_s = m->pace_s > 0 ? m->pace_units / m->pace_s : 0,
 		.cores = m->cores };
+}
+
+/* The smallest that fewer than one in twenty took more than. */
+uint64_t history_usual_mib(const struct history *h)
+{
+	size_t n = h->n_usual < HISTORY_USUAL ? h->n_usual : HISTORY_USUAL;
+	uint64_t usual_mib = 0;
+	for (size_t i = 0; i < n && n >= HISTORY_USUAL_LEAST; i++) {
+		size_t above = 0;
+		for (size_t k = 0; k < n; k++)
+			above += h->usual[k].peak_mib > h->usual[i].peak_mib;
+		if (20 * above < n && (!usual_mib || h->usual[i].peak_mib < usual_mib))
+			usual_mib = h->usual[i].peak_mib;
+	}
+	uint64_t more = largest_of((uint64_t)((double)usual_mib * MARGIN_HISTORY), MARGIN_HISTORY_LEAST_MIB);
+	return usual_mib ? usual_mib + more : 0;
 }
 
 int64_t history_told_ms(const struct history *h, const char *signature)

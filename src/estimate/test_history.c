@@ -313,6 +313,38 @@ static void one_hash_is_not_one_signature(void **state)
 	history_destroy(h);
 }
 
+/* A run of that kind. */
+static void took(struct history *h, unsigned kind, const struct lived *l)
+{
+	char signature[40];
+	snprintf(signature, sizeof signature, "u1-%016x", kind);
+	struct outcome o = outcome(l, 1);
+	o.signature = signature;
+	history_note(h, &o);
+}
+
+static void what_is_usual_is_told_by_kinds(void **state)
+{
+	struct history *h = history_create(1000);
+	(void)state;
+	for (unsigned i = 0; i < HISTORY_USUAL_LEAST - 1; i++)
+		for (unsigned k = 0; k < 50; k++)
+			took(h, i, &(struct lived)OK(false, 0, 1000));
+	took(h, 900, &(struct lived){ VERDICT_CANCELLED, .peak_mib = 1000 });	/* not seen whole */
+	assert_int_equal(history_usual_mib(h), 0);
+	took(h, 4, &(struct lived)OK(false, 0, 10000));
+	assert_int_equal(history_usual_mib(h), 10500);	/* of a few, the largest */
+	for (unsigned i = 5; i < 21; i++)
+		took(h, i, &(struct lived)OK(false, 0, 1000));
+	assert_int_equal(history_usual_mib(h), 1256);	/* one in more than twenty does not count */
+	took(h, 21, &(struct lived){ VERDICT_OOM, false, false, 5000, 3000, 9000 });
+	assert_int_equal(history_usual_mib(h), 9450);	/* one in 22 above what was out of memory and is to have that */
+	for (unsigned i = 22; i < 22 + HISTORY_USUAL; i++)
+		took(h, i, &(struct lived)OK(false, 0, 2000));
+	assert_int_equal(history_usual_mib(h), 2256);	/* the others are too long ago */
+	history_destroy(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,7 +352,7 @@ int main(void)
 		cmocka_unit_test(loads_count_only_alone), cmocka_unit_test(company_counts_by_its_spread_until_one_was_alone),
 		cmocka_unit_test(every_completed_run_teaches_its_time), cmocka_unit_test(residuals_correct_the_margin),
 		cmocka_unit_test(the_oldest_signatures_are_forgotten), cmocka_unit_test(models_of_a_signature_are_bounded),
-		cmocka_unit_test(one_hash_is_not_one_signature),
+		cmocka_unit_test(one_hash_is_not_one_signature), cmocka_unit_test(what_is_usual_is_told_by_kinds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

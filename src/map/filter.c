@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Tasks of which nothing is known share a GPU where each may take such a part of it. Decision 162. */
+/* Tasks of which nothing is known share a GPU where each may take such a part of it. Decisions 162 and 196. */
 #define COLD_PART 3
 /* GPUs of one model differ a little in capacity (retired pages, driver reserve): within 5 % they count as equally large. */
 #define NEARLY(capacity) ((capacity) - (capacity) / 20)
@@ -267,10 +267,13 @@ static enum map_reason map_ask_reserves(const struct map_ask *ask, const struct 
 }
 
 /* What a task without an estimate will take is not known before it is warm. So it joins others that are not, where its part of
- * the GPU is left for each of them and for it. */
-static bool is_cold(const struct map_gpu *g)
+ * the GPU is left for each of them and for it; or what tasks usually take here, of which min_free is held for each already. */
+static bool is_cold(const struct map_ask *ask, const struct map_gpu *g)
 {
-	return g->n_cold && COLD_PART * g->available_mib < (g->n_cold + 1) * g->total_mib;
+	unsigned n = g->n_cold + 1;
+	if (!g->n_cold || COLD_PART * g->available_mib >= n * g->total_mib)
+		return false;
+	return !g->usual_mib || g->available_mib + g->n_cold * ask->p->min_free_mib < n * g->usual_mib;
 }
 
 /* Everything before memory and load. */
@@ -311,7 +314,7 @@ static enum map_reason map_ask_admission(const struct map_ask *ask, const struct
 	}
 	if (idle_wanted && g->settling)
 		return MAP_SETTLING;
-	return ask->unknown && is_cold(g) ? MAP_COLD : MAP_OK;
+	return ask->unknown && is_cold(ask, g) ? MAP_COLD : MAP_OK;
 }
 
 void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)

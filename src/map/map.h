@@ -12,7 +12,8 @@
  * Memory
  *	shared		available >= claim + slack
  *	idle		available >= claim; slack is for neighbours, and there are none
- *	no estimate	available >= min_free; where others without one are not yet warm, a third of the GPU for each and for it
+ *	no estimate	available >= min_free; where others without one are not yet warm, for each and for it a third of the GPU,
+ *			or what tasks usually take here
  *	cut		An estimate is a guess: where no GPU has that much, it is cut to what an idle GPU has that is as
  *			large as any that answers (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU
  *			alone for life. So is min_free on any idle GPU. GPUs where the claim fits come first. A declaration is
@@ -130,7 +131,8 @@ struct map_gpu {
 	uint32_t instance;		/* of a MIG instance: its number on its GPU */
 	bool one_process;		/* its tasks share it under MPS or not at all */
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen off the bus */
-	unsigned n_cold;		/* tasks without an estimate on it that are not yet warm */
+	unsigned n_cold;		/* tasks without an estimate on it that are not yet warm, */
+	uint64_t usual_mib;		/* and what such a task will most likely not go beyond; 0: not known */
 	bool unseen;			/* a task of unknown load has just started there */
 	bool has_limit;			/* one of its tasks has a limit on its slow-down */
 	bool settling;			/* memory of an ended task is not yet seen to be free */

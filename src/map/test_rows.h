@@ -175,6 +175,8 @@ static inline void read_gpu(const char *word, struct map_gpu *g)
 		g->foreign_mib = number(v);
 	else if ((v = value_of(word, "cold")))
 		g->n_cold = (unsigned)number(v);
+	else if ((v = value_of(word, "usual")))
+		g->usual_mib = number(v);
 	else if ((v = value_of(word, "kept")))
 		g->kept_for = TASK_ID(number(v), -1);
 	else if (!read_gpu_flag(word, g))
