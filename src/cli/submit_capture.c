@@ -173,7 +173,8 @@ void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s)
 
 /* ---- what is left behind ---- */
 
-int submit_capture_at_once(uint64_t cores, uint64_t host_mib)
+/* How many captures a user makes at the same time on a machine of that many cores and that much memory. */
+static int at_once(uint64_t cores, uint64_t host_mib)
 {
 	return (int)largest_of(least_of(least_of(cores / CORES_EACH, host_mib / HOST_MIB_EACH), MOST_AT_ONCE), 1);
 }
@@ -200,7 +201,7 @@ static bool wait_for_turn(int64_t until_ms)
 	if (io_make_dirs(folder, 0700, NULL))
 		return true;	/* without a cache they do not help each other either */
 	uint64_t host_mib = (uint64_t)sysconf(_SC_PHYS_PAGES) / (1048576 / (uint64_t)sysconf(_SC_PAGESIZE));
-	int n = submit_capture_at_once((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), host_mib);
+	int n = at_once((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), host_mib);
 	while (!take_place(folder, n)) {
 		if (clock_mono_ms() >= until_ms)
 			return false;

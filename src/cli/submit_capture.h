@@ -30,10 +30,6 @@ void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s);
  * 0: it is in the spec. -1: there is none, with the reason; `wait_s` and two seconds later at the latest. */
 int submit_capture_now(struct spec *s, char *const *words, int64_t wait_s, struct error *err);
 
-/* How many captures a user makes at the same time on a machine of that many cores and that much memory: one for each four cores and
- * each 32 GiB; at least 1, at most 8. */
-int submit_capture_at_once(uint64_t cores, uint64_t host_mib);
-
 /* Runs `argv` (the package's command line without -o FILE, where it says "-o", "-"), and sends what came out. For rad capture
  * --for. Returns the exit code. */
 int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t wait_s);

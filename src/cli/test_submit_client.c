@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * From command lines to specs, in a folder of its own with real files.
  */
-#include "cli/submit_capture.h"
 #include "cli/submit_client.h"
 
 #include "base/alloc.h"
@@ -518,15 +517,6 @@ static void test_file_alone(void **state)
 	assert_null(s);
 }
 
-static void test_captures_at_once(void **state)
-{
-	(void)state;
-	assert_int_equal(submit_capture_at_once(2, 4096), 1);
-	assert_int_equal(submit_capture_at_once(16, 262144), 4);
-	assert_int_equal(submit_capture_at_once(16, 65536), 2);
-	assert_int_equal(submit_capture_at_once(256, 2097152), 8);
-}
-
 int main(void)
 {
 	setenv("CONDA_EXE", "/bin/true", 1);	/* a conda that is there, whose environments lie elsewhere */
@@ -536,7 +526,7 @@ int main(void)
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_command_asks_nothing),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture),
-		cmocka_unit_test(test_capture_wishes), cmocka_unit_test(test_captures_at_once),
+		cmocka_unit_test(test_capture_wishes),
 		cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_array), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_python_is_called_as_here), cmocka_unit_test(test_notes_and_exceptions),
