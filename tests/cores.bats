@@ -47,7 +47,7 @@ told() { field "$1" ".attempts[0] | $2"; }
 	grep -q "task $a needs 0.7: as is expected, it was not seen yet" why
 	wait_state "$b" RUNNING 30
 	[ "$(told "$a" '.cores < 0.3')" = true ]
-	rad show "$a" | grep -q "took 0\.[0-2][0-9] of the machine's cores, waited for one"
+	rad show "$a" | grep -q "took 0\.[0-2][0-9] of the machine's cores"
 }
 
 @test "those that starve each other are seen; nobody joins them while they do" {

@@ -45,6 +45,7 @@ UNTIL_GO='i=0; while [ ! -e go ] && [ $i -lt 600 ]; do i=$((i+1)); sleep 0.1; do
 	cluster kill-radd n2
 	cluster start-radd n2
 	wait_for 30 sh -c "RAD_SOCKET=$CLUSTER/n2/radd.sock rad gpus --json | jq -e '.gpus[0].mem_held_mib == 8192'"
+	wait_for 30 sh -c "RAD_SOCKET=$CLUSTER/n2/radd.sock rad show --json $(cat task) | jq -e '.tasks[0].attempts[0].peak_mib >= 6144'"
 	began=$(on_node n2 rad show --json "$(cat task)" | jq -r '.tasks[0].start_time')
 	touch go
 	wait_job "$id" COMPLETED
