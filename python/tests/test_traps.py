@@ -540,6 +540,16 @@ def test_small_buckets_stay_where_gradients_may_be_missing(traced):
     assert [n for n in f.iteration(1) if abs(n) > W] == []
 
 
+def adam_steps(model):
+    x, learns = torch.randn(8, 256, device="cuda"), torch.optim.Adam(model.parameters())
+
+    def step():
+        learns.zero_grad()
+        model(x).sum().backward()
+        learns.step()
+    return step
+
+
 def sharded(world, before=lambda model: model.cuda(), after=lambda model: None):
     """Two weights of W, sharded apart by FSDP2."""
     def setup():
@@ -550,13 +560,7 @@ def sharded(world, before=lambda model: model.cuda(), after=lambda model: None):
         for part in (*model, model):
             fully_shard(part)
         after(model)
-        x, learns = torch.randn(8, 256, device="cuda"), torch.optim.Adam(model.parameters())
-
-        def step():
-            learns.zero_grad()
-            model(x).sum().backward()
-            learns.step()
-        return step
+        return adam_steps(model)
     return setup
 
 
@@ -591,13 +595,7 @@ def test_the_older_form_of_sharded_training(traced, device):
         torch.distributed.init_process_group("nccl", rank=0, world_size=2)
         model = nn.Sequential(*(FullyShardedDataParallel(nn.Linear(256, 256, bias=False).cuda(), device_id=device) for _ in range(2)))
         model = FullyShardedDataParallel(model, device_id=device)
-        x, learns = torch.randn(8, 256, device="cuda"), torch.optim.Adam(model.parameters())
-
-        def step():
-            learns.zero_grad()
-            model(x).sum().backward()
-            learns.step()
-        return step
+        return adam_steps(model)
     f = traced(setup)
     assert f.peak_bytes == pytest.approx(4 * W + 3 * W, rel=0.05)
     assert f.header["flags"] & 2 and any("fully_shard()" in note for note in f.notes)

@@ -84,8 +84,8 @@ void fleet_set_others(struct fleet *f, const struct core_claim *claims, size_t n
 		slot_set_others(f, f->slots[i], claims, n);
 }
 
-/* Entries of attempts that have ended count until their memory is seen free, for nobody in particular: another daemon must
- * not start there sooner than we would. */
+/* One of an attempt that has ended counts until its memory is seen free, for nobody in particular: another daemon must not
+ * start there sooner than we would. */
 static struct core_claim claim_of(const struct fleet *f, const struct slot *s, const struct ledger_entry *e)
 {
 	const struct run *r = fleet_run(f, e->task);

@@ -91,12 +91,28 @@ static void find_runs(struct claims *c, const struct core *core)
 	}
 }
 
-/* The newest of them: those will run longest. */
-static void runs_of(const struct claims *c, const struct core_claim *row, struct claims_runs *out)
+/* The row that a shim's claim counts to: its GPU's and user's; where several users count as one, the GPU's last. `n`: none. */
+static size_t row_of(const struct claims_run *run, const struct core_claim *rows, size_t n)
 {
-	for (size_t i = c->n_runs; i-- && out->n < CLAIMS_RUNS;)
-		if (c->runs[i].uid == row->uid && !strcmp(c->runs[i].uuid, row->uuid))
-			out->id[out->n++] = c->runs[i].shim;
+	size_t last = n;
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(rows[i].uuid, run->uuid))
+			continue;
+		if (rows[i].uid == run->uid)
+			return i;
+		last = i;
+	}
+	return last;
+}
+
+/* The newest of each row: those will run longest. */
+static void name_runs(const struct claims *c, const struct core_claim *rows, size_t n, struct claims_runs *out)
+{
+	for (size_t i = c->n_runs; i--;) {
+		size_t k = row_of(&c->runs[i], rows, n);
+		if (k < n && out[k].n < CLAIMS_RUNS)
+			out[k].id[out[k].n++] = c->runs[i].shim;
+	}
 }
 
 /* What the core holds and what is wished for, in one page over the one before: who reads it half written is told by the sum at
@@ -109,11 +125,10 @@ static bool publish(struct claims *c, const struct core *core, const struct core
 	c->started = false;
 	find_runs(c, core);
 	size_t n = core_claims(core, rows, CLAIMS_ROWS - (n_wish < CLAIMS_ROWS ? n_wish : CLAIMS_ROWS));
+	name_runs(c, rows, n, runs);
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].uid == (uid_t)-1)
 			rows[i].uid = geteuid();
-		else
-			runs_of(c, &rows[i], &runs[i]);
 	for (unsigned i = 0; i < n_wish && n < CLAIMS_ROWS; i++)
 		rows[n++] = wish[i];
 	if (!c->folder)

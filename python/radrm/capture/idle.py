@@ -7,6 +7,8 @@ import functools
 import os
 import re
 
+from .source import tree_of
+
 CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict|items|keys|values|float|int|str|len"
                    r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
 BEST = re.compile(r"best|patien|^pat$|wait|^bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
@@ -48,12 +50,7 @@ def idle(node):
 def lines(path):
     """Lines of a file on which a value decides nothing, as far as it stands there."""
     found, other = set(), set()
-    try:
-        with open(path, "rb") as f:
-            tree = ast.parse(f.read())
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return found
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)):
             tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
             good = isinstance(node, ast.If) and idle(node)

@@ -5,6 +5,7 @@ import os
 import sys
 
 from .reads import installed
+from .source import tree_of
 
 OTHERS = {"jax": "JAX", "flax": "JAX", "tensorflow": "TensorFlow", "keras": "TensorFlow"}
 PYTORCH = {"torch", "torchvision", "torchaudio", "lightning", "pytorch_lightning", "lightning_fabric", "transformers", "accelerate",
@@ -24,13 +25,8 @@ class Stop(BaseException):
 
 def roots(path):
     """First words of the names of all modules that a Python file imports; empty if it is none."""
-    try:
-        with open(path, "rb") as f:
-            tree = ast.parse(f.read())
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return set()
     found = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -11,7 +11,6 @@ on the way.
 """
 import ast
 import contextlib
-import linecache
 import math
 import os
 import re
@@ -23,6 +22,7 @@ import weakref
 from . import every, fileformat as ff
 from . import length
 from .recorder import is_gpu
+from .source import tree_of
 
 PATIENCE = 30  # seconds for it, and half of what is left of the limit
 STEPS = 200  # at most
@@ -193,11 +193,7 @@ class Later:
     def line(self):
         """"file.py:12" of a line that has parameters learn, and has not yet; None."""
         for path in own_files(self.loaded):
-            try:
-                tree = ast.parse("".join(linecache.getlines(path)))
-            except (SyntaxError, ValueError, RecursionError):
-                continue
-            for node in ast.walk(tree):
+            for node in ast.walk(tree_of(path)):
                 if may_free(node) and not any((path, line) in self.freed for line in range(node.lineno, node.end_lineno + 1)):
                     return f"{os.path.basename(path)}:{node.lineno}"
         return None

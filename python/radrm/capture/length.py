@@ -13,13 +13,13 @@ can know.
 """
 import ast
 import functools
-import linecache
 import math
 import numbers
 import operator
 import weakref
 
 from . import limits
+from .source import tree_of
 
 OVER = {"enumerate", "iter", "list", "tuple", "reversed", "sorted", "tqdm", "track", "progress_bar"}  # as long as their first argument
 FUNCTIONS = {"len": len, "int": int, "float": float, "min": min, "max": max, "abs": abs, "round": round, "ceil": math.ceil,
@@ -41,11 +41,7 @@ class Unknown(Exception):
 @functools.lru_cache(64)
 def loops_of(filename):
     """[(first line, last line, the function's node or None, loop)] of a file, outer ones first; of what cannot be read, none."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(filename)))
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    found, waiting = [], [(tree, None)]
+    found, waiting = [], [(tree_of(filename), None)]
     while waiting:
         node, function = waiting.pop(0)
         if isinstance(node, (ast.For, ast.While)):

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import fileformat as ff
 from .idle import is_idle
 from .recorder import aten, is_gpu
+from .source import tree_of
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -48,12 +49,7 @@ def insisted(path):
                 visit(value, wanted)
         else:
             (must if wanted else may).update(range(test.lineno, test.end_lineno + 1))
-    try:
-        with open(path, "rb") as f:
-            tree = ast.parse(f.read())
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return must
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Assert):
             visit(node.test, True)
         elif isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
