@@ -123,7 +123,7 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	wait_for 10 test -s leased
 	rad lease --pid "$(cat leased)" --gpus 2 --gpu-mem 6G --json >place.json
 	id=$(jq -r .id place.json)
-	jq -e '.environ | .CUDA_VISIBLE_DEVICES == "0,1" and .CUDA_MPS_PINNED_DEVICE_MEM_LIMIT == "0=6144M,1=6144M"
+	jq -e '.environ | (.CUDA_VISIBLE_DEVICES | split(",") | sort) == ["0", "1"] and .CUDA_MPS_PINNED_DEVICE_MEM_LIMIT == "0=6144M,1=6144M"
 		and (.CUDA_MPS_PIPE_DIRECTORY | length > 0)' place.json
 	pipe=$(jq -r .environ.CUDA_MPS_PIPE_DIRECTORY place.json)
 	[ -e "$pipe/environment" ]
