@@ -25,7 +25,7 @@ struct core_config core_config_default(void)
 {
 	return (struct core_config){
 		.order = ORDER_PLAN, .map = map_policy_default(), .recover = recover_policy_default(),
-		.window = { .span_ms = 90000, .settle_ms = 30000 },
+		.window = { .span_ms = 90000, .settle_ms = 10000 },
 		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) },
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
 		.mps_together = true, .lease_idle_ms = 1800000,

@@ -85,7 +85,7 @@ static void said_of(const struct fleet *f, const struct run *r, double out[SAID]
 /* What a task does alone is what it does from when it computes: it may have loaded for half a minute before. */
 static bool note_computes(const struct fleet *f, struct run *r, const struct meter_sample *m, struct now now)
 {
-	bool waited = r->active_since_ms && now.mono_ms - r->active_since_ms >= f->config->window.settle_ms;
+	bool waited = r->active_since_ms && now.mono_ms - r->active_since_ms >= f->config->warm_ms;
 	r->computes = r->computes || waited || isnan(m->smact) || (m->active && m->alone && m->smact >= FLEET_BUSY);
 	return m->active && r->computes;
 }

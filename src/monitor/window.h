@@ -21,7 +21,7 @@
 
 struct window_config {
 	int64_t span_ms;	/* 90000 */
-	int64_t settle_ms;	/* 30000 */
+	int64_t settle_ms;	/* 10000 */
 };
 
 struct load { double gract, smact; bool gract_known, smact_known; };

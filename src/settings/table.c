@@ -123,7 +123,7 @@ const struct setting settings_table[] = {
 	  .help = "time between samples" },
 	{ SECONDS("window", core.window.span_ms, "90", 1, 3600), .restart = true,
 	  .help = "time over which load is averaged" },
-	{ SECONDS("settle", core.window.settle_ms, "30", 0, 3600), .restart = true,
+	{ SECONDS("settle", core.window.settle_ms, "10", 0, 3600), .restart = true,
 	  .help = "time of samples needed after the set of tasks on a GPU changed" },
 	{ SECONDS("warm", core.warm_ms, "30", 0, 3600),
 	  .help = "time of activity after which what a task is seen to use is believed" },
