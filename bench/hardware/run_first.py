@@ -7,8 +7,8 @@
     bench/hardware/run_first.py --bin build --out results --table --page doc/results/README.md
 
 The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`,
-each with its capture; `second`, the same again with what the first run left; named by --runs, too: these three under
-`magm` and `fifo`, and `magm-known`, with all that `exclusive` taught. But for what RUNS says, settings are those of an
+each with its capture; `second`, the same again with what the first run left; named by --runs, too: `memory`, with --gpu-mem; some of these
+with `settle: 30`, or under `magm` and `fifo`; and `magm-known`, with all that `exclusive` taught. But for what RUNS says, settings are those of an
 empty configuration, which are what is shipped. Captures are made beforehand, without the GPU. Writes OUT/run-NAME.json after each, and
 the table and the picture of all that are there.
 
@@ -52,18 +52,22 @@ TASKS = [
     Task("effnet2-b24",     6 << 10, 175, f"--model efficientnet_v2_s --batch-size 24 {MOMENTUM}", 9, .57, .36),
 ]
 
-# title; the settings that are not the shipped ones; whether tasks come with captures; the run whose state there is before.
-Run = namedtuple("Run", "title settings captured after", defaults=[None])
+# title; the settings that are not the shipped ones; what tasks come with; the run whose state there is before.
+Run = namedtuple("Run", "title settings brings after", defaults=[None])
+NOTHING, MEMORY, CAPTURE = range(3)
 MAGM = "placement: magm\norder: fifo\n"
 RUNS = {
-    "exclusive": Run("one a GPU", "placement: exclusive\nshare: never\n", False),
-    "nothing": Run("as shipped (gain, plan), nothing known", "", False),
-    "first": Run("as shipped, captures", "", True),
-    "second": Run("as shipped, captures, second time", "", True, "first"),
-    "magm-nothing": Run("magm, fifo, nothing known", MAGM, False),
-    "magm-first": Run("magm, fifo, captures", MAGM, True),
-    "magm-second": Run("magm, fifo, captures, second time", MAGM, True, "magm-first"),
-    "magm-known": Run("magm, fifo, captures, each alone before", MAGM, True, "exclusive"),
+    "exclusive": Run("one a GPU", "placement: exclusive\nshare: never\n", NOTHING),
+    "nothing": Run("as shipped (gain, plan), nothing known", "", NOTHING),
+    "nothing-30": Run("the same with `settle: 30`", "settle: 30\n", NOTHING),
+    "memory": Run("as shipped, memory said", "", MEMORY),
+    "memory-30": Run("the same with `settle: 30`", "settle: 30\n", MEMORY),
+    "first": Run("as shipped, captures", "", CAPTURE),
+    "second": Run("as shipped, captures, second time", "", CAPTURE, "first"),
+    "magm-nothing": Run("magm, fifo, nothing known", MAGM, NOTHING),
+    "magm-first": Run("magm, fifo, captures", MAGM, CAPTURE),
+    "magm-second": Run("magm, fifo, captures, second time", MAGM, CAPTURE, "magm-first"),
+    "magm-known": Run("magm, fifo, captures, each alone before", MAGM, CAPTURE, "exclusive"),
 }
 DEFAULT = ("exclusive", "nothing", "first", "second")
 CAPTURES_AT_A_TIME = 8
@@ -128,9 +132,9 @@ def captures_of(args):
 
 def options_of(args, run):
     """The options of a task of that run, as a function."""
-    if not run.captured:
+    if run.brings == NOTHING:
         return lambda task: []
-    if args.sim:
+    if args.sim or run.brings == MEMORY:
         return declared
 
     def captured(task):
@@ -227,7 +231,7 @@ def measure_all(args, found):
         if not shutil.which("nvidia-cuda-mps-control"):
             say("note: no nvidia-cuda-mps-control here: tasks will share in time slices")
         warm_up(args.out)
-        if any(RUNS[n].captured for n in todo):
+        if any(RUNS[n].brings == CAPTURE for n in todo):
             captures_of(args)
 
     def measure_one(name, left_s):
