@@ -119,11 +119,11 @@ static bool plan_list_running(struct pass *p, struct plan *out, struct siblings 
 				       .load = plan_rounded(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
 				       .on = bits_of(&p->plan, r.slots, r.n_slots) };
 		t.begin_s = begin_left_s(t.left_s, r.work_s);
-		p->plan.n_known += known;
 		if (!t.on)
 			continue;
 		if (out->n_running == PLAN_TASKS - PLAN_WAITING)
 			return false;
+		p->plan.n_known += known;
 		siblings_note(all, r.task->spec->signature, r.work_s + r.left_s);
 		out->tasks[out->n_running++] = t;
 	}
