@@ -29,7 +29,10 @@ def find():
 
 def call(words):
     """What it prints. What it says besides goes to this process's stderr; a failure is a RadError with its line."""
-    child = subprocess.run([find(), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+    try:
+        child = subprocess.run([find(), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:    # rad is being replaced, or no process can be made just now
+        raise RadError("rad: cannot be run: %s" % error) from error
     said = child.stderr.strip()
     if child.returncode:
         raise RadError(said.split("\n")[-1].removeprefix("rad: ") or "rad %s: exit %d" % (words[0], child.returncode))
@@ -54,6 +57,11 @@ def options(given):
         elif value is not None and value is not False:
             words.append("--%s=%s" % (name.replace("_", "-"), value))
     return words
+
+
+def literal(path):
+    """A path for --output: % begins a replacement there."""
+    return str(path).replace("%", "%%")
 
 
 def is_over(state):

@@ -55,7 +55,10 @@ def main():
     import pickle
     import traceback
     folder, index = sys.argv[1], os.environ.get("RAD_ARRAY_TASK_ID", "0")
-    here = os.path.join(folder, "%s-" + index + ".pkl")
+
+    def path_of(kind):
+        return os.path.join(folder, "%s-%s.pkl" % (kind, index))
+
     with open(os.path.join(folder, "setup.json")) as f:
         setup = json.load(f)
     for entry in setup["path"]:
@@ -64,17 +67,17 @@ def main():
     try:
         if setup.get("main"):
             load_main(setup["main"])
-        with open(here % "call", "rb") as f:
+        with open(path_of("call"), "rb") as f:
             function, args, kwargs = pickle.load(f)
         data = dumps(function(*args, **kwargs))
     except BaseException as error:
         trace = traceback.format_exc()
-        write(here % "error", describe(error, trace))
+        write(path_of("error"), describe(error, trace))
         if isinstance(error, SystemExit) and error.code not in (None, 0):
             raise
         print(trace, file=sys.stderr, flush=True)    # also for radd, which reads in it why a task ended
         return 1
-    write(here % "result", data)
+    write(path_of("result"), data)
     return 0
 
 

@@ -87,7 +87,7 @@ class RadFuture(concurrent.futures.Future):
             return False
         _rad.call(["cancel", self.task])
         if super().cancel():
-            self.set_running_or_notify_cancel()     # whoever waits for it is told
+            self._notify()
         return self.cancelled()
 
     def kill(self):
@@ -95,9 +95,16 @@ class RadFuture(concurrent.futures.Future):
         if not self.done():
             _rad.call(["cancel", self.task])
 
+    def _notify(self):
+        """Whoever waits for it is told that it runs, or is cancelled."""
+        try:
+            self.set_running_or_notify_cancel()
+        except RuntimeError:
+            pass    # by another thread, in this moment
+
     def _start(self):
         if not self.running() and not self.done():
-            self.set_running_or_notify_cancel()
+            self._notify()
 
     def _settle(self, value, error):
         try:
@@ -131,6 +138,13 @@ class RadFuture(concurrent.futures.Future):
         else:
             error.__cause__ = _RemoteTraceback(trace)
         self._settle(None, error)
+
+
+def _names_in(folder):
+    try:
+        return set(os.listdir(folder))
+    except OSError:     # a file system that does not answer just now
+        return set()
 
 
 class _Watcher(threading.Thread):
@@ -171,7 +185,7 @@ class _Watcher(threading.Thread):
         folders = {}
         for future in futures:
             if future.folder not in folders:
-                folders[future.folder] = set(os.listdir(future.folder)) if os.path.isdir(future.folder) else set()
+                folders[future.folder] = _names_in(future.folder)
             if not future.done() and "result-%d.pkl" % future.index in folders[future.folder]:
                 future._take_result()
 
@@ -309,7 +323,7 @@ class RadExecutor(concurrent.futures.Executor):
         return futures
 
     def _words(self, function, folder, n, at_once):
-        words = ["--output=" + os.path.join(folder, "log-%a.out" if at_once is not None else "log-0.out")]
+        words = ["--output=" + os.path.join(_rad.literal(folder), "log-%a.out" if at_once is not None else "log-0.out")]
         if not any(option.startswith("--name=") for option in self._options):
             words.append("--name=" + getattr(function, "__name__", type(function).__name__).strip("<>"))
         if at_once is not None:

@@ -151,7 +151,7 @@ class RadExecutor(core.PicklingExecutor):
         if self._array:
             given["array"] = "0-%d%s" % (self._array - 1, "%%%d" % limit if limit else "")
         for option, name in self._logs().items():
-            given[option] = str(self._log_folder() / name.replace("%j", "%A_%a" if self._array else "%j"))
+            given[option] = os.path.join(_rad.literal(self._log_folder()), name.replace("%j", "%A_%a" if self._array else "%j"))
         return _rad.options(given)
 
     # Logs are opened when there is an id and a folder by it is not yet there: such ones are linked into it.

@@ -138,6 +138,26 @@ def test_cancel(executor, tmp_path):
         running.result(WAIT)
 
 
+def test_a_folder_may_have_any_name(radd, tmp_path):  # noqa: F811
+    with RadExecutor(tmp_path / "100%jobs", gpu_mem="1G") as executor:
+        assert executor.submit(add, 1, 2).result(WAIT) == 3
+        [failed] = executor.map_futures(fail, ["key"])
+        with pytest.raises(KeyError):
+            failed.result(WAIT)
+        assert "said before" in failed.log()
+
+
+def test_a_rad_that_cannot_be_run_is_tried_again(executor, tmp_path, monkeypatch, capfd):
+    go, said = str(tmp_path / "go"), []
+    future = executor.submit(until, go)
+    with monkeypatch.context() as away:
+        away.setenv("RAD", str(tmp_path / "nothing"))   # as while its package is replaced
+        wait_for(lambda: said.append(capfd.readouterr().err) or "asking again" in "".join(said))
+    open(go, "w").close()
+    assert future.result(WAIT) == go
+    assert "nothing" in "".join(said)
+
+
 def test_a_python_that_is_killed_loses_no_task(radd, tmp_path):  # noqa: F811
     script, go = tmp_path / "sweep.py", str(tmp_path / "go")
     script.write_text(textwrap.dedent("""
