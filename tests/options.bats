@@ -32,7 +32,7 @@ all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[A-Za-z0-9-]+' | g
 		page=$verb
 		case $verb in
 		run) page=submit ;; release) page=hold ;; resume) page=suspend ;; undrain) page=drain ;;
-		help | completion | simtask) continue ;;	# rad(1) and their own help
+		help) continue ;;	# it has none
 		esac
 		for option in $(options_of rad "$verb"); do
 			grep -q -e "\*$option\*" "$BATS_TEST_DIRNAME/../man/rad-$page.1.scd" || missing+=" $verb:$option"
