@@ -20,8 +20,8 @@ struct family {
 
 /* The name of an attempt's cgroup; `label` is launch_name's. The shim's identity keeps two daemons' attempts apart. */
 void family_cgroup_name(const char *label, struct proc_id shim, char *name, size_t size);
-/* Fills *f for the shim of the attempt in that folder; -1: there is none. The folder says where the cgroup is: a daemon that
- * was started anew may stand in another than the one that the shim came from. */
+/* Fills *f for the shim of the attempt in that folder (-1: there is no folder). The folder says where the cgroup is: a daemon
+ * that was started anew may stand in another than the one that the shim came from. */
 void family_of(struct proc_id shim, int folder, struct family *f);
 
 /* All living members, the shim and ourselves not included, each once. Returns how many; *pids to be freed. */
