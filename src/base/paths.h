@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where programs are looked for on behalf of whoever brings no PATH, or whose own must not count.
+ * Where programs are.
  */
 #ifndef RAD_BASE_PATHS_H
 #define RAD_BASE_PATHS_H
 
+/* For whoever brings no PATH, or whose own must not count. */
 #define PATHS_USER "/usr/local/bin:/usr/bin:/bin"
 /* With those of administrators: sendmail, hooks. */
 #define PATHS_ALL PATHS_USER ":/usr/local/sbin:/usr/sbin:/sbin"
+
+/* The path `name` from the folder of the running program; NULL: that is not known. Free it. */
+char *paths_beside(const char *name);
+/* The first program of that name in `path`, "FOLDER:FOLDER..." (NULL: no folder); an empty entry, which would be the current
+ * folder, is passed over. NULL: there is none. Free it. */
+char *paths_find(const char *name, const char *path);
 
 #endif

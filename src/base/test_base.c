@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "base/proc.h"
 #include "base/proc_tree.h"
 #include "base/scope.h"
@@ -172,6 +173,31 @@ static void growing_bytes(void **state)
 	char *empty = buf_steal(&b);
 	assert_string_equal(empty, "");
 	free(empty);
+}
+
+static void programs_are_beside_this_one_or_in_path(void **state)
+{
+	(void)state;
+	char self[4096] = "", dir[] = "/tmp/rad-test-XXXXXX";
+	assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+	assert_non_null(mkdtemp(dir));
+	scoped_free char *own = paths_beside(words_base(self)), *program = alloc_printf("%s/tool", dir);
+	scoped_free char *path = alloc_printf("/nothing-here::%s:/usr/bin", dir);
+	assert_string_equal(own, self);
+	assert_null(paths_find("tool", path));
+	int fd = open(program, O_WRONLY | O_CREAT, 0600);
+	assert_null(paths_find("tool", path));	/* it cannot be run */
+	assert_int_equal(fchmod(fd, 0700), 0);
+	close(fd);
+	scoped_free char *found = paths_find("tool", path);
+	assert_string_equal(found, program);
+	assert_int_equal(chdir(dir), 0);
+	assert_null(paths_find("tool", "::/usr/bin"));
+	assert_int_equal(chdir("/"), 0);
+	assert_null(paths_find("tool", ""));
+	assert_null(paths_find("tool", NULL));
+	unlink(program);
+	rmdir(dir);
 }
 
 static void a_path_is_called_by_its_last_part(void **state)
@@ -552,7 +578,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
-		cmocka_unit_test(a_path_is_called_by_its_last_part),
+		cmocka_unit_test(a_path_is_called_by_its_last_part), cmocka_unit_test(programs_are_beside_this_one_or_in_path),
 		cmocka_unit_test(a_field_of_csv_is_text_to_readers_and_spreadsheets),
 		cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),

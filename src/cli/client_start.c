@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -23,25 +24,8 @@
 
 char *client_find_program(const char *name)
 {
-	char self[4096];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	if (n > 0) {
-		self[n] = 0;
-		char *slash = strrchr(self, '/');
-		*slash = 0;
-		scoped_free char *beside = alloc_printf("%s/%s", self, name);
-		if (!access(beside, X_OK))
-			return steal(beside);
-	}
-	const char *path = getenv("PATH");
-	while (path && *path) {
-		size_t len = strcspn(path, ":");
-		scoped_free char *there = alloc_printf("%.*s/%s", (int)len, path, name);
-		if (len && !access(there, X_OK))
-			return steal(there);
-		path += len + (path[len] == ':');
-	}
-	return NULL;
+	scoped_free char *beside = paths_beside(name);
+	return beside && !access(beside, X_OK) ? steal(beside) : paths_find(name, getenv("PATH"));
 }
 
 /* In the child: no terminal, no descriptors of the caller's but the one to report on. */

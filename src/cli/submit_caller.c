@@ -310,7 +310,7 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 char *submit_caller_reads_nothing(const struct spec *s)
 {
 	static const char *const readers[] = { "bash", "sh", "zsh", "fish", "python", "python3", "ipython" };
-	const char *slash = strrchr(s->argv[0], '/'), *program = slash ? slash + 1 : s->argv[0];
+	const char *program = words_base(s->argv[0]);
 	for (size_t i = 0; i < COUNT_OF(readers); i++)
 		if (!s->argv[1] && !strcmp(program, readers[i]))
 			return alloc_printf("%s with nothing to run ends at once, since a task's standard input is empty: "

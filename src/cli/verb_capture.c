@@ -3,6 +3,7 @@
  * PyTorch. Everything else, the options' meaning too, is there.
  */
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "cli/cli.h"
@@ -22,32 +23,20 @@
 #define OUTPUT_AT 4	/* where command() puts the file: python3 -m radrm.capture -o FILE */
 
 /* The folder `relative` to this program's, if the package is there; else NULL. */
-static char *beside(const char *relative)
+static char *package_beside(const char *relative)
 {
-	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-	if (n <= 0)
-		return NULL;
-	path[n] = 0;
-	char *slash = strrchr(path, '/');
-	if (!slash)
-		return NULL;
-	*slash = 0;
-	char *folder = alloc_printf("%s/%s", path, relative);
-	scoped_free char *package = alloc_printf("%s/radrm/capture/__main__.py", folder);
-	if (!access(package, R_OK))
-		return folder;
-	free(folder);
-	return NULL;
+	scoped_free char *folder = paths_beside(relative);
+	scoped_free char *package = folder ? alloc_printf("%s/radrm/capture/__main__.py", folder) : NULL;
+	return package && !access(package, R_OK) ? steal(folder) : NULL;
 }
 
 /* Puts the package's folder in front of PYTHONPATH. One that is nowhere beside this program may be installed in Python. */
 static void show_package(void)
 {
 	const char *named = getenv("RAD_PYTHONPATH"), *before = getenv("PYTHONPATH");
-	scoped_free char *found = named && *named ? alloc_string(named) : beside("../share/rad/python");
+	scoped_free char *found = named && *named ? alloc_string(named) : package_beside("../share/rad/python");
 	if (!found)
-		found = beside("../python");
+		found = package_beside("../python");
 	if (!found)
 		return;
 	scoped_free char *path = before && *before ? alloc_printf("%s:%s", found, before) : alloc_string(found);

@@ -6,6 +6,7 @@
 #include "base/args.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "daemon/daemon.h"
@@ -218,10 +219,9 @@ static int serve(const struct daemon_options *o, const char *program)
 /* Where the shim is, for as long as this radd runs: a program that is moved away under it (pip does that, to a folder in /tmp,
  * before it writes the newer one) takes /proc/self/exe along, and tasks started from there would be started by whoever owns it.
  */
-static void keep_shim(const char *self)
+static void keep_shim(void)
 {
-	const char *slash = strrchr(self, '/');
-	scoped_free char *shim = slash ? alloc_printf("%.*s/rad-shim", (int)(slash - self), self) : NULL;
+	scoped_free char *shim = paths_beside("rad-shim");
 	if (shim)
 		setenv("RAD_SHIM", shim, 0);
 }
@@ -245,7 +245,6 @@ int main(int argc, char **argv)
 	if (w.check)
 		return check_config(&w);
 	self[n > 0 ? n : 0] = 0;
-	if (n > 0)
-		keep_shim(self);
+	keep_shim();
 	return serve(&w.o, n > 0 ? self : argv[0]);
 }

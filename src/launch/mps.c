@@ -52,18 +52,10 @@ struct mps_server {
 /* RAD_MPS_CONTROL, or the first in PATH. NULL if there is none. Free it. */
 static char *find_control(void)
 {
-	const char *set = getenv("RAD_MPS_CONTROL");
-	const char *path = getenv("PATH");
+	const char *set = getenv("RAD_MPS_CONTROL"), *path = getenv("PATH");
 	if (set)
 		return access(set, X_OK) ? NULL : alloc_string(set);
-	for (const char *p = path ? path : "/usr/bin:/bin"; *p; p += *p == ':') {
-		size_t len = strcspn(p, ":");
-		scoped_free char *file = alloc_printf("%.*s/" MPS_CONTROL, (int)len, p);
-		if (len && !access(file, X_OK))
-			return steal(file);
-		p += len;
-	}
-	return NULL;
+	return paths_find(MPS_CONTROL, path ? path : PATHS_USER);
 }
 
 bool mps_available(const struct device_kind *kind)

@@ -8,16 +8,14 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -197,17 +195,11 @@ int spawn_detached(char *const argv[], char *const env[], int out_fd, struct pro
 char *spawn_shim_path(struct error *err)
 {
 	const char *set = getenv("RAD_SHIM");
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	if (!set && n <= 0) {
+	scoped_free char *path = set ? alloc_string(set) : paths_beside("rad-shim");
+	if (!path) {
 		error_errno(err, "/proc/self/exe");
 		return NULL;
 	}
-	self[n > 0 ? n : 0] = 0;
-	char *slash = strrchr(self, '/');
-	if (slash)
-		*slash = 0;
-	scoped_free char *path = set ? alloc_string(set) : alloc_printf("%s/rad-shim", self);
 	if (access(path, X_OK)) {
 		error_errno(err, "%s: the program that starts tasks; is the installation complete?", path);
 		return NULL;

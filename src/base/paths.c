@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/paths.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of a program that was replaced the kernel adds "(deleted)" to the name, and not to the folder. */
+char *paths_beside(const char *name)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	self[n > 0 ? n : 0] = 0;
+	const char *slash = strrchr(self, '/');
+	return slash ? alloc_printf("%.*s/%s", (int)(slash - self), self, name) : NULL;
+}
+
+char *paths_find(const char *name, const char *path)
+{
+	while (path && *path) {
+		size_t len = strcspn(path, ":");
+		scoped_free char *file = alloc_printf("%.*s/%s", (int)len, path, name);
+		if (len && !access(file, X_OK))
+			return steal(file);
+		path += len + (path[len] == ':');
+	}
+	return NULL;
+}
