@@ -334,6 +334,11 @@ void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GP
 	tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, now.wall_ms);
 }
 
+void core_spec_grew(struct core *c, uint32_t job, size_t bytes)
+{
+	tasks_spec_grew(c->tasks, job, bytes);
+}
+
 enum allowance_kind core_over_allowance(const struct core *c, uid_t uid)
 {
 	const struct allowance a = pass_allowance(c->pass, uid);

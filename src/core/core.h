@@ -156,6 +156,8 @@ void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GP
 /* Which limit the user exceeds, as may be after an adoption: none of the user's tasks starts until that is over.
  * ALLOWANCE_COUNT: none. */
 enum allowance_kind core_over_allowance(const struct core *c, uid_t uid);
+/* As tasks_spec_grew. */
+void core_spec_grew(struct core *c, uint32_t job, size_t bytes);
 /* Takes over a task replayed from the store. Running ones hold their GPUs from now on. */
 void core_restore(struct core *c, struct task *t, struct now now);
 

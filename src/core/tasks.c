@@ -428,6 +428,18 @@ size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids)
 	return n;
 }
 
+void tasks_spec_grew(struct tasks *ts, uint32_t job, size_t bytes)
+{
+	const struct job *j = idmap_get(&ts->jobs, job);
+	const struct task *one = j ? j->elements[0].task : tasks_find(ts, TASK_ID(job, -1));
+	int n = j ? (int)j->n : 1;
+	if (!one)
+		return;
+	user_count(ts, one->spec, -n);
+	one->spec->bytes += bytes;
+	user_count(ts, one->spec, n);
+}
+
 const struct queue *tasks_queue(const struct tasks *ts)
 {
 	return ts->queue;

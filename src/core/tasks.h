@@ -68,6 +68,8 @@ size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes);
 bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *state);
 /* The live elements of a job in order of index; the caller frees *ids. */
 size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids);
+/* The spec that the live tasks of a job share takes so many bytes more: its user has more, too. */
+void tasks_spec_grew(struct tasks *ts, uint32_t job, size_t bytes);
 
 /* The wall clock was set forward by by_ms (below 0: back): an event of every task. */
 void tasks_clock_set(struct tasks *ts, int64_t by_ms, int64_t wall_ms);

@@ -240,6 +240,23 @@ int request_signal(const struct requests *q, const struct message *m, struct rep
 	return signal ? change_all(q, m, change_signal, &signal, reply, err) : error_set(err, ERR_INVALID, "'signal': which?");
 }
 
+/* It is kept, in memory and in the store, as what was submitted is. One that goes beyond what its user may have there is none:
+ * its tasks go on, and say why. */
+static void change_bound_capture(const struct requests *q, const struct message *m, uint32_t job, char **capture, char **why)
+{
+	struct error full = ERROR_INIT;
+	if (!*capture)
+		return;
+	if (request_need_store(q, m, &full) || request_need_size(q, m, strlen(*capture), &full)) {
+		free(steal(*capture));
+		free(*why);
+		*why = alloc_string(full.text);
+		return;
+	}
+	request_spend_store(q, m, m->bytes);
+	core_spec_grew(q->core, job, strlen(*capture));
+}
+
 #define MAX_AGAIN SPEC_MAX_ARRAY	/* tasks of one request, as many as one submission makes */
 #define REQUEUE_US 5000			/* in one turn */
 
@@ -374,6 +391,7 @@ int request_captured(const struct requests *q, const struct message *m, struct r
 		return error_set(err, ERR_CONFLICT, "task %s: waits for no capture", task_id_text(ids[0], text));
 	struct spec *s = spec_ref(t->spec);
 	uint32_t job = TASK_JOB(ids[0]);
+	change_bound_capture(q, m, job, &capture, &why);
 	capturing_came(q->capturing, s, steal(capture), why ? why : "");
 	int failed = store_set_spec(q->store, job, s, err);
 	spec_unref(s);

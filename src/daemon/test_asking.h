@@ -34,6 +34,8 @@ struct asking {
 	task_id departed;		/* of which that was told last, and how */
 	struct exit_report report;
 	unsigned named, pieces;		/* pieces: in which the last request was done */
+	unsigned captures, captures_declined;	/* that came; that did not, and why the last one */
+	char declined[sizeof ((struct estimate_result *)0)->note];
 };
 
 /* The test is its own user database. */
@@ -82,6 +84,23 @@ static inline void on_named(void *ctx)
 	((struct asking *)ctx)->named++;
 }
 
+/* Of those who were made to wait in `capturing`. */
+static inline void capture_asked(void *ctx, int64_t question, const struct estimator *row, struct spec *spec,
+				 uint64_t declared_mib, const struct estimate_context *c)
+{
+	struct asking *s = ctx;
+	(void)question, (void)row, (void)spec, (void)declared_mib, (void)c;
+	s->captures++;
+}
+
+static inline void capture_declined(void *ctx, int64_t question, bool spoke, const struct estimate_result *said)
+{
+	struct asking *s = ctx;
+	(void)question, (void)spoke;
+	s->captures_declined++;
+	snprintf(s->declined, sizeof s->declined, "%s", said->note);
+}
+
 static inline int setup(void **state)
 {
 	struct asking *s = alloc_zero(sizeof *s);
@@ -97,7 +116,7 @@ static inline int setup(void **state)
 	s->reserving = reserving_create(&s->w.loop, s->w.core, s->w.store);
 	s->stored = usages_create_even(STORED_BURST_US);
 	s->recording = recording_create(s->w.store, &s->w.config);
-	s->capturing = capturing_create(&s->w.loop, NULL, NULL, NULL);	/* nobody waits there */
+	s->capturing = capturing_create(&s->w.loop, capture_asked, capture_declined, s);
 	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .allowing = s->allowing,
 				  .drains = s->drains, .reserving = s->reserving,
 				  .stored = s->stored, .counting = &s->counting, .recording = s->recording,

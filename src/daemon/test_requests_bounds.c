@@ -50,6 +50,59 @@ static void the_size_of_what_is_unfinished_is_bounded(void **state)
 	json_decref(submit(s, STRANGER, large));
 }
 
+/* Its spec has a question that waits for it until then. */
+static void capture_comes(struct asking *s, task_id id, const char *capture)
+{
+	const struct estimate_context context = { 0 };
+	char text[TASK_ID_TEXT];
+	scoped_free char *fields = alloc_printf("\"id\":\"%s\",\"capture\":\"%s\"", task_id_text(id, text), capture);
+	capturing_wait(s->capturing, id, estimate_find("replay", NULL), core_task(s->w.core, id)->spec, 0, &context);
+	json_decref(good(s, STRANGER, "captured", fields));
+}
+
+static size_t bytes_of_stranger(const struct asking *s)
+{
+	size_t bytes;
+	core_user_tasks(s->w.core, STRANGER, &bytes);
+	return bytes;
+}
+
+/* A capture that comes later counts as one that was submitted. */
+static void captures_that_come_later_are_bounded(void **state)
+{
+	struct asking *s = *state;
+	struct reply reply;
+	struct error err;
+	char capture[400001];
+	memset(capture, 'A', sizeof capture - 1);
+	capture[sizeof capture - 1] = 0;
+	s->w.config.user_tasks = 0;
+	s->w.config.user_size_mib = 1;
+	s->w.config.user_store_mib = 2;
+	for (uint32_t job = 1; job <= 3; job++) {
+		json_decref(submit(s, STRANGER, job == 1 ? "{\"hold\":true,\"array\":[0,1]}" : "{\"hold\":true}"));
+		capture_comes(s, TASK_ID(job, job == 1 ? 0 : -1), capture);
+		assert_int_equal(s->captures, job < 3 ? job : 2);
+	}
+	assert_int_equal(s->captures_declined, 1);
+	assert_non_null(strstr(s->declined, "0.4 MiB more"));
+	assert_in_range(bytes_of_stranger(s), 800000, 810000);
+	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1_0\""));
+	assert_in_range(bytes_of_stranger(s), 600000, 610000);
+	json_decref(good(s, STRANGER, "cancel", "\"ids\":[\"1\",\"2\",\"3\"]"));
+	assert_int_equal(bytes_of_stranger(s), 0);
+	scoped_free char *what = submission(s, "{\"hold\":true}");
+	uint32_t job = 4;
+	for (; job < 20 && !ask(s, STRANGER, "submit", what, &reply, &err); job++) {
+		json_decref(reply.json);
+		capture_comes(s, TASK_ID(job, -1), capture);
+		scoped_free char *one = alloc_printf("\"id\":\"%u\"", job);
+		json_decref(good(s, STRANGER, "cancel", one));
+	}
+	assert_in_range(job, 6, 8);	/* 2 MiB of captures, in all */
+	assert_non_null(strstr(err.text, "user_store"));
+}
+
 static void what_a_user_adds_to_the_store_in_a_day_is_bounded(void **state)
 {
 	struct asking *s = *state;
@@ -181,7 +234,8 @@ int main(int argc, char **argv)
 	ASKING_MAIN(argc, argv);
 	const struct CMUnitTest tests[] = {
 		T(a_task_is_changed_so_often_and_not_more), T(a_change_that_changes_nothing_is_no_event),
-		T(the_size_of_what_is_unfinished_is_bounded), T(what_a_user_adds_to_the_store_in_a_day_is_bounded),
+		T(the_size_of_what_is_unfinished_is_bounded), T(captures_that_come_later_are_bounded),
+		T(what_a_user_adds_to_the_store_in_a_day_is_bounded),
 		T(a_store_that_fails_refuses), T(limits_are_said_and_kept_to), T(gpu_time_is_remembered),
 	};
 	return cmocka_run_group_tests_name("bounds of requests", tests, NULL, NULL);
