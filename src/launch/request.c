@@ -5,15 +5,31 @@
 #include "launch/request.h"
 
 #include "base/alloc.h"
+#include "base/scope.h"
 #include "base/units.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The last line; without it the file was cut. */
 static const char end_mark[] = "end=1";
+
+/* Members that are one text. */
+static const struct { const char *key; size_t offset; } texts[] = {
+	{ "label", offsetof(struct shim_request, label) }, { "cwd", offsetof(struct shim_request, cwd) },
+	{ "output", offsetof(struct shim_request, output) }, { "error", offsetof(struct shim_request, error) },
+	{ "terminal", offsetof(struct shim_request, terminal) }, { "script", offsetof(struct shim_request, script) },
+	{ "script_name", offsetof(struct shim_request, script_name) }, { "heading", offsetof(struct shim_request, heading) },
+	{ "conda_env", offsetof(struct shim_request, conda_env) },
+};
+
+static char **text_at(const struct shim_request *r, size_t i)
+{
+	return (char **)(void *)((char *)(uintptr_t)r + texts[i].offset);
+}
 
 static void put(struct buf *out, const char *key, const char *value)
 {
@@ -39,21 +55,14 @@ static void put_list(struct buf *out, const char *key, char *const *list)
 
 void shim_request_encode(const struct shim_request *r, struct buf *out)
 {
-	put(out, "label", r->label);
+	for (size_t i = 0; i < COUNT_OF(texts); i++)
+		put(out, texts[i].key, *text_at(r, i));
 	put_number(out, "uid", r->uid);
 	put_number(out, "gid", r->gid);
 	put_number(out, "umask", r->umask);
 	put_number(out, "mem_max_mib", r->mem_max_mib);
 	if (r->truncate)
 		put_number(out, "truncate", r->truncate);
-	put(out, "heading", r->heading);
-	put(out, "cwd", r->cwd);
-	put(out, "output", r->output);
-	put(out, "error", r->error);
-	put(out, "terminal", r->terminal);
-	put(out, "script", r->script);
-	put(out, "script_name", r->script_name);
-	put(out, "conda_env", r->conda_env);
 	put_list(out, "arg", r->argv);
 	put_list(out, "env", r->environ);
 	for (size_t i = 0; i < r->n_rlimits; i++) {
@@ -96,23 +105,13 @@ static int take_number(const char *value, int64_t max, uint32_t *out)
 
 struct lists { size_t args, envs; bool have_uid, have_gid; };
 
-/* Members that are one text. */
-static const struct { const char *key; size_t offset; } texts[] = {
-	{ "label", offsetof(struct shim_request, label) }, { "cwd", offsetof(struct shim_request, cwd) },
-	{ "output", offsetof(struct shim_request, output) }, { "error", offsetof(struct shim_request, error) },
-	{ "terminal", offsetof(struct shim_request, terminal) }, { "script", offsetof(struct shim_request, script) },
-	{ "script_name", offsetof(struct shim_request, script_name) }, { "heading", offsetof(struct shim_request, heading) },
-	{ "conda_env", offsetof(struct shim_request, conda_env) },
-};
-
 static int take(struct shim_request *r, struct lists *lists, const char *key, const char *value)
 {
 	/* A text that comes twice counts as the last one; nothing that we write has it so. */
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+	for (size_t i = 0; i < COUNT_OF(texts); i++)
 		if (!strcmp(key, texts[i].key)) {
-			char **member = (char **)(void *)((char *)r + texts[i].offset);
-			free(*member);
-			*member = alloc_string(value);
+			free(*text_at(r, i));
+			*text_at(r, i) = alloc_string(value);
 			return 0;
 		}
 	if (!strcmp(key, "arg")) {
@@ -185,14 +184,8 @@ void shim_request_destroy(struct shim_request *r)
 		return;
 	list_free(r->argv);
 	list_free(r->environ);
-	free(r->label);
-	free(r->cwd);
-	free(r->output);
-	free(r->error);
-	free(r->terminal);
-	free(r->script);
-	free(r->script_name);
-	free(r->conda_env);
+	for (size_t i = 0; i < COUNT_OF(texts); i++)
+		free(*text_at(r, i));
 	free(r->rlimits);
 	free(r);
 }
