@@ -109,6 +109,16 @@ void submit_flag_targets(struct args_option *options, struct submit_flags *f)
 	}
 }
 
+/* Of an option that names a file: errors about that file begin so. */
+static void note_where(struct submit_job *j, const char *option, const char *where)
+{
+	char **said = !strcmp(option, "model") ? &j->model_where : !strcmp(option, "capture") ? &j->capture_where : NULL;
+	if (!said)
+		return;
+	free(*said);
+	*said = alloc_string(where);
+}
+
 /* In the order given: of two that say the same, the later one counts. */
 static int apply_given(struct submit_job *j, const struct args *a, const struct args_option *options, struct error *err)
 {
@@ -119,11 +129,7 @@ static int apply_given(struct submit_job *j, const struct args *a, const struct 
 			continue;
 		if (options_set(j->spec, &j->pending, o, a->given[i].value, where, err))
 			return -1;
-		char **said = !strcmp(o->name, "model") ? &j->model_where : !strcmp(o->name, "capture") ? &j->capture_where : NULL;
-		if (said) {
-			free(*said);
-			*said = steal(where);
-		}
+		note_where(j, o->name, where);
 	}
 	make_absolute(&j->pending.model, j->caller_dir);
 	make_absolute(&j->pending.capture, j->caller_dir);
@@ -154,11 +160,7 @@ static int apply_settings(struct submit_job *j, const char *name, const struct r
 		scoped_free char *where = alloc_printf("%.300s:%d: %s", name, set->line, set->key);
 		if (options_set(j->spec, &j->pending, options_find(set->key), set->value, where, err))
 			return -1;
-		char **said = !strcmp(set->key, "model") ? &j->model_where : !strcmp(set->key, "capture") ? &j->capture_where : NULL;
-		if (said) {
-			free(*said);
-			*said = steal(where);
-		}
+		note_where(j, set->key, where);
 	}
 	memcpy(j->spec->estimates_mib, f->estimates_mib, sizeof f->estimates_mib);
 	return 0;
