@@ -166,8 +166,8 @@ json_t *request_submit_job(const struct requests *q, struct spec *s, struct proc
 			 json_text_or_null(over == ALLOWANCE_COUNT ? NULL : allowance_word(over)));
 }
 
-/* May be run twice, while the user database is asked (REPLY_AGAIN): so up to submit_job nothing is changed. A dry run goes
- * the same way to the end and asks placement instead of taking an id. */
+/* May be run twice, while the user database is asked (REPLY_AGAIN): so before request_submit_job nothing is changed. A dry run
+ * goes the same way to the end and asks placement instead of taking an id. */
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	const char *name;
