@@ -300,8 +300,8 @@ int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, 
 		    struct error *err)
 {
 	scoped_statement *st = NULL;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key", -1,
-				    &st, NULL);
+	int rc = sqlite3_prepare_v2(s->db, "SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1"
+				    " ORDER BY length(key), key", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
 	sqlite3_bind_text(st, 1, prefix, -1, SQLITE_STATIC);

@@ -216,13 +216,14 @@ static void small_values(void **state)
 	assert_int_equal(store_set_meta(s, "drained:GPU-1", "", &err), 0);
 	assert_int_equal(store_set_meta(s, "drained:GPU-3", "x", &err), 0);
 	assert_int_equal(store_set_meta(s, "drained:GPU-3", NULL, &err), 0);
+	assert_int_equal(store_set_meta(s, "drained:GPU-10", "", &err), 0);
 	assert_int_equal(store_set_meta(s, "drained%", "not a pattern", &err), 0);
 	fixture_commit(s);
 	store_close(s);
 	s = fixture_open(*state);
 	scoped_buf all = { 0 };
 	assert_int_equal(store_each_meta(s, "drained:", join, &all, NULL), 0);
-	assert_string_equal(buf_text(&all), "drained:GPU-1=;drained:GPU-2=by ada;");
+	assert_string_equal(buf_text(&all), "drained:GPU-1=;drained:GPU-2=by ada;drained:GPU-10=;");
 	assert_int_equal(sqlite3_exec(s->db, "ALTER TABLE meta RENAME TO lost", NULL, NULL, NULL), 0);
 	assert_int_equal(store_each_meta(s, "drained:", join, &all, &err), -1);
 	assert_non_null(strstr(err.text, "no such table: meta"));
