@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Reads what run_collocation.py wrote, and says of each point what the studies ask: speed against alone, system throughput,
 delta of equation 4.1, joules a sample of work. Standard library only."""
-import json
 
-from score_mixes import read_text
+from score_mixes import read_lines
 
 
 def delta(alone, together):
@@ -24,11 +23,8 @@ class Run:
     def __init__(self, path):
         self.rates, self.head, self.alone, self.built, self.done = {}, {}, {}, [], set()
         found = {}
-        for text in read_text(path).splitlines():
-            try:
-                self._line(json.loads(text), found)
-            except ValueError:  # cut off
-                pass
+        for line in read_lines(path):
+            self._line(line, found)
         self.points = [p for p in found.values() if self._compare(p)]
 
     def _line(self, line, found):

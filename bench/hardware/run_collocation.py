@@ -25,7 +25,7 @@ import nvml
 from common import WORKLOADS, Workspace, say
 from meter import Meter
 from run_mixes import ALONE_RAMP_S, LEAD_S, RESERVE_S, Crew, Worker, load_modules, surroundings
-from score_mixes import read_text
+from score_mixes import read_lines
 
 BUILD_S = 60       # a model that is not there by then is given up, and its process
 START_S = 60
@@ -197,11 +197,7 @@ def done_in(paths):
     """{(mode, group)} of the groups that earlier runs finished."""
     done = set()
     for path in paths:
-        for text in read_text(path).splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:  # cut off
-                continue
+        for line in read_lines(path):
             if line.get("done"):
                 done.add((line["mode"], line["group"]))
     return done

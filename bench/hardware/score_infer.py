@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 
-from score_mixes import halves, percentile, read_text
+from score_mixes import halves, percentile, read_lines
 
 GUESS_SD = 0.15
 HEAD = ("| mode | of the others | spans | asked | SMACT: median error | p90 | within 2 sd | GRACT: median error | p90 | DRAM: median error |\n"
@@ -31,11 +31,7 @@ def read(paths):
     alone = collections.defaultdict(lambda: collections.defaultdict(list))
     mixes, chains = collections.defaultdict(list), collections.defaultdict(lambda: collections.defaultdict(list))
     for path in paths:
-        for text in read_text(path).splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:  # cut off
-                continue
+        for line in read_lines(path):
             if line.get("smact") is not None and "alone" in line:
                 alone[line["mode"]][line["alone"]].append([line.get(k) for k in ("gract", "smact", "dram")])
             elif "members" in line and line.get("loads", {}).get("smact") is not None:

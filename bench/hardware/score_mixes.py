@@ -99,16 +99,22 @@ def read_text(path):
         return f.read()
 
 
+def read_lines(path):
+    """Its lines of JSON, but for those that were cut off."""
+    for text in read_text(path).splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        yield line
+
+
 def read(paths):
     """One list entry for each mode of each file: (mode, Mode)."""
     found, counts = [], {}
     for path in paths:
         modes, board = {}, None
-        for line in read_text(path).splitlines():
-            try:
-                data = json.loads(line)
-            except ValueError:  # cut off
-                continue
+        for data in read_lines(path):
             board = BOARDS.get(data.get("gpu"), board)
             if "mode" in data:
                 modes.setdefault(data["mode"], Mode()).add(data)
