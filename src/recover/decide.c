@@ -18,7 +18,7 @@
 
 struct recover_policy recover_policy_default(void)
 {
-	return (struct recover_policy){ .mode = RECOVER_EXCLUSIVE, .max_attempts = 3, .keep_max_ms = 30 * 60 * 1000,
+	return (struct recover_policy){ .mode = RECOVER_EXCLUSIVE, .max_attempts = 4, .keep_max_ms = 30 * 60 * 1000,
 					.grow_step_mib = 5 * 1024 };
 }
 
@@ -51,17 +51,31 @@ static uint64_t wanted_mib(const struct exit_report *r, uint64_t empty_gpu_mib)
 	return held + tried;
 }
 
-/* At a fence half as much again, for nothing is known but that the claim was too small; else section 7.2: what it had or could
- * have had, and a step. So, too, where the fence was below what CUDA takes before a program has anything: that says nothing of
- * the program. Never less than what it asked for, and a quarter: programs ask for more after that. */
-static uint64_t larger_claim(const struct recover_policy *p, const struct exit_report *r, uint64_t empty_gpu_mib)
+/* At a fence half as much again the first time, for most claims are nearly right. Who is at it again was wrong by more than
+ * that: four times as much, but no further than half of a GPU, beyond which it is given the whole. */
+static uint64_t beyond_fence(const struct task *t, uint64_t claim_mib, uint64_t empty_gpu_mib)
+{
+	uint64_t mild = claim_mib + claim_mib / 2, bold = claim_mib * 4;
+
+	if (!t->recoveries)
+		return mild;
+	if (bold > empty_gpu_mib / 2)
+		bold = empty_gpu_mib / 2;
+	return bold > mild ? bold : mild;
+}
+
+/* Without a fence section 7.2: what it had or could have had, and a step. So, too, where the fence was below what CUDA takes
+ * before a program has anything: that says nothing of the program. Never less than what it asked for, and a quarter: programs
+ * ask for more after that. */
+static uint64_t larger_claim(const struct recover_policy *p, const struct task *t, const struct exit_report *r,
+			     uint64_t empty_gpu_mib)
 {
 	bool no_context = r->claim_mib < CONTEXT_MIB && !recover_held_mib(r);
 	uint64_t available = r->peak_mib + (r->device_known ? r->device_free_min_mib : 0);
 	uint64_t wanted = wanted_mib(r, empty_gpu_mib), next;
 
 	if (stopped_by_fence(r))
-		next = no_context ? r->claim_mib + p->grow_step_mib : r->claim_mib + r->claim_mib / 2;
+		next = no_context ? r->claim_mib + p->grow_step_mib : beyond_fence(t, r->claim_mib, empty_gpu_mib);
 	else
 		next = (available > r->claim_mib ? available : r->claim_mib) + p->grow_step_mib;
 	return wanted + wanted / 4 > next ? wanted + wanted / 4 : next;
@@ -81,8 +95,10 @@ static void decide_oom(const struct recover_policy *p, const struct task *t, con
 	if (p->mode == RECOVER_OFF || t->recoveries + 1 >= p->max_attempts || (whole_gpu && !larger_exists))
 		return;
 	out->next = NEXT_RECOVER;
-	out->claim_mib = larger_claim(p, r, empty_gpu_mib);
-	out->exclusive = last_chance || (p->mode == RECOVER_EXCLUSIVE && !fence);
+	out->claim_mib = larger_claim(p, t, r, empty_gpu_mib);
+	/* Nor with most of a GPU, once it was wrong twice. */
+	bool most_of_gpu = t->recoveries && fence && out->claim_mib > empty_gpu_mib / 2;
+	out->exclusive = last_chance || most_of_gpu || (p->mode == RECOVER_EXCLUSIVE && !fence);
 	if (whole_gpu)
 		out->claim_mib = empty_gpu_mib;
 	if (empty_gpu_mib && out->claim_mib >= empty_gpu_mib) {

@@ -102,7 +102,7 @@ enum recover_mode {
 
 struct recover_policy {
 	enum recover_mode mode;		/* default exclusive (the dissertation's) */
-	unsigned max_attempts;		/* 3 */
+	unsigned max_attempts;		/* 4 */
 	int64_t keep_max_ms;		/* 30 min: how long the head of the recovery queue keeps GPUs free; then it grows */
 	uint64_t grow_step_mib;		/* 5120 (section 7.2) */
 };
@@ -125,6 +125,7 @@ struct recover_next {
  * grow_step, where available = its own peak + the lowest free memory (if known). So when an exclusive attempt cannot get its
  * GPUs within keep_max, dropping `exclusive` makes it a growing one. Other cases:
  *	at its own fence, with device memory left: claim * 1.5, shared; claim + grow_step where CUDA itself did not fit
+ *	at its fence again: claim * 4, at most half of an empty GPU, shared; exclusive where more is needed (decision 203)
  *	its output told what it asked for: at least (what it had + that) * 1.25 (decision 195)
  *	the last attempt: exclusive, since a claim that was wrong all along is not trusted with it
  *	a claim as large as an empty GPU: clamped to that, and exclusive, so without a fence

@@ -234,9 +234,9 @@ static const struct decide_case decide_cases[] = {
 	{ "grow: no clamp when no GPU is known", RECOVER_GROW, 0, 0, false, VERDICT_OOM, { FULL, SHARED, .claim_mib = 39000 }, 0,
 	  AGAIN(NEXT_RECOVER, OOM_STATE, 44120, false) },
 	{ "off", RECOVER_OFF, 0, 0, false, VERDICT_OOM, { FULL, SHARED }, 40000, FINAL(OOM_STATE) },
-	{ "third attempt is the last", RECOVER_EXCLUSIVE, 2, VERDICT_OOM, false, VERDICT_OOM, { FULL, SHARED }, 40000,
+	{ "fourth attempt is the last", RECOVER_EXCLUSIVE, 3, VERDICT_OOM, false, VERDICT_OOM, { FULL, SHARED }, 40000,
 	  FINAL(OOM_STATE) },
-	{ "second is not", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM, { FULL, SHARED, .claim_mib = 12000 }, 40000,
+	{ "third is not", RECOVER_EXCLUSIVE, 2, VERDICT_OOM, false, VERDICT_OOM, { FULL, SHARED, .claim_mib = 12000 }, 40000,
 	  AGAIN(NEXT_RECOVER, OOM_STATE, 35520, true) },
 	{ "alone on a whole GPU", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM, { FULL, .claim_mib = 12000 }, 40000,
 	  FINAL(OOM_STATE) },
@@ -254,10 +254,25 @@ static const struct decide_case decide_cases[] = {
 	  { SHARED, .fenced = true, .claim_mib = 8000, TOLD(20, 7900) }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 12000, false) },
 	{ "fenced, but the device was full", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
 	  { FULL, SHARED, .fenced = true, .claim_mib = 32000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 37120, true) },
-	{ "at its fence again: the last attempt is alone", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
-	  { ROOMY, SHARED, .fenced = true, .claim_mib = 12000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 18000, true) },
+	{ "at its fence again: four times as much, shared", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 4000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 16000, false) },
+	{ "at its fence again: no further than half of a GPU", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 12000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 20000, false) },
+	{ "at its fence again: beyond half of a GPU, alone", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 14000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 21000, true) },
 	{ "the same where claims grow", RECOVER_GROW, 1, VERDICT_OOM, false, VERDICT_OOM,
-	  { ROOMY, SHARED, .fenced = true, .claim_mib = 12000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 18000, true) },
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 14000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 21000, true) },
+	{ "at its fence again: by its own words beyond half of a GPU, alone", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 4000, TOLD(13000, 8000) }, 40000,
+	  AGAIN(NEXT_RECOVER, OOM_STATE, 26250, true) },
+	{ "at its fence again, and no GPU is known: alone", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 4000 }, 0, AGAIN(NEXT_RECOVER, OOM_STATE, 6000, true) },
+	{ "the first time beyond half of a GPU, shared", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 20000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 30000, false) },
+	{ "at its fence: the last attempt is alone", RECOVER_EXCLUSIVE, 2, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 2000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 8000, true) },
+	{ "the same where claims grow", RECOVER_GROW, 2, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 2000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 8000, true) },
 	{ "at its fence, a large allocation: what it had and asked for, and a quarter", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
 	  { ROOMY, SHARED, .fenced = true, .claim_mib = 8000, TOLD(12000, 7000) }, 40000,
 	  AGAIN(NEXT_RECOVER, OOM_STATE, 25000, false) },
@@ -336,20 +351,23 @@ static void test_decisions(void **state)
 static void test_attempts_to_reach_a_need(void **state)
 {
 	static const struct { uint64_t claim, need, last; unsigned attempts; bool alone; } rows[] = {
-		/* In small pieces, as PyTorch trains: claims grow by half. */
-		{ 4000, 4400, 20, 2, false }, { 4000, 8000, 20, 3, true }, { 4000, 20000, 20, 3, true }, { 2000, 40000, 20, 3, true },
+		/* In small pieces, as PyTorch trains: claims grow by half, then to four times that. */
+		{ 4000, 4400, 20, 2, false }, { 4000, 8000, 20, 3, false }, { 860, 4300, 20, 3, false }, { 4000, 20000, 20, 3, false },
+		{ 10000, 38000, 20, 3, false }, { 10000, 50000, 20, 4, true }, { 2000, 40000, 20, 4, true },
+		/* Where that would be more than half of a GPU, the third has one to itself. */
+		{ 27000, 42000, 20, 3, true }, { 40000, 70000, 20, 3, true },
 		/* Much at once: a model's weights, a cache of keys, a program of JAX. */
 		{ 4000, 4400, 2000, 2, false }, { 4000, 8000, 6000, 2, false }, { 4000, 20000, 18000, 2, false },
 		{ 2000, 40000, 39000, 2, false },
 		/* A number that meant GiB. */
-		{ 1, 1100, 20, 2, false }, { 2, 2000, 20, 2, false }, { 5, 5000, 20, 2, false }, { 20, 20000, 20, 3, true },
-		{ 20, 20000, 19000, 3, true },
+		{ 1, 1100, 20, 2, false }, { 2, 2000, 20, 2, false }, { 5, 5000, 20, 2, false }, { 20, 20000, 20, 3, false },
+		{ 20, 20000, 19000, 3, false },
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct recover_policy p = recover_policy_default();
 		struct spec spec = { .requeue = true };
-		struct attempt attempts[3] = { 0 };
+		struct attempt attempts[4] = { 0 };
 		struct task t = { .spec = &spec, .attempts = attempts };
 		struct recover_next n = { .claim_mib = rows[i].claim };
 		for (t.n_attempts = 1; !n.exclusive && n.claim_mib < rows[i].need; t.n_attempts++, t.recoveries++) {
@@ -391,7 +409,7 @@ static void test_once_is_once(void **state)
 
 static char one_gpu[1][GPU_UUID_LEN] = { "GPU-aaaa" };
 
-/* Until the end, through the real record: every way of dying again and again ends, after at most three attempts. */
+/* Until the end, through the real record: every way of dying again and again ends, after max_attempts at most. */
 static void test_every_life_ends(void **state)
 {
 	static const enum verdict deaths[] = { VERDICT_OOM, VERDICT_NEIGHBOUR, VERDICT_LAUNCH, VERDICT_FAILED };

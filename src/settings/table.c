@@ -139,7 +139,7 @@ const struct setting settings_table[] = {
 	  .help = "time slot of tasks that name none: after it, when others wait, a task is asked to save and make place" },
 	{ SECONDS("slot_grace", core.slot_grace_ms, "300", 0, 86400),
 	  .help = "in which a task that was asked to make place is expected to have gone" },
-	{ COUNT("max_attempts", core.recover.max_attempts, "3", 1, 100),
+	{ COUNT("max_attempts", core.recover.max_attempts, "4", 1, 100),
 	  .help = "attempts of one task before out-of-memory is final" },
 	{ SECONDS("lease_idle", core.lease_idle_ms, "1800", 0, SECONDS_A_WEEK), .server_only = true,
 	  .help = "time after which a lease or session that computes nothing is told; 0: never" },
