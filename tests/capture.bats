@@ -52,6 +52,7 @@ teardown_file() { end_world; }
 @test "until then it waits, and rad why says for what" {
 	export STAND_IN=hang
 	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	wait_for 10 test -e "$WORLD/captured"
 	rad why --json "$id" | jq -e '.reason == "Estimating" and (.reason_text | startswith("its capture is under way"))'
 	rad show --json "$id" | jq -e '.tasks[0].state == "PENDING" and .tasks[0].estimate == null'
 	touch go
@@ -160,6 +161,45 @@ teardown_file() { end_world; }
 	touch go
 	sed -i '/capture_wait: 1$/d' "$RAD_CONFIG"
 	kill -HUP "$(cat "$WORLD/pid")"
+}
+
+# All places are taken by the test: the captures of three tasks wait. One that is killed meanwhile costs its task capture_wait.
+@test "captures wait for their turn, in the order of the tasks, and that time is not theirs" {
+	printf 'capture_wait: 3\n' >>"$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: capture_wait: 20 -> 3' "$WORLD/radd.log"
+	export STAND_IN=$captures/max-split
+	local places=() fd id ids=() n
+	mkdir -p "$XDG_CACHE_HOME/rad"
+	for n in {0..7}; do
+		exec {fd}>>"$XDG_CACHE_HOME/rad/capturing-$n"
+		flock -n "$fd"
+		places+=("$fd")
+	done
+	for n in first second third; do
+		ids+=("$(submit --capture=auto -- task.py "$n" 3>&-)")
+		wait_for 10 compgen -G "$XDG_CACHE_HOME/rad/capture-turn-*0${ids[-1]}-*"
+	done
+	rad why --json "${ids[2]}" | jq -e '.reason == "CaptureTurn" and (.reason_text | startswith("its capture waits for its turn"))'
+	n=$(compgen -G "$XDG_CACHE_HOME/rad/capture-turn-*0${ids[1]}-*")
+	kill -9 "$((10#${n##*-}))"
+	rad wait "${ids[1]}"
+	rad show "${ids[1]}" | grep -q 'no capture: its turn did not come in time'
+	for id in "${ids[0]}" "${ids[2]}"; do
+		rad why --json "$id" | jq -e '.reason == "CaptureTurn"'
+	done
+	[ ! -e "$WORLD/captured" ]
+	exec {places[0]}>&-
+	for id in "${ids[0]}" "${ids[2]}"; do
+		rad wait "$id"
+		[ "$(field "$id" .estimate.estimator)" = replay ]
+	done
+	[ "$(awk '{ print $NF }' "$WORLD/captured" | paste -sd ' ')" = "first third" ]
+	[ -z "$(compgen -G "$XDG_CACHE_HOME/rad/capture-turn-*")" ]
+	for fd in "${places[@]:1}"; do exec {fd}>&-; done
+	sed -i '/capture_wait: 3$/d' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: capture_wait: 3 -> 20' "$WORLD/radd.log"
 }
 
 @test "the setting makes it the default for what runs Python and says nothing of its memory" {

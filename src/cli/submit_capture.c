@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * See submit_capture.h. Two processes: submit_capture_start leaves one behind that is detached from the terminal, nice, and in
- * the task's folder, and becomes `rad capture --for ID`; that waits its turn (a few captures of a user at a time: a loop
- * of submissions would else take all cores, and many of it are answered from the cache), runs the capture proper, and tells
- * radd. Whatever happens to them, the task waits no longer than radd lets it.
+ * the task's folder, and becomes `rad capture --for ID`; that waits its turn (capture_turn.h), runs the capture proper, and
+ * tells radd of each. Whatever happens to them, the task waits no longer than radd lets it.
  */
 #include "cli/submit_capture.h"
 
@@ -10,9 +9,9 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
-#include "base/least.h"
 #include "base/scope.h"
 #include "base/words.h"
+#include "cli/capture_turn.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/submit_files.h"
@@ -25,7 +24,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -33,10 +31,8 @@
 #include <unistd.h>
 
 #define MEMORY_MIB "16384"
-#define CORES_EACH 4		/* of the machine, for each capture that a user makes at the same time */
-#define HOST_MIB_EACH 32768	/* likewise: twice what one may take */
-#define MOST_AT_ONCE 8
 #define POLL_MS 100
+#define TELLS 4			/* so often in the time after which radd gives it up */
 #define ENDING_MS 2000
 #define MAX_SAID (64 << 10)
 #define IOPRIO_IDLE (3 << 13)	/* of ioprio_set(2); no header has it */
@@ -173,43 +169,6 @@ void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s)
 
 /* ---- what is left behind ---- */
 
-/* How many captures a user makes at the same time on a machine of that many cores and that much memory. */
-static int at_once(uint64_t cores, uint64_t host_mib)
-{
-	return (int)largest_of(least_of(least_of(cores / CORES_EACH, host_mib / HOST_MIB_EACH), MOST_AT_ONCE), 1);
-}
-
-/* Takes one of `n` places of the folder; it is held as long as the process lives. False: all are taken. */
-static bool take_place(const char *folder, int n)
-{
-	for (int place = 0; place < n; place++) {
-		scoped_free char *path = alloc_printf("%s/capturing-%d", folder, place);
-		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
-			return true;	/* where none can be made, they do not wait for each other */
-		close(fd);
-	}
-	return false;
-}
-
-/* A few at a time for a user. False: its turn did not come. */
-static bool wait_for_turn(int64_t until_ms)
-{
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	bool own = cache && *cache;
-	scoped_free char *folder = alloc_printf("%s/%s", own ? cache : home ? home : "/tmp", own ? "rad" : ".cache/rad");
-	if (io_make_dirs(folder, 0700, NULL))
-		return true;	/* without a cache they do not help each other either */
-	uint64_t host_mib = (uint64_t)sysconf(_SC_PHYS_PAGES) / (1048576 / (uint64_t)sysconf(_SC_PAGESIZE));
-	int n = at_once((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), host_mib);
-	while (!take_place(folder, n)) {
-		if (clock_mono_ms() >= until_ms)
-			return false;
-		poll(NULL, 0, POLL_MS);
-	}
-	return true;
-}
-
 /* The last line that speaks for the capture, without its "rad: capture: "; else the last one. Free it. */
 static char *last_words(int fd)
 {
@@ -256,6 +215,11 @@ static int run_until(char **argv, int said, int64_t until_ms)
 	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static bool is_refused(const struct error *err)
+{
+	return err->code == ERR_CONFLICT || err->code == ERR_NOT_FOUND || err->code == ERR_DENIED;
+}
+
 /* A radd that is being started anew is waited for. */
 static int tell(const char *id, const char *capture, const char *why, int64_t until_ms)
 {
@@ -270,19 +234,47 @@ static int tell(const char *id, const char *capture, const char *why, int64_t un
 		scoped_json *reply = client_call(request, &err);
 		if (reply)
 			return CLI_DONE;
-		if (err.code == ERR_CONFLICT || err.code == ERR_NOT_FOUND || err.code == ERR_DENIED || clock_mono_ms() >= until_ms)
+		if (is_refused(&err) || clock_mono_ms() >= until_ms)
 			return CLI_FAILED;
 		poll(NULL, 0, 5 * POLL_MS);
 	}
 }
 
+/* One that waits for its turn. */
+struct in_queue {
+	const char *id;
+	int64_t every_ms, next_ms;	/* how often radd is told that it is still there; mono */
+};
+
+/* Tells radd that the capture waits for its turn or, begun, that this has come: from then on its time counts. False: its task
+ * waits for it no more. A radd that cannot be reached, or is of an older release, changes nothing. */
+static bool tell_turn(const char *id, bool begun)
+{
+	struct error err = ERROR_INIT;
+	json_t *request = wire_request("capturing");
+	json_object_set_new(request, "id", json_string(id));
+	json_object_set_new(request, "begun", json_boolean(begun));
+	scoped_json *reply = client_call(request, &err);
+	return reply || !is_refused(&err);
+}
+
+static bool still_wanted(void *ctx)
+{
+	struct in_queue *w = ctx;
+	if (clock_mono_ms() < w->next_ms)
+		return true;
+	w->next_ms = clock_mono_ms() + w->every_ms;
+	return tell_turn(w->id, false);
+}
+
 int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t wait_s)
 {
 	char path[] = "/tmp/rad-capture-XXXXXX";
-	int64_t until_ms = clock_mono_ms() + wait_s * 1000;
+	struct in_queue queued = { .id = id, .every_ms = wait_s * 1000 / TELLS, .next_ms = clock_mono_ms() };
 	setenv("RAD_NO_START", "1", 1);
-	if (!wait_for_turn(until_ms))
-		return tell(id, NULL, "others of the same user took all its time", until_ms);
+	if (!capture_turn_wait(id, still_wanted, &queued) || !tell_turn(id, true))
+		return CLI_FAILED;
+	int64_t until_ms = clock_mono_ms() + wait_s * 1000;
 	scoped_fd int file = mkostemp(path, O_CLOEXEC), said = memfd_create("rad-said", MFD_CLOEXEC);
 	if (file < 0 || said < 0)
 		return tell(id, NULL, "there is no room for its file in /tmp", until_ms);

@@ -22,8 +22,8 @@ const char *submit_capture_wish(const struct spec *s, enum submit_capture how);
  * NULL; the caller frees the list, its words are borrowed. */
 const char **submit_capture_words(const struct spec *s, char path[32]);
 
-/* Starts it for the job that radd knows by that id, and returns at once. It sends what it finds, or why there is nothing,
- * within `wait_s` seconds. Best effort: if it cannot be started, radd waits for so long, and goes on. */
+/* Starts it for the job that radd knows by that id, and returns at once. Once its turn has come, it sends what it finds, or why
+ * there is nothing, within `wait_s` seconds. Best effort: if it cannot be started, radd waits for so long, and goes on. */
 void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s);
 
 /* Makes it now, of a task file and its arguments (`words`), and waits: for what is submitted to others, who cannot wait for it.

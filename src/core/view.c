@@ -212,6 +212,16 @@ static void reason_stopping(const struct task *t, struct reason *out)
 			 "kill_wait (rad.conf(5))", why);
 }
 
+static void reason_estimating(const struct task *t, struct reason *out)
+{
+	bool capture = t->spec->capture_until_s && !t->spec->capture && !t->gpu_mem_mib;
+	out->word = capture && t->spec->capture_turn_s ? "CaptureTurn" : "Estimating";
+	snprintf(out->text, sizeof out->text, !capture ? "how much GPU memory it needs is being estimated" :
+		 t->spec->capture_turn_s ? "its capture waits for its turn: a few captures of a user are made at a time, in the order "
+		 "of the tasks; in the end it starts without" :
+		 "its capture is under way: how much GPU memory it asks for is found by running it without a GPU");
+}
+
 /* In the order in which things stand in a task's way: a person, other tasks, an estimate, its own array, the GPUs. */
 static void reason_of(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
@@ -223,10 +233,7 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 	} else if (t->state == TASK_PENDING && t->waiting_for_deps) {
 		reason_dependency(c, t, now, out);
 	} else if (t->state == TASK_PENDING && !t->estimated) {
-		out->word = "Estimating";
-		snprintf(out->text, sizeof out->text, t->spec->capture_until_s && !t->spec->capture && !t->gpu_mem_mib
-			 ? "its capture is under way: how much GPU memory it asks for is found by running it without a GPU"
-			 : "how much GPU memory it needs is being estimated");
+		reason_estimating(t, out);
 	} else if (t->state == TASK_PENDING && !tasks_in_queue(c->tasks, t)) {
 		out->word = "ArrayLimit";
 		snprintf(out->text, sizeof out->text, "%u elements of its array run at once", t->spec->array_limit);

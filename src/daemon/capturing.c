@@ -82,7 +82,7 @@ static void on_timer(uv_timer_t *t)
 	struct capturing *c = t->data;
 	struct capturing_question *q;
 	while ((q = capturing_take(c, NULL, clock_mono_ms()))) {
-		capturing_decline(c, q, "it was not there in time");
+		capturing_decline(c, q, q->spec->capture_turn_s ? "its turn did not come in time" : "it was not there in time");
 		capturing_free(q);
 	}
 	capturing_set_timer(c);
@@ -135,11 +135,23 @@ bool capturing_awaits(const struct capturing *c, const struct spec *spec)
 	return false;
 }
 
+void capturing_goes_on(struct capturing *c, struct spec *spec, int64_t wait_ms, bool begun)
+{
+	int64_t until_s = (clock_wall_ms() + wait_ms + 999) / 1000;
+	if (begun)
+		spec->capture_turn_s = 0;
+	spec->capture_until_s = begun || until_s < spec->capture_turn_s ? until_s : spec->capture_turn_s;
+	for (struct capturing_question *q = c->first; q; q = q->next)
+		if (q->spec == spec)
+			q->until_ms = clock_mono_ms() + capturing_left_ms(spec);
+	capturing_set_timer(c);
+}
+
 /* In the spec before anybody is told, since all elements of an array share it, and who is asked next reads it there. */
 void capturing_came(struct capturing *c, struct spec *spec, char *capture, const char *why)
 {
 	struct capturing_question *q;
-	spec->capture_until_s = 0;
+	spec->capture_until_s = spec->capture_turn_s = 0;
 	if (capture) {
 		free(spec->capture);
 		spec->capture = capture;

@@ -9,6 +9,8 @@
 
 #include "daemon/estimating.h"
 
+#define CAPTURE_TURNS 5		/* times capture_wait: so long a capture may wait for its turn, behind others of its user */
+
 struct capturing;
 
 /* The capture is in the spec: the question can be asked. The context's texts are for the time of the call. */
@@ -27,6 +29,9 @@ bool capturing_may_come(const struct spec *spec);
 void capturing_wait(struct capturing *c, int64_t question, const struct estimator *row, struct spec *spec,
 		    uint64_t declared_mib, const struct estimate_context *context);
 bool capturing_awaits(const struct capturing *c, const struct spec *spec);
+/* It is heard of: it still waits for its turn, and may for `wait_ms`, but not beyond capture_turn_s; or it has begun, and may
+ * take `wait_ms`. All questions about that spec wait as long. The caller stores the spec, which has changed. */
+void capturing_goes_on(struct capturing *c, struct spec *spec, int64_t wait_ms, bool begun);
 /* The capture came (base64; taken over), or, with NULL, it will not come: `why`. All questions about that spec go on. The
  * caller stores the spec, which has changed. */
 void capturing_came(struct capturing *c, struct spec *spec, char *capture, const char *why);

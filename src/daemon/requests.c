@@ -14,7 +14,8 @@
 #include <string.h>
 
 static const struct { const char *op; request_operation *run; } operations[] = {
-	{ "submit", request_submit }, { "captured", request_captured }, { "list", request_list }, { "show", request_show },
+	{ "submit", request_submit }, { "capturing", request_capturing },
+	{ "captured", request_captured }, { "list", request_list }, { "show", request_show },
 	{ "events", request_events }, { "script", request_script },
 	{ "why", request_why }, { "gpus", request_gpus }, { "cancel", request_cancel }, { "hold", request_hold },
 	{ "release", request_release }, { "requeue", request_requeue },

@@ -98,7 +98,7 @@ static struct spec *announce_spec(const struct requests *q, const struct message
 	s->announced = alloc_string(a->job);
 	request_make_line(s->announced);
 	s->lease = !a->at;
-	s->capture_until_s = 0;
+	s->capture_until_s = s->capture_turn_s = 0;
 	if (!s->process_pid)
 		error_set(err, ERR_INVALID, "'process_pid' of 'spec' must name the process that starts the job's");
 	else if (!submit_validate(s, err) && !request_check_process(q, m, s, err) &&

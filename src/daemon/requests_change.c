@@ -373,24 +373,48 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 	return change_tell(&c, reply, err);
 }
 
+/* The spec of a job that waits for its capture; NULL: it does not, or is not the sender's. */
+static struct spec *change_awaiting(const struct requests *q, const struct message *m, uint32_t *job, struct error *err)
+{
+	scoped_free task_id *ids = NULL;
+	size_t n = 0;
+	char text[TASK_ID_TEXT];
+	if (request_need_room(q, err) || change_ids(q, m, &ids, &n, err))
+		return NULL;
+	const struct task *t = core_task(q->core, ids[0]);
+	if (t && request_need_owner(m, t, err))
+		return NULL;
+	*job = TASK_JOB(ids[0]);
+	if (t && capturing_awaits(q->capturing, t->spec))
+		return t->spec;
+	error_set(err, ERR_CONFLICT, "task %s: waits for no capture", task_id_text(ids[0], text));
+	return NULL;
+}
+
+/* Its capture waits for its turn, which is waited for in all until capture_turn_s; or that has come, and it has its time. */
+int request_capturing(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	uint32_t job;
+	struct spec *s = change_awaiting(q, m, &job, err);
+	if (!s)
+		return -1;
+	capturing_goes_on(q->capturing, s, q->config->capture_wait_ms, json_is_true(json_object_get(m->json, "begun")));
+	if (store_set_spec(q->store, job, s, err))
+		return -1;
+	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
+}
+
 /* The capture of a job that waits for it, or why there is none. A reference of its own, since those who wait for it may
  * end while they are told. The spec is stored anew: what was submitted is now what came with its capture. */
 int request_captured(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	scoped_free task_id *ids = NULL;
 	scoped_free char *capture = NULL, *why = NULL;
-	size_t n = 0;
-	char text[TASK_ID_TEXT];
-	if (request_need_room(q, err) || change_ids(q, m, &ids, &n, err) ||
-	    json_read_text(m->json, "capture", SPEC_MAX_CAPTURE, &capture, err) || json_read_text(m->json, "why", 1000, &why, err))
+	uint32_t job;
+	struct spec *s;
+	if (json_read_text(m->json, "capture", SPEC_MAX_CAPTURE, &capture, err) ||
+	    json_read_text(m->json, "why", 1000, &why, err) || !(s = change_awaiting(q, m, &job, err)))
 		return -1;
-	const struct task *t = core_task(q->core, ids[0]);
-	if (t && request_need_owner(m, t, err))
-		return -1;
-	if (!t || !capturing_awaits(q->capturing, t->spec))
-		return error_set(err, ERR_CONFLICT, "task %s: waits for no capture", task_id_text(ids[0], text));
-	struct spec *s = spec_ref(t->spec);
-	uint32_t job = TASK_JOB(ids[0]);
+	spec_ref(s);
 	change_bound_capture(q, m, job, &capture, &why);
 	capturing_came(q->capturing, s, steal(capture), why ? why : "");
 	int failed = store_set_spec(q->store, job, s, err);

@@ -15,7 +15,7 @@ typedef int request_operation(const struct requests *q, const struct message *m,
 request_operation request_submit;
 /* requests_change.c */
 request_operation request_cancel, request_hold, request_release, request_suspend, request_resume, request_signal,
-	request_requeue, request_update, request_captured;
+	request_requeue, request_update, request_capturing, request_captured;
 /* requests_look.c */
 request_operation request_list, request_show, request_events, request_script, request_why, request_starts, request_wait,
 	request_acct, request_series;

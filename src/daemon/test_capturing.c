@@ -117,6 +117,41 @@ static void what_never_comes_is_given_up(void **state)
 	assert_false(capturing_may_come(h->spec));
 }
 
+/* Behind others of its user: as long as it is heard of, but not for ever; its own time counts from when it begins. */
+static void who_waits_for_its_turn_is_waited_for(void **state)
+{
+	struct heard *h = *state;
+	wait_for(h, 1, 1);
+	int64_t now_s = clock_wall_ms() / 1000;
+	h->spec->capture_turn_s = now_s + 50;
+	capturing_goes_on(h->c, h->spec, 20000, false);
+	assert_in_range(h->spec->capture_until_s, now_s + 20, now_s + 22);
+	capturing_goes_on(h->c, h->spec, 60000, false);
+	assert_int_equal(h->spec->capture_until_s, now_s + 50);
+	capturing_goes_on(h->c, h->spec, 60000, true);
+	assert_in_range(h->spec->capture_until_s, now_s + 60, now_s + 62);
+	assert_int_equal(h->spec->capture_turn_s, 0);
+	struct spec *waiting = h->spec, *other = spec_create();
+	h->spec = other;
+	wait_for(h, 2, 1);
+	h->spec = waiting;
+	while (!h->declined)
+		uv_run(&h->loop, UV_RUN_ONCE);
+	assert_int_equal(h->last, 2);
+	assert_true(capturing_awaits(h->c, waiting));
+	spec_unref(other);
+}
+
+static void a_turn_that_does_not_come_is_told(void **state)
+{
+	struct heard *h = *state;
+	h->spec->capture_turn_s = clock_wall_ms() / 1000 + 1;
+	wait_for(h, 3, 1);
+	while (!h->declined)
+		uv_run(&h->loop, UV_RUN_ONCE);
+	assert_non_null(strstr(h->note, "its turn did not come in time"));
+}
+
 /* The end, by teardown, with questions that are open. A time far ahead (a clock that was set back) is no overflow. */
 static void an_end_with_open_questions(void **state)
 {
@@ -131,6 +166,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_came_is_asked_about, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_failed_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_never_comes_is_given_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_waits_for_its_turn_is_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_turn_that_does_not_come_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_end_with_open_questions, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static void changes_are_for_the_owner_and_the_administrator(void **state)
 	refused(s, getuid(), "signal", "\"id\":\"1\",\"signal\":10", ERR_CONFLICT, "is HELD: signals are for tasks that run");
 	refused(s, getuid(), "signal", "\"id\":\"1\",\"signal\":99", ERR_INVALID, "signal");
 	refused(s, getuid(), "signal", "\"id\":\"1\"", ERR_INVALID, "'signal'");
-	static const char *const ops[] = { "cancel", "hold", "release", "requeue", "update", "captured" };
+	static const char *const ops[] = { "cancel", "hold", "release", "requeue", "update", "capturing", "captured" };
 	for (size_t i = 0; i < COUNT_OF(ops); i++) {
 		refused(s, STRANGER, ops[i], "\"id\":\"1\"", ERR_DENIED, "belongs to");
 		refused(s, getuid(), ops[i], "\"id\":\"9\"", ERR_NOT_FOUND, "9");
@@ -103,6 +103,7 @@ static void changes_are_for_the_owner_and_the_administrator(void **state)
 		refused(s, getuid(), ops[i], "\"id\":1", ERR_INVALID, "as text");
 	}
 	refused(s, getuid(), "captured", "\"id\":\"1\",\"capture\":\"YQ==\"", ERR_CONFLICT, "task 1: waits for no capture");
+	refused(s, getuid(), "capturing", "\"id\":\"1\",\"begun\":true", ERR_CONFLICT, "task 1: waits for no capture");
 	refused(s, getuid(), "captured", "\"id\":\"1\",\"capture\":[]", ERR_INVALID, "capture");
 }
 

@@ -112,6 +112,7 @@ struct spec {
 	char *model_name;	/* its file name */
 	char *capture;		/* base64 of a capture file's content */
 	int64_t capture_until_s;	/* wall: the submitter's `rad` makes one, and the task waits for it until then; 0: not */
+	int64_t capture_turn_s;	/* wall: until then it may wait for its turn; 0: it is made */
 	int64_t batch_size, seq_len;
 	int64_t input_channels, input_height, input_width;	/* of an image that goes in: all or none */
 	char *optimizer, *precision;
