@@ -19,9 +19,6 @@
 #define AGAIN_MS 20		/* at least, and */
 #define AGAIN_CHANCE_MS 80	/* at most so much more, after two saw each other */
 
-/* A running attempt on one GPU. */
-struct claims_run { char uuid[GPU_UUID_LEN]; uid_t uid; struct proc_id shim; };
-
 struct claims {
 	uv_timer_t timer;
 	char *path, *mark;		/* path: NULL: there are no others */
@@ -91,30 +88,6 @@ static void find_runs(struct claims *c, const struct core *core)
 	}
 }
 
-/* The row that a shim's claim counts to: its GPU's and user's; where several users count as one, the GPU's last. `n`: none. */
-static size_t row_of(const struct claims_run *run, const struct core_claim *rows, size_t n)
-{
-	size_t last = n;
-	for (size_t i = 0; i < n; i++) {
-		if (strcmp(rows[i].uuid, run->uuid))
-			continue;
-		if (rows[i].uid == run->uid)
-			return i;
-		last = i;
-	}
-	return last;
-}
-
-/* The newest of each row: those will run longest. */
-static void name_runs(const struct claims *c, const struct core_claim *rows, size_t n, struct claims_runs *out)
-{
-	for (size_t i = c->n_runs; i--;) {
-		size_t k = row_of(&c->runs[i], rows, n);
-		if (k < n && out[k].n < CLAIMS_RUNS)
-			out[k].id[out[k].n++] = c->runs[i].shim;
-	}
-}
-
 /* What the core holds and what is wished for, in one page over the one before: who reads it half written is told by the sum at
  * its end, and looks again. */
 static bool publish(struct claims *c, const struct core *core, const struct core_claim *wish, unsigned n_wish)
@@ -125,7 +98,7 @@ static bool publish(struct claims *c, const struct core *core, const struct core
 	c->started = false;
 	find_runs(c, core);
 	size_t n = core_claims(core, rows, CLAIMS_ROWS - (n_wish < CLAIMS_ROWS ? n_wish : CLAIMS_ROWS));
-	name_runs(c, rows, n, runs);
+	claims_page_name_runs(rows, n, c->runs, c->n_runs, runs);
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].uid == (uid_t)-1)
 			rows[i].uid = geteuid();

@@ -99,3 +99,27 @@ int claims_page_read(const char *text, size_t n, struct claims_page *out)
 	*out = *p;
 	return 0;
 }
+
+/* The row that a shim's claim counts to: its GPU's and user's; where several users count as one, the GPU's last. `n`: none. */
+static size_t row_of(const struct claims_run *run, const struct core_claim *rows, size_t n)
+{
+	size_t last = n;
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(rows[i].uuid, run->uuid))
+			continue;
+		if (rows[i].uid == run->uid)
+			return i;
+		last = i;
+	}
+	return last;
+}
+
+void claims_page_name_runs(const struct core_claim *rows, size_t n, const struct claims_run *runs, size_t n_runs,
+			   struct claims_runs *out)
+{
+	for (size_t i = n_runs; i--;) {
+		size_t k = row_of(&runs[i], rows, n);
+		if (k < n && out[k].n < CLAIMS_RUNS)
+			out[k].id[out[k].n++] = runs[i].shim;
+	}
+}

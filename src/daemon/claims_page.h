@@ -24,6 +24,9 @@
 
 struct claims_runs { unsigned n; struct proc_id id[CLAIMS_RUNS]; };
 
+/* A running attempt on one GPU. */
+struct claims_run { char uuid[GPU_UUID_LEN]; uid_t uid; struct proc_id shim; };
+
 struct claims_page {
 	struct proc_id owner;
 	uint64_t space;		/* the pid namespace that the pid is of */
@@ -36,5 +39,10 @@ struct claims_page {
 void claims_page_write(const struct claims_page *page, struct buf *out);
 /* Takes any bytes. 0; -1: they are no page, or a torn one, and *out is as it was. */
 int claims_page_read(const char *text, size_t n, struct claims_page *out);
+/* Which shims each of the `n` rows names: the newest that count to it (`runs` has the oldest first), since those will run
+ * longest. A shim counts to the row of its GPU and user; where several users are one row, to the last of its GPU. `out`: one
+ * for each row, all zero before. */
+void claims_page_name_runs(const struct core_claim *rows, size_t n, const struct claims_run *runs, size_t n_runs,
+			   struct claims_runs *out);
 
 #endif

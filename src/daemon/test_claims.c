@@ -82,6 +82,31 @@ static void test_page(void **state)
 	assert_int_equal(claims_page_read(text.data, text.len, &back), 0);
 }
 
+/* GPU a: a row of user 1, and a last one that other users share; GPU b: one of user 1. */
+static void test_rows_name_shims(void **state)
+{
+	(void)state;
+	struct core_claim rows[3] = { claim("a", 1), claim("a", 1), claim("b", 1) };
+	struct claims_runs out[3] = { 0 };
+	struct claims_run runs[3 + CLAIMS_RUNS + 2] = { { "a", 1, { 10, 0 } }, { "a", 2, { 20, 0 } }, { "c", 1, { 30, 0 } } };
+	rows[0].uid = rows[2].uid = 1;
+	rows[1].uid = 9;
+	for (int i = 0; i < CLAIMS_RUNS + 2; i++)
+		runs[3 + i] = (struct claims_run){ "a", 3, { 100 + i, 0 } };
+	claims_page_name_runs(rows, 3, runs, 3, out);
+	assert_int_equal(out[0].n, 1);
+	assert_int_equal(out[0].id[0].pid, 10);
+	assert_int_equal(out[1].n, 1);		/* of user 2, whose tasks hold what that row says */
+	assert_int_equal(out[1].id[0].pid, 20);
+	assert_int_equal(out[2].n, 0);
+	memset(out, 0, sizeof out);
+	claims_page_name_runs(rows, 3, runs, COUNT_OF(runs), out);
+	assert_int_equal(out[1].n, CLAIMS_RUNS);
+	assert_int_equal(out[1].id[0].pid, 100 + CLAIMS_RUNS + 1);
+	assert_int_equal(out[1].id[CLAIMS_RUNS - 1].pid, 102);
+	assert_int_equal(out[0].n, 1);
+}
+
 /* The largest page that can be has its place in the file. */
 static void test_largest(void **state)
 {
@@ -418,7 +443,7 @@ static void test_contention(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_page),
+		cmocka_unit_test(test_page), cmocka_unit_test(test_rows_name_shims),
 		cmocka_unit_test_setup_teardown(test_largest, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_comes_and_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
