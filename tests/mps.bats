@@ -25,7 +25,15 @@ teardown_file()
 	end_world
 }
 
-setup() { cd "$WORLD/work"; }
+setup() { cd "$WORLD/work"; rm -f leased; }
+
+# What a test that failed left would hold the GPUs of the next one.
+teardown()
+{
+	[ -z "${BATS_TEST_COMPLETED:-}" ] || return 0
+	[ ! -s leased ] || kill -9 "$(cat leased)" || :
+	end_tasks
+}
 
 # What an MPS task says of its world until the file GO is there.
 look='env | grep -E "CUDA_(VISIBLE|MPS)" | sort >'
