@@ -234,7 +234,9 @@ setup() { cd "$WORLD/work"; }
 		grep -q '(Dependency)' narrow || { cat narrow; false; }
 		[ "$(wc -L <narrow)" -le "$width" ]
 	done
-	rad cancel "$(submit --hold true)"
+	rad cancel "$(submit --hold --name "$(printf 'third-%.0s' 1 2 3 4 5)end" true)"
+	COLUMNS=90 rad acct --since 1d >narrow
+	grep -Eq ' thi[^ ]*end ' narrow && ! grep -q third-third-third-third-third narrow
 	reserved=$(rad reserve --gpus 0,1,2,3 --begin now+20h --for 1h --reason "visitors who want to see all of it at once" --json | jq -r .id)
 	for width in 60 70 80; do
 		COLUMNS=$width rad queue --start | grep -Eq "(nobody knows \(Dependency\)|how far the tasks before it are)\$"
@@ -1006,6 +1008,8 @@ GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still runnin
 	[ "$(rad undrain 2,3)" = "Undrained GPU 2,3" ]
 	[ "$(rad undrain 3,0,1)" = $'Undrained GPU 0\nNot drained before: GPU 3,1' ]
 	[ "$(rad undrain all)" = "Not drained before: GPU 0,1,2,3" ]
+	[ "$(rad drain 01 00)" = "Drained GPU 1,0" ]
+	[ "$(rad undrain 01,0)" = "Undrained GPU 1,0" ]
 	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | any')" = false ]
 }
 

@@ -162,7 +162,8 @@ static void print_tasks(const json_t *tasks, struct format_energy_unit unit, con
 	size_t i;
 	json_t *t;
 	const struct table_column columns[] = {
-		{ "ID", .right = true }, { "NAME", .min = 6 }, { "USER", .min = 5 }, { "ST" }, { "WAIT", .right = true, .drop = 1 },
+		{ "ID", .right = true }, { "NAME", .min = 6, .ends = true }, { "USER", .min = 5 }, { "ST" },
+		{ "WAIT", .right = true, .drop = 1 },
 		{ "RUN", .right = true }, { "TRY", .right = true, .drop = 6 }, { "GPU HOURS", .right = true, .drop = 7 },
 		{ "SHARES", .right = true, .drop = 8 }, { "PEAK", .right = true }, { "CLAIM", .right = true, .drop = 4 },
 		{ "SMACT", .right = true, .drop = 3 }, { unit.title, .right = true, .drop = 2 }, { "END", .right = true, .drop = 5 },

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 
+#include <ctype.h>
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -256,9 +257,12 @@ static bool is_number(const char *word)
 	return *word && strspn(word, "0123456789:") == strlen(word);
 }
 
+/* "01" is 1, as people and scripts pad numbers. */
 static bool has_number(const struct slot *s, const char *word)
 {
 	char number[GPU_NUMBER_LEN];
+	while (word[0] == '0' && isdigit((unsigned char)word[1]))
+		word++;
 	return s->in_snapshot && !strcmp(reading_number(s->r.index, s->r.mig, s->r.instance, number), word);
 }
 
