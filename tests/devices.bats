@@ -228,3 +228,16 @@ page()
 	rad undrain 1:1
 	rad reserve --gpus 1:2 --user nobody --begin now+1h --for 1h | grep -q 'GPU 1:2'
 }
+
+@test "--log-level debug adds why tasks wait, GPU by GPU, and what events say" {
+	local runs waits
+	DEVICES=sim:1xa100-40g start_radd --log-level debug
+	runs=$(submit --gpu-mem 30G -- sleep 100)
+	waits=$(submit --gpu-mem 30G -- sleep 100)
+	wait_for 20 grep -Eq "debug task $waits: waits: Memory: " "$WORLD/radd.log"
+	grep -Eq "debug task $waits: GPU GPU-[^ ]*: .* available, .* short" "$WORLD/radd.log"
+	grep -Eq "debug task $runs: placed \{.*\"claim_mib\":30720" "$WORLD/radd.log"
+	rad cancel "$runs"
+	wait_state "$waits" RUNNING
+	[ "$(grep -c "debug task $waits: waits: Memory: " "$WORLD/radd.log")" = 1 ]
+}

@@ -27,6 +27,11 @@ void log_set_level(enum log_level level)
 	threshold = level;
 }
 
+bool log_writes(enum log_level level)
+{
+	return level <= threshold;
+}
+
 bool log_level_parse(const char *word, enum log_level *level)
 {
 	for (int i = LOG_ERROR; i <= LOG_DEBUG; i++)

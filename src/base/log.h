@@ -16,6 +16,8 @@ void log_set_level(enum log_level level);
  * and does not stop who writes them. How many were lost is told when it reads again. Whether it is the journal is found out
  * here too. */
 void log_never_wait(void);
+/* Whether lines of this level are written: for what costs something to find out. */
+bool log_writes(enum log_level level);
 /* "error", "warn", "info", "debug". Returns false if the word is none of them. */
 bool log_level_parse(const char *word, enum log_level *level);
 

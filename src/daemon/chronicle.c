@@ -4,7 +4,9 @@
  */
 #include "daemon/chronicle.h"
 
+#include "base/json.h"
 #include "base/log.h"
+#include "base/scope.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,13 +37,23 @@ static const char *what(const struct event *ev)
 	}
 }
 
+/* With all that is in it: what was estimated, measured, asked for. */
+static void tell_whole(const char *id, const struct event *ev)
+{
+	scoped_json *data = log_writes(LOG_DEBUG) ? event_to_json(ev) : NULL;
+	scoped_free char *text = data ? json_dumps(data, JSON_COMPACT) : NULL;
+	if (text)
+		log_debug("task %s: %s %s", id, event_kind_name(ev->kind), text);
+}
+
 /* Placements, moves and ends, and what people did: that is what an administrator reads back after a complaint. Events of
- * the machinery alone are in the store, where `rad events` tells them. */
+ * the machinery alone are in the store, where `rad events` tells them, and here at the level of debug. */
 void chronicle_event(struct names *names, const struct event *ev, const struct task *t)
 {
 	char id[TASK_ID_TEXT], by[128];
 	uint32_t uid;
 	task_id_text(t->id, id);
+	tell_whole(id, ev);
 	if (ev->kind == EV_PLACED)
 		log_info("task %s: attempt %u: placed on %s%s, %s, %llu MiB held", id, t->n_attempts, ev->u.placed.gpus[0],
 			 ev->u.placed.n_gpus > 1 ? " and others" : "", share_mode_name(ev->u.placed.mode),

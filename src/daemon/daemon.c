@@ -24,6 +24,7 @@
 #include "daemon/counting.h"
 #include "daemon/drains.h"
 #include "daemon/estimating.h"
+#include "daemon/explaining.h"
 #include "daemon/folding.h"
 #include "daemon/hooks.h"
 #include "daemon/jobmap.h"
@@ -77,6 +78,7 @@ struct daemon {
 	struct recording *recording;	/* what the sampler read, over time */
 	struct estimating *estimating;	/* workers of slow estimators */
 	struct capturing *capturing;	/* tasks that wait for their captures */
+	struct explaining *explaining;
 	struct names *names, *groups;	/* of users, and of those they are in */
 	struct allowing *allowing;	/* what users may have */
 	struct nobody *nobody;		/* rows of users that there are none of */
@@ -276,6 +278,7 @@ static void daemon_turn(struct daemon *d)
 	do
 		due = core_turn(d->core, now_read());
 	while (!daemon_may_commit_later(d, clock_mono_ms()) && daemon_commit_and_act(d));
+	explaining_note(d->explaining, d->core, now_read());
 	int64_t now = clock_mono_ms();
 	if (daemon_may_commit_later(d, now) && d->dirty_ms + LATEST_COMMIT_MS < due)
 		due = d->dirty_ms + LATEST_COMMIT_MS;
@@ -521,6 +524,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->recording = recording_create(d->store, &d->config);
 	d->estimating = estimating_create(&d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
 	d->capturing = capturing_create(&d->loop, on_captured, on_estimated, d);
+	d->explaining = explaining_create();
 	d->names = names_create(&d->loop, d->program, "--name", NAMES_DEADLINE_MS, on_names, d);
 	names_of(d->names, geteuid(), &(const char *){ NULL });	/* who acts as administrator is to be named soon */
 	d->groups = names_create(&d->loop, d->program, "--groups", NAMES_DEADLINE_MS, on_names, d);
@@ -661,6 +665,7 @@ static void daemon_stop_parts(struct daemon *d)
 	remembering_destroy(d->remembering);
 	allowing_destroy(d->allowing);
 	recording_destroy(d->recording);
+	explaining_destroy(d->explaining);
 	core_destroy(d->core);
 }
 
