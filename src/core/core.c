@@ -741,6 +741,11 @@ size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids)
 	return tasks_of_job(c->tasks, job, ids);
 }
 
+size_t core_jobs_named(const struct core *c, uid_t uid, const char *name, size_t most, uint32_t **jobs)
+{
+	return tasks_jobs_named(c->tasks, uid, name, most, jobs);
+}
+
 bool core_is_waited_for(const struct core *c, task_id id)
 {
 	return tasks_are_waited_for(c->tasks, id);

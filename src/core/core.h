@@ -189,6 +189,8 @@ void core_remember(struct core *c, const struct outcome *o);
 struct task *core_task(const struct core *c, task_id id);
 /* Calls `each` for every live task: running ones first, then the queue in its order, then held and waiting ones. */
 void core_each_task(const struct core *c, void (*each)(void *ctx, const struct task *t), void *ctx);
+/* As tasks_jobs_named. */
+size_t core_jobs_named(const struct core *c, uid_t uid, const char *name, size_t most, uint32_t **jobs);
 size_t core_count(const struct core *c, enum task_state state);
 /* How many live tasks the user has; *bytes: the size of what was submitted for them. */
 size_t core_user_tasks(const struct core *c, uid_t uid, size_t *bytes);

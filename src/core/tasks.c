@@ -404,6 +404,35 @@ size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes)
 	return u ? u->tasks : 0;
 }
 
+static int by_job(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+static bool is_listed(const uint32_t *jobs, size_t n, uint32_t job)
+{
+	while (n && jobs[n - 1] != job)
+		n--;
+	return n;
+}
+
+/* In no order, since that of the queue costs more than the look. */
+size_t tasks_jobs_named(const struct tasks *ts, uid_t uid, const char *name, size_t most, uint32_t **jobs)
+{
+	size_t at = 0, n = 0, bytes, left = tasks_of_user(ts, uid, &bytes);
+	*jobs = alloc_zero((most + 1) * sizeof **jobs);
+	for (const struct task *t; left && n < most && (t = idmap_next(&ts->by_id, &at));) {
+		if (t->spec->uid != uid)
+			continue;
+		left--;
+		if (!strcmp(task_name(t), name) && !is_listed(*jobs, n, TASK_JOB(t->id)))
+			(*jobs)[n++] = TASK_JOB(t->id);
+	}
+	qsort(*jobs, n, sizeof **jobs, by_job);
+	return n;
+}
+
 /* An array is as far as its least advanced element; those that ended are gone from here, so it is never a final state. */
 bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *state)
 {

@@ -173,6 +173,33 @@ static void starts_are_told_in_order(void **unused)
 	end_world(w);
 }
 
+/* Each job once and in order, arrays as one; nobody else's, no other name, none that ended. */
+static void jobs_of_a_name_are_found(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	scoped_free uint32_t *jobs = NULL, *few = NULL;
+	static const struct { const char *name; uid_t uid; uint32_t elements; } made[] = {
+		{ "sweep", 1000, 0 }, { "sweep", 1000, 3 }, { "sweep", 1001, 0 }, { "other", 1000, 0 }, { "sweep", 1000, 0 },
+		{ "sweep", 1000, 0 },
+	};
+	task_id ids[COUNT_OF(made)];
+	for (size_t i = 0; i < COUNT_OF(made); i++) {
+		struct spec *s = made[i].elements ? array_of(spec_of(1000, 1), made[i].elements) : spec_of(1000, 1);
+		s->hold = true;
+		s->uid = made[i].uid;
+		s->name = alloc_string(made[i].name);
+		ids[i] = submit(w, s);
+	}
+	assert_int_equal(core_cancel(w->c, ids[4], 1000, w->now, NULL), 0);
+	assert_int_equal(core_jobs_named(w->c, 1000, "sweep", 10, &jobs), 3);
+	assert_int_equal(jobs[0], TASK_JOB(ids[0]));
+	assert_int_equal(jobs[1], TASK_JOB(ids[1]));
+	assert_int_equal(jobs[2], TASK_JOB(ids[5]));
+	assert_int_equal(core_jobs_named(w->c, 1000, "sweep", 2, &few), 2);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +209,7 @@ int main(void)
 		cmocka_unit_test(an_array_after_an_array_is_no_square),
 		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
 		cmocka_unit_test(a_requeued_task_is_waited_for),
+		cmocka_unit_test(jobs_of_a_name_are_found),
 		cmocka_unit_test(starts_are_told_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

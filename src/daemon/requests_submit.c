@@ -57,17 +57,14 @@ static int submit_check_dependencies(const struct requests *q, const struct spec
 	return 0;
 }
 
-/* The jobs of that user and name, each once: elements of an array come together. */
-static void submit_add_earlier(void *ctx, const struct task *t)
+static void submit_add_earlier(struct spec *s, uint32_t job)
 {
-	struct spec *s = ctx;
-	if (t->spec->uid != s->uid || strcmp(task_name(t), s->name) || s->n_deps > MAX_DEPENDENCIES)
-		return;
+	const task_id whole = TASK_ID(job, -1);
 	for (size_t i = 0; i < s->n_deps; i++)
-		if (s->deps[i].kind == DEP_AFTERANY && s->deps[i].task == TASK_ID(TASK_JOB(t->id), -1))
+		if (s->deps[i].kind == DEP_AFTERANY && s->deps[i].task == whole)
 			return;
 	s->deps = alloc_resize(s->deps, s->n_deps + 1, sizeof *s->deps);
-	s->deps[s->n_deps++] = (struct dependency){ DEP_AFTERANY, TASK_ID(TASK_JOB(t->id), -1) };
+	s->deps[s->n_deps++] = (struct dependency){ DEP_AFTERANY, whole };
 }
 
 /* Earlier tasks of its user and name are known now, and later ones do not matter: so a singleton is so many dependencies. Of an
@@ -76,7 +73,10 @@ static int submit_make_singleton(const struct requests *q, struct spec *s, struc
 {
 	if (!s->singleton || !s->name)
 		return 0;
-	core_each_task(q->core, submit_add_earlier, s);
+	scoped_free uint32_t *jobs = NULL;
+	size_t n = core_jobs_named(q->core, s->uid, s->name, MAX_DEPENDENCIES + 1, &jobs);
+	for (size_t i = 0; i < n; i++)
+		submit_add_earlier(s, jobs[i]);
 	if (s->n_deps > MAX_DEPENDENCIES)
 		return error_set(err, ERR_UNAVAILABLE, "--dependency=singleton: more than %d unfinished tasks of yours are named '%.100s'",
 				 MAX_DEPENDENCIES, s->name);
