@@ -263,6 +263,17 @@ sleeper()
 	wait "$waits" || :
 	grep -q "has ended" said
 	wait_for 10 sh -c "rad queue --json | jq -e '.tasks == []'"
+	sleeper
+	rm said
+	rad lease --pid "$(cat pid)" --gpu-mem 1G >/dev/null 2>said 3>&- 4>&- &
+	waits=$!
+	wait_for 10 grep -q waits said
+	id=$(rad queue --json | jq -r '.tasks[0].id')
+	rad cancel "$id"
+	wait "$waits" || :
+	[ "$(tail -n 1 said)" = "rad: lease $id: CANCELLED" ]
+	! grep -q 'waits: $' said || false
+	kill "$(cat pid)"
 	for i in 0 1 2 3; do rad undrain $i; done
 	sleeper
 	eval "$(rad lease --pid "$(cat pid)" --gpu-mem 1G)"

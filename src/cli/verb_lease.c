@@ -76,7 +76,7 @@ static void look_why(struct lease_wait *w)
 	w->next_ms = clock_mono_ms() + (w->terminal ? STATUS_MS : 5 * STATUS_MS);
 	scoped_json *shown = client_call_id("show", w->id, &ignored);
 	const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
-	if (task && member_state(task) != TASK_RUNNING)
+	if (task && member_state(task) != TASK_RUNNING && !task_state_terminal(member_state(task)))
 		say_why(w, task);
 }
 
@@ -112,9 +112,10 @@ static int wait_for_place(struct lease_wait *w, json_t **variables, struct error
 		const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
 		if (!task)
 			return -1;
+		const char *evidence = member_text(member_last_attempt(task), "evidence");
 		if (task_state_terminal(member_state(task)))
-			return error_set(err, ERR_CONFLICT, "lease %s: %s: %s", w->id, member_text(task, "state"),
-					 member_text(member_last_attempt(task), "evidence"));
+			return error_set(err, ERR_CONFLICT, "lease %s: %s%s%s", w->id, member_text(task, "state"), *evidence ? ": " : "",
+					 evidence);
 		poll(NULL, 0, POLL_MS);
 	}
 	return *variables != NULL;
