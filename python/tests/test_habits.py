@@ -83,6 +83,28 @@ def test_passes_that_leave_something_are_all_run(capture, keep):
     assert code == 0 and passes_that_ran(said)[0] == 400, said
 
 
+KEPT = """
+    import torch
+    model, losses = torch.nn.Linear(512, 512, bias=False).cuda(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(STEPS):
+        loss = model(torch.randn(64, 512, device="cuda")).square().mean()
+        optimizer.zero_grad()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        losses.append(KEEP)
+"""
+
+
+@pytest.mark.parametrize("keep, steps, told", [
+    ("loss", 2000, 500),  # the input, what the layer makes of it, and the loss: 256 KiB and some bytes
+    ("loss.detach()", 2000, 0), ("loss.item()", 2000, 0), ("loss", 9, 2), ("loss.detach() if step else loss", 10**6, 3),
+])
+def test_what_each_step_leaves_behind_is_told(capture, keep, steps, told):
+    code, said, f = capture(KEPT.replace("KEEP", keep).replace("STEPS", str(steps)))
+    assert code == 0 and (f"MiB on the GPU, {told} MiB after all {steps}, which is not claimed" in said) == bool(told), said
+
+
 LATER = """
     import sys, torch
     model = torch.nn.Linear(8, 8).to("cuda")
@@ -204,6 +226,9 @@ def test_integers_that_the_script_put_there(capture):
         known = n.item(), m.max().item(), len(range(k.item()))
         if n == 1 or not k > 2 or m.max() != 0:
             raise SystemExit(f"{n} {k} {m}")
+        with torch.inference_mode():
+            if torch.tensor(500, device="cuda") == 0:
+                raise SystemExit("none")
         n[0] += 5
         m[1] = 7
         print("read", *known, int(n.item()), int(m.max().item()))"""), options=["-v"])

@@ -7,6 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from reader import peak  # noqa: E402
+
 W = 512 * 512 * 4
 
 FROZEN = """
@@ -206,6 +208,79 @@ def test_an_evaluation_that_takes_more_than_training(capture):
     assert max(f.events) >= 800 * 512 * 4 and 800 * 512 * 4 not in before.events, said
 
 
+GATHERED = """
+    import itertools, time, torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+    model = nn.Linear(512, WIDTH, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    learn = rest = DataLoader(torch.randn(800, 512), batch_size=8)
+
+    def ahead(loader):
+        given = iter(loader)
+        now = next(given)
+        for then in given:
+            yield now
+            now = then
+        yield now
+
+    @torch.no_grad()
+    def gather(loader):
+        found = []
+        for x in loader:
+            y = model(x.cuda())
+            EACH
+        AFTER
+    for epoch in range(30):
+        model.train()
+        for x in learn:
+            optimizer.zero_grad()
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+        model.eval()
+        gather(LOADER)
+"""
+JOINED = 800 * 1024 * 4
+
+
+def gathered(loader="rest", each="found.append(y)", after="torch.cat(found)", width=1024, more=""):
+    body = GATHERED.replace("LOADER", loader).replace("EACH", each).replace("AFTER", after).replace("WIDTH", str(width))
+    return body.replace("optimizer =", more + "\n    optimizer =")
+
+
+@pytest.mark.parametrize("body, joined", [
+    (gathered(), JOINED),
+    (gathered(each="found = torch.cat((found, y)) if len(found) else y", after="pass"), JOINED),
+    (gathered("ahead(rest)"), JOINED),  # as Accelerate fetches batches
+    (gathered("itertools.islice(rest, 30)"), JOINED * 3 // 10),
+    (gathered(each="found.append(y) if len(found) < 9 else found.clear()", after="pass"), 0),  # as transformers' eval_accumulation_steps
+    (gathered(each="found.append(y.cpu())"), 0),
+    (gathered("ahead(rest)", each="pass", after="pass"), 0),
+    (gathered(each="found.append(y.sum())", after="torch.stack(found)"), 0),  # nothing to speak of
+], ids=["list", "joined each time", "ahead", "not all", "given up", "on the CPU", "nothing", "sums"])
+def test_what_an_evaluation_keeps_of_each_batch(capture, body, joined):
+    """All of it is there in the end, and once more where it is joined."""
+    code, said, f = capture(body)
+    assert code == 0 and f.steps == 3000 and f.beside > 0, said
+    assert max(f.events) == max(joined, 512 * 1024 * 4) and f.header["flags"] == 0
+    assert peak(f.events) >= 2 * joined and "an evaluation keeps" not in said
+    assert joined or f.events.count(8 * 1024 * 4) < 50
+
+
+def test_an_evaluation_that_keeps_too_much_to_be_gone_through(capture, monkeypatch):
+    """Somebody is told of its passes, so each is run, and there is no time for all: what the rest would keep is added, and as much to join it."""
+    monkeypatch.setattr("radrm.capture.later.PATIENCE", 1)
+    code, said, f = capture(gathered(more="model.register_forward_hook(lambda *_: None if torch.is_grad_enabled() else time.sleep(0.05))"))
+    number = int(re.search(r"of each of its 100 batches, of which (\d+) were captured", said)[1])
+    assert code == 0 and 2 <= number < 40 and (100 - number) * JOINED // 50 in f.events, said
+
+
+def test_what_an_evaluation_keeps_is_not_brought_to_this_machine(capture):
+    """It may be more than it has; nobody is there to look at it."""
+    code, said, f = capture(gathered(after="print('it', 'is', torch.cat(found).cpu()[0, 0])", width=131072), options=["-v"])
+    assert code == 0 and JOINED * 128 in f.events and "it is" not in said and f.beside > 0, said
+
+
 WARM = """
     import torch
     from torch import nn
@@ -316,6 +391,30 @@ def test_evaluations_of_a_library_every_so_many_steps(capture, tmp_path, steps, 
 """).replace("                self.look()\n        @", "        @")))
     code, said, f = capture("from transformers import Trainer; Trainer('steps').train()")
     assert code == 0 and f.steps == 150 and (800 * 512 * 4 in f.events) == seen and (f.beside > 0) == seen, said
+
+
+@pytest.mark.parametrize("after, seen", [("trainer.look()", False), ("trainer.evaluate()", True), ("print(trainer.predict())", True)])
+def test_what_a_library_evaluates_once_it_has_trained(capture, tmp_path, after, seen):
+    """A training that its library can be told to end does, after enough of it was seen."""
+    (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "__init__.py").write_text(textwrap.dedent(TRAINER.replace("self.look()", "").replace("self.optimizer.step()\n", """self.optimizer.step()
+                    if self.control.should_training_stop:
+                        return
+""").replace("self.model =", "self.control = types.SimpleNamespace(should_training_stop=False)\n            self.model =")
+        + "        evaluate = predict = look\n"))
+    code, said, f = capture(f"from transformers import Trainer\ndef train():\n    trainer.train()\ntrainer = Trainer('no'); train()\n{after}")
+    assert code == 0 and f.steps == 150 and (800 * 512 * 4 in f.events) == seen and f.beside == 0, said
+
+
+def test_batches_of_an_evaluation_that_a_library_limits(capture, tmp_path):
+    (tmp_path / "lightning").mkdir()
+    (tmp_path / "lightning" / "__init__.py").write_text(textwrap.dedent(TRAINER.replace("batch_size=800", "batch_size=8").replace(
+        "self.model =", """self.estimated_stepping_batches, self.enable_validation, self.check_val_every_n_epoch = 150, True, 1
+            self.num_training_batches = self.val_check_batch = 50
+            self.num_val_batches, self.accumulate_grad_batches = [20], 1
+            self.model =""")))
+    code, said, f = capture("from lightning import Trainer; Trainer('epoch').train()")
+    assert code == 0 and f.steps == 150 and 3 * 20 * 0.2 <= f.beside <= 3 * 20 * 0.7, said
 
 
 @pytest.mark.parametrize("body", [

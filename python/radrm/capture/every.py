@@ -12,6 +12,7 @@ import runpy
 
 TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
 SAMPLES = re.compile(r"(^|_)(sample|samples|generate|visualize|inference)(_|$)")
+TRAINS = {"main", "train", "fit"}  # functions that may have something without gradients in them
 NAME = "__radrm_every__"  # what the conditions call
 
 
@@ -60,7 +61,7 @@ def period(test):
 
 def conditions(tree):
     """The conditions on such numbers of what looks, the part of the test of an `if` each."""
-    quiet = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and is_quiet(node)} - {"main", "train", "fit"}
+    quiet = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and is_quiet(node)} - TRAINS
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and looks(node.body, quiet):
             parts = [node.test]

@@ -5,12 +5,14 @@ phase to phase, other batches.
 Where the script has signs of it, it goes on after enough steps were seen, quickly: each pass over a data loader gives one batch, so
 that an epoch is a step. What is asked of memory then belongs to the capture; what a step is and how many there are was seen before.
 Where no loader is passed over nothing can be left out: it is tried what frozen parameters would take if they learnt, and told.
+An evaluation that keeps something on the GPU of each of its batches is gone through to its end, with one batch again and again.
 
 An evaluation at the end of an epoch is such a thing, too: it may take more than training. How long those of the whole run are is seen
 on the way.
 """
 import ast
 import contextlib
+import copy
 import math
 import os
 import re
@@ -18,6 +20,7 @@ import signal
 import sys
 import time
 import weakref
+from collections import UserDict
 
 from . import every, fileformat as ff
 from . import length
@@ -29,7 +32,10 @@ STEPS = 200  # at most
 ENDS = 2  # of epochs, to see an evaluation, and whether one comes at each
 TRIED = 2  # steps with frozen parameters that learn: the first makes the optimizer's state, the second has it all along
 MORE = 1.02  # times the memory that is worth telling
+HUGE = 1 << 28  # bytes that go to the CPU
+LOOKS = 3  # batches of an evaluation that tell whether something is kept of each: one may be fetched ahead
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
+DATA = re.compile(r"load|data|batch", re.IGNORECASE)
 FREES = re.compile(r"unfreeze|fine_tune$|Finetuning$")
 NOT_OWN = ("site-packages", "dist-packages", os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
 
@@ -75,13 +81,40 @@ def resizes(tree):
     return False
 
 
-def evaluates(tree):
-    """Whether something there is an evaluation, by what it is called, or a loop without gradients."""
+def tests_of(path):
+    """Names of functions of a file that go through data without gradients."""
+    return {node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef) and node.name not in every.TRAINS and every.is_quiet(node) and any(
+        isinstance(inside, ast.For) and DATA.search(ast.unparse(inside.iter)) for inside in ast.walk(node))}
+
+
+def evaluates(tree, tests):
+    """Whether something there is an evaluation, by what it is called, or one of the functions `tests`, or a loop without gradients."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and every.is_test(node):
+        if isinstance(node, ast.Call) and (every.is_test(node) or length.called(node) in tests):
             return True
         if isinstance(node, ast.With) and any(length.of_call(item.context_expr) in ("no_grad", "inference_mode", "set_grad_enabled") for item in node.items):
             return any(isinstance(inside, ast.For) for inside in ast.walk(node))
+    return False
+
+
+def scope_of(frame):
+    """What stands in the function, or the module, that it is in, but for functions within."""
+    tree = tree_of(frame.f_code.co_filename)
+    waiting = [tree] if frame.f_code.co_name == "<module>" else [
+        node for node in ast.walk(tree) if isinstance(node, length.FUNCTION[:2]) and length.begins(node) == frame.f_code.co_firstlineno]
+    for node in waiting:
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, length.FUNCTION)]
+    return waiting
+
+
+def tests_after(frame):
+    """Whether the script's own code evaluates or predicts further on, once the training that it is in is over."""
+    while frame is not None and frame.f_globals.get("__name__") not in length.BEGINNING:
+        if is_own(frame.f_code.co_filename) and any(
+                isinstance(node, ast.Call) and node.lineno > frame.f_lineno and (every.is_test(node) or length.called(node) == "predict")
+                for node in scope_of(frame)):
+            return True
+        frame = frame.f_back
     return False
 
 
@@ -108,13 +141,39 @@ def repeated(frame):
     return filter(None, found)
 
 
+def again(batch):
+    """The same batch once more, whatever was taken out of it."""
+    if isinstance(batch, (dict, UserDict)):
+        batch = copy.copy(batch)
+        for name in batch:
+            batch[name] = again(batch[name])
+    elif type(batch) in (list, tuple):
+        batch = type(batch)(map(again, batch))
+    return batch
+
+
 class Pass:
     """Over a loader: batches that it gave since, and has in all (a stream: 0); whether they are learnt from, None: not known."""
 
-    def __init__(self, one, given=0):
+    def __init__(self, one, given=0, most=math.inf):
+        """`most`: batches that are taken of one that is not learnt from."""
         self.given, self.batches, self.learns = given, 0, None
+        self.ran = False  # something was done with the last batch
+        self.lives = []  # bytes alive when something had been done with one more
+        self.kept = 0  # of them each batch leaves so many, and all would be worth telling
         with contextlib.suppress(TypeError):
-            self.batches = len(one)
+            self.batches = min(len(one), most)
+
+    def grows(self, live, peak):
+        """Whether what was done with the last two batches left something of each, at so many bytes alive."""
+        if self.ran:
+            self.lives, self.ran = [*self.lives[-1:], live], False
+            more = live - self.lives[0]
+            if len(self.lives) == 2 and not self.kept and more * self.batches > (MORE - 1) * peak:
+                self.first, self.kept = again(self.last), more
+            elif more <= 0:
+                self.kept = 0
+        return self.kept > 0
 
 
 class Later:
@@ -128,11 +187,13 @@ class Later:
         self.made = set()  # loops in which a loader was made
         self.given = weakref.WeakKeyDictionary()  # pass over a loader -> Pass
         self.last = None  # the Pass that gave the last batch
+        self.gathered = set()  # batches of evaluations that kept something of each, and were gone through to their end
         self.used = set()  # of which something was done with one since the last step
         self.conditions = set()  # lines, in whatever file, that ask whether an evaluation is due
         self.asked = {}  # (file, line) of those that did -> [how often it did, after how many steps first, every how many]
         self.seen = 0  # steps before it goes on
         self.due = {}  # likewise, that was told so -> after how many of what it counts
+        self.enough = ENDS  # that tell how often one comes
         self.ends = []  # of each epoch that ended: (batches that are evaluated, what one takes, in steps)
         self.steps = self.since = 0  # since it goes on, and since something changed
         self.learners = weakref.WeakSet()  # modules whose passes learn
@@ -159,17 +220,58 @@ class Later:
         if not self.going:
             return False
         if time.monotonic() > self.deadline:
+            self.unseen(self.given.get(one))
             self.session._finish()
-        self.last = self.given.setdefault(one, Pass(one))
-        summed = 1 if self.last.learns is False else self.session.length.summed
-        over = self.last.given >= max(summed, 1 + (0 < self.since < TRIED))
-        self.last.given += not over
+        self.last = now = self.given.setdefault(one, Pass(one, most=self.session.length.most))
+        over = now.given >= self.most(now)
+        now.given += not over
         return over
+
+    def most(self, now):
+        """Batches that such a pass is to give."""
+        if not now.learns and (now.learns is False or self.tests()):
+            recorder = self.session.recorder
+            if now.grows(recorder.live_bytes, recorder.peak_bytes) and now.batches not in self.gathered:
+                if now.given == now.batches:
+                    self.gathered.add(now.batches)
+                return now.batches
+            return min(LOOKS, now.batches or LOOKS) if len(now.lives) < 2 else 0
+        return max(self.session.length.summed, 1 + (0 < self.since < TRIED))
+
+    def tests(self):
+        """Whether what comes now is an evaluation, of a loader that fetches ahead: nothing was done with its batch yet."""
+        import torch
+        return not torch.is_grad_enabled() or bool(self.learners) and not any(module.training for module in self.learners)
+
+    def batch(self, one, fetch):
+        """What a pass over a loader gives."""
+        now = self.given.get(one)
+        if now is None:
+            return fetch()
+        if not now.kept:
+            now.last = fetch()
+            return now.last
+        return again(now.first)
+
+    def unseen(self, now):
+        """No time is left for more of that pass: what the rest of its batches would leave is added, twice, since it is put together in the end."""
+        if now is not None and now.kept and now.given < now.batches:
+            left = now.kept * (now.batches - now.given)
+            self.session.recorder.take(2 * left)
+            self.session.recorder.note(0, f"an evaluation keeps {now.kept / (1 << 20):.1f} MiB on the GPU of each of its {now.batches} batches, of which "
+                                       f"{now.given} were captured: the rest was added, and what it takes to join them. Results moved to the CPU take nothing")
+
+    def brought(self, nbytes):
+        """So much goes to the CPU. What an evaluation kept there was seen, and may be more than this machine has."""
+        if self.going and self.gathered and nbytes >= HUGE:
+            self.count()
+            self.enough = len(self.ends)
+            self.session._finish()
 
     def passes(self, learns):
         """A forward pass begins, of the last batch. (That a loader which fetches ahead gave for another step, so it is not counted.)"""
         if self.last is not None:
-            self.last.learns = bool(self.last.learns or learns)
+            self.last.learns, self.last.ran = bool(self.last.learns or learns), True
             self.used.add(self.last)
 
     def is_due(self, holds, number, line):
@@ -215,10 +317,14 @@ class Later:
             self.seen = self.session.learnt()
             due = any(self.comes(where, number) for where, (*_, number) in self.asked.items()) or any(
                 tree.lineno <= line <= tree.end_lineno for tree in trees for line in self.conditions - {line for _, line in self.asked})
-            tests = due or self.session.length.evaluates or any(map(evaluates, trees))
+            ends = self.session.length.ends
+            if ends and tests_after(frame):
+                self.session.length.evaluates = ends
+            tests = set().union(*map(tests_of, own_files(self.loaded)))
+            tested = due or self.session.length.evaluates or any(evaluates(tree, tests) for tree in trees)
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
-        if not self.where and not self.phases and not tests:
+        if not self.where and not self.phases and not tested:
             return False
         left = signal.getitimer(signal.ITIMER_REAL)[0]
         self.deadline = time.monotonic() + min(PATIENCE, left / 2 if left else PATIENCE)
@@ -278,7 +384,7 @@ class Later:
             inner = max(self.after(*due) for due in self.due.items())
         certain = bool(self.due or self.session.length.evaluates)  # that one comes, and how often
         ends = [end for end in self.ends if end[0] or not certain]
-        if len(ends) < (1 if certain else ENDS) or not all(batches for batches, _ in ends) or not steps or not 1 <= inner <= steps:
+        if len(ends) < (1 if certain else self.enough) or not all(batches for batches, _ in ends) or not steps or not 1 <= inner <= steps:
             return 0
         return round(steps / inner * sum(batches * each for batches, each in ends) / len(ends))
 

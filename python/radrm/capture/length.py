@@ -199,17 +199,23 @@ def counted(test, going_on, frame):
 
 # --- libraries that have loops of their own, and know ---
 
-# (steps, after how many of them each evaluation comes or infinity, what has one come after the next step or None)
+class Told:
+    """By a library: steps, after how many of them each evaluation comes, what has one come after the next step, what ends the training then, and
+    batches that an evaluation takes at most."""
+
+    def __init__(self, steps, every=math.inf, often=None, ends=None, most=math.inf):
+        self.steps, self.every, self.often, self.ends, self.most = steps, every, often, ends, most
+
 
 def of_transformers(frame):
     own = frame.f_locals.get("self")
     state, arguments = getattr(own, "state", None), getattr(own, "args", None)
     steps, how = getattr(state, "max_steps", 0), getattr(arguments, "eval_strategy", "no")
     if how == "epoch":
-        return steps, steps / arguments.num_train_epochs, nothing
+        return Told(steps, steps / arguments.num_train_epochs, nothing)
     if how == "steps" and 0 < state.eval_steps <= steps:
-        return steps, state.eval_steps, lambda: setattr(state, "eval_steps", 1)
-    return steps, math.inf, None
+        return Told(steps, state.eval_steps, lambda: setattr(state, "eval_steps", 1))
+    return Told(steps, ends=lambda: setattr(own.control, "should_training_stop", True))
 
 
 def of_lightning(frame):
@@ -217,7 +223,7 @@ def of_lightning(frame):
     trainer = getattr(own, "trainer", own)
     steps = getattr(trainer, "estimated_stepping_batches", 0)
     if not getattr(trainer, "enable_validation", False) or not steps < math.inf:
-        return steps, math.inf, None
+        return Told(steps, ends=lambda: setattr(trainer, "should_stop", True))
     epochs, batches = trainer.check_val_every_n_epoch or 1, trainer.num_training_batches
     times = max(batches // trainer.val_check_batch, 1) if trainer.check_val_every_n_epoch else batches / trainer.val_check_batch
 
@@ -225,7 +231,7 @@ def of_lightning(frame):
         trainer.val_check_batch = 1
         trainer.check_val_every_n_epoch = trainer.check_val_every_n_epoch and 1
     every = batches / trainer.accumulate_grad_batches * epochs / times
-    return steps, every, often if every <= steps else None
+    return Told(steps, every, often if every <= steps else None, most=max(trainer.num_val_batches, default=math.inf))
 
 
 def nothing():
@@ -246,6 +252,8 @@ class Length:
         self.summed = 1  # batches whose gradients are one step
         self.inner = 0  # of them, of the innermost loop: an epoch, mostly; infinite: not known
         self.evaluates = None  # where a library does, after each: what has it do so after the next step
+        self.ends = None  # where a library can be told to: what ends the training after the next step
+        self.most = math.inf  # batches of an evaluation, where a library knows
         self.before = {}  # counter of a guard -> what it was when the step before was made
         self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
         self.passes = []  # those that gave some before it, and were not over
@@ -272,10 +280,10 @@ class Length:
         product, whole, first, now = 1, math.inf, True, {}
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
-            known, every, often = LIBRARIES[library](frame) if library in LIBRARIES else (0, 0, None)
-            if isinstance(known, (int, float)) and not isinstance(known, bool) and 0 < known < math.inf:
-                self.evaluates, self.inner = often, every
-                return known
+            told = LIBRARIES[library](frame) if library in LIBRARIES else Told(0)
+            if isinstance(told.steps, (int, float)) and not isinstance(told.steps, bool) and 0 < told.steps < math.inf:
+                self.evaluates, self.inner, self.ends, self.most = told.often, told.every, told.ends, told.most
+                return told.steps
             loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else ()
             for loop in reversed(loops):
                 rounds, bound = self.rounds(loop, frame, now)
@@ -325,7 +333,7 @@ def install(length_, later, patch):
         try:
             if later.over(self):
                 raise StopIteration
-            batch = real(self)
+            batch = later.batch(self, lambda: real(self))
         except StopIteration:
             length_.fetched.pop(self, None)
             raise

@@ -201,6 +201,9 @@ class Recorder(TorchDispatchMode):
         self.live_bytes -= block[1]
         self.records.free(block[0])
 
+    def brought(self, nbytes):
+        """So many bytes go to the CPU."""
+
     # --- notes ---
 
     def value_read(self):
@@ -279,7 +282,7 @@ class Recorder(TorchDispatchMode):
 
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)
-        if func._schema.is_mutable and args and isinstance(args[0], FakeTensor):
+        if func._schema.is_mutable and func is not aten.detach_.default and args and isinstance(args[0], FakeTensor):
             for name in ("radrm_value", "radrm_contents"):  # of values.py: no longer known
                 vars(args[0]).pop(name, None)
         self.record(result)

@@ -70,20 +70,18 @@ class Alike:
     def __init__(self):
         self.count, self.result = 0, None
         self.work = None  # what one of them does
-        self.kept, self.results = 0, []  # bytes alive before the last but for results; (key, number) of storages of results
 
     def begin(self, recorder):
-        """Whatever a pass left behind, it counts anew until none does."""
-        alive = [recorder.live[key][1] for key, number in self.results if key in recorder.live and recorder.live[key][0] == number]
-        kept = recorder.live_bytes - sum(alive)
-        self.count = self.count if kept <= self.kept else 0
-        self.kept = kept
+        self.before, self.first = recorder.live_bytes, recorder.records.allocs
 
     def end(self, recorder, module, result):
+        """Whatever a pass left behind beside its results, it counts anew until none does."""
         leaves = tree_leaves(result)
         keys = {leaf.untyped_storage()._cdata for leaf in leaves if is_gpu(leaf)}
-        self.results += [(key, recorder.live[key][0]) for key in keys if key in recorder.live]
-        if all(map(is_result, leaves)) and not is_watched(module):
+        given = sum(recorder.live[key][1] for key in keys if key in recorder.live and recorder.live[key][0] >= self.first)
+        if recorder.live_bytes - given > self.before:
+            self.count = 0
+        elif all(map(is_result, leaves)) and not is_watched(module):
             self.count, self.result = self.count + 1, tree_map(Form.of, result)
 
 

@@ -32,6 +32,8 @@ def alloc_conf(environment):
 STEADY = 100  # forward passes without an optimizer after which a peak that did not grow is believed
 TAUGHT = 10  # likewise, backward passes
 GROWN = 1.001  # times as much; losses that are kept are no growth
+MANY = 1000  # steps of a run of which it is not known how many it has
+LEAKED = 0.1  # of the peak: what is left behind in a run that is worth telling
 LATER = 10  # steps that an optimizer which has not stepped is waited for, as a generator's, or a training after a first one
 MOST = 4  # times as many are enough however many optimizers are made
 
@@ -52,6 +54,7 @@ class Session:
         self.world = 0  # processes of the job, where it is distributed
         self.length = Length()
         self.later = Later(self)
+        self.recorder.brought = self.later.brought
         self.seen = None  # what of the file is known, once enough was seen and it goes on
         self.learns = False  # an optimizer was made, or a backward pass begun
         self.optimizes = False  # an optimizer was made
@@ -282,9 +285,19 @@ class Session:
         """Enough was seen of its steps; of its memory not, where something comes later."""
         self.lives.append(self.recorder.live_bytes)
         self.seen = self._figures()
+        self._tell_growth()
         self.finished = True
         if not self.later.begins(frame):
             self._finish()
+
+    def _tell_growth(self):
+        """Of steps that each leave something behind: it may be given up later, so it is not claimed."""
+        grown = [after - before for before, after in zip(self.lives[1:], self.lives[2:])]
+        each, steps = min(grown, default=0), self.length.steps
+        if len(grown) > 1 and len(self.shapes) < 2 and each * (steps or MANY) > LEAKED * self.recorder.peak_bytes:
+            whole = f"{each * steps >> 20} MiB after all {steps}" if steps else f"{each * MANY >> 20} MiB after {MANY}"
+            self.recorder.note(0, f"each step leaves {each / (1 << 20):.1f} MiB on the GPU, {whole}, which is not claimed: something is kept, as a loss with all that it "
+                               "was computed from. Keep loss.item(), or say what the run needs (rad submit --gpu-mem)")
 
     def _enough(self):
         """By its loops a training may be over that early: a warm-up, after which the real one begins."""

@@ -392,6 +392,7 @@ def item(tensor):
 def on_host(recorder, tensor, dtype=None):
     """The copy on the CPU that tensor.cpu() gives: ones, where it is not known what was there."""
     recorder.value_read()
+    recorder.brought(tensor.numel() * tensor.element_size())
     found = contents(tensor)
     with torch._C._DisableTorchDispatch():
         if found is not None:
