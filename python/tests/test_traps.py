@@ -372,6 +372,30 @@ def test_checkpointing(traced, reentrant):
 
 # --- evaluation, embeddings, recurrence, the rest ---
 
+def test_products_on_streams(traced):
+    """Each has a workspace there (replay.c), and one of the backward pass, which goes where the forward pass went, wherever it is begun. There are 32 streams."""
+    def setup():
+        layers = [torch.nn.Linear(64, 64, bias=False).cuda() for _ in range(2)]
+        streams = [torch.cuda.Stream() for _ in range(34)]
+
+        def step():
+            y = 0
+            for layer, stream in zip(layers, streams[-2:]):
+                with torch.cuda.stream(stream):
+                    y = y + layer(torch.ones(8, 64, device="cuda", requires_grad=True)).sum()
+            y.backward()
+            torch.cuda.set_stream(streams[2])
+            torch.ones(8, 8, device="cuda") @ torch.ones(8, 8, device="cuda")
+            torch.cuda.set_stream(torch.cuda.default_stream())
+            torch.ones(8, 8, device="cuda") @ torch.ones(8, 8, device="cuda")
+        return step
+    stream, found = 0, []
+    for kind, argument, figures in traced(setup).records:
+        stream = argument if kind == 3 else stream
+        found += [(stream, figures[0])] if kind == 5 and argument == 1 else []
+    assert found == [(1, 0), (2, 0), (2, 1), (2, 1), (1, 1), (1, 1), (3, 0), (0, 0)] * 3
+
+
 def test_evaluation_keeps_nothing(traced):
     """Three layers; at most two activations of 512 x 256 x 4 at a time."""
     def setup():

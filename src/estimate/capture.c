@@ -192,6 +192,7 @@ static int read_gemm(struct capture_reader *r)
 	new = capture_add(r, CAPTURE_GEMM);
 	new->what = (uint8_t)thread;
 	new->lt = lt;
+	new->stream = (uint8_t)r->stream;
 	return 0;
 }
 

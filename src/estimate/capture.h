@@ -49,6 +49,7 @@ struct capture_record {
 	uint8_t kind;			/* enum capture_kind */
 	uint8_t what;			/* ALLOC: stream; MARK: phase; GEMM: thread; ATTENTION: kernel */
 	bool lt;			/* GEMM: through cuBLASLt */
+	uint8_t stream;			/* GEMM */
 	uint32_t id;			/* ALLOC and FREE: which storage; CONV: which of `convs` */
 	uint64_t bytes;			/* ALLOC, SCRATCH */
 };

@@ -31,8 +31,8 @@ struct step {
 	uint8_t kind, stream;
 };
 
-/* Workspaces that stay, by thread and library. Each is a storage with an id behind those of the capture. */
-enum { KEPT_CUBLAS, KEPT_CUBLAS_BACKWARD, KEPT_LT, KEPT_LT_BACKWARD, KEPT };
+/* Workspaces that stay, by thread and library, of each stream. Each is a storage with an id behind those of the capture. */
+enum { KEPT_CUBLAS, KEPT_CUBLAS_BACKWARD, KEPT_LT, KEPT_LT_BACKWARD, KEPT_EACH, KEPT = KEPT_EACH * (CAPTURE_MAX_STREAM + 1) };
 
 struct replay_program {
 	const struct capture *c;
@@ -42,7 +42,7 @@ struct replay_program {
 	uint64_t scratch;
 	struct step *steps;	/* owned; room for one a record and each workspace that is kept */
 	size_t n;
-	bool kept[KEPT];
+	bool kept[KEPT], gemm;
 };
 
 /* Runs under different caps go the same way until what they reserve first exceeds the smaller one. So one simulator, `base`,
@@ -81,23 +81,26 @@ static void add_scratch(struct replay_program *p, enum step_kind kind, uint64_t 
 }
 
 /* The first time only: the library keeps it. */
-static void replay_note(struct replay_program *p, unsigned which, uint64_t bytes)
+static void replay_note(struct replay_program *p, unsigned which, unsigned stream, uint64_t bytes)
 {
-	if (!p->kept[which])
-		replay_add(p, STEP_REQUEST, p->c->n_allocs + which, bytes, 0);
-	p->kept[which] = true;
+	unsigned at = stream * KEPT_EACH + which;
+
+	if (!p->kept[at])
+		replay_add(p, STEP_REQUEST, p->c->n_allocs + at, bytes, stream);
+	p->kept[at] = true;
 }
 
-/* Each thread that calls cuBLAS has a handle and a workspace of its own; the backward pass has a thread of its own. */
+/* Each thread that calls cuBLAS has a handle, with a workspace for each stream; the backward pass has a thread of its own. */
 static void add_gemm(struct replay_program *p, const struct capture_record *r)
 {
-	replay_note(p, KEPT_CUBLAS + r->what, p->blas.bytes);
+	p->gemm = true;
+	replay_note(p, KEPT_CUBLAS + r->what, r->stream, p->blas.bytes);
 	if (!r->lt || p->blas.lt == REPLAY_LT_SHARED)
 		return;
 	if (p->blas.lt == REPLAY_LT_CALL)
 		add_scratch(p, STEP_SCRATCH, p->blas.lt_bytes);
 	else
-		replay_note(p, KEPT_LT + r->what, p->blas.lt_bytes);
+		replay_note(p, KEPT_LT + r->what, r->stream, p->blas.lt_bytes);
 }
 
 static void add_conv(struct replay_program *p, const struct capture_conv *v)
@@ -306,8 +309,7 @@ static enum outcome find_high(struct replay_player *y, struct replay_program *p,
  * buffers. */
 static uint64_t fixed_costs(const struct replay_program *p)
 {
-	bool gemm = p->kept[KEPT_CUBLAS] || p->kept[KEPT_CUBLAS_BACKWARD];
-	uint64_t mib = gemm ? p->o->context_mib : p->o->context_plain_mib;
+	uint64_t mib = p->gemm ? p->o->context_mib : p->o->context_plain_mib;
 
 	mib += (uint64_t)p->c->communicators * (p->c->flags & CAPTURE_PAIR ? p->o->nccl_pair_mib : p->o->nccl_mib);
 	if (p->c->communicators && p->c->flags & CAPTURE_ALL_TO_ALL)

@@ -19,7 +19,7 @@
 static const struct capture_texts texts = { "2.11.0+cu130", "", "Net" };
 
 /* A file from a few words: "a5" ALLOC of 5 MiB, "f0" FREE of number 0, "g01" GEMM of thread 0 through Lt, "s9" SCRATCH of
- * 9 MiB, "e" EMPTY, "i" MARK ITERATION. */
+ * 9 MiB, "t3" STREAM 3, "e" EMPTY, "i" MARK ITERATION. */
 static void write_words(struct capture_writer *w, const char *words)
 {
 	char *end = NULL;
@@ -40,6 +40,9 @@ static void write_words(struct capture_writer *w, const char *words)
 		case 's':
 			write_record(w, WRITE_OP, WRITE_SCRATCH);
 			write_varint(&w->out, n * MIB);
+			break;
+		case 't':
+			write_record(w, WRITE_STREAM, n);
 			break;
 		case 'e':
 			write_record(w, WRITE_EMPTY, 0);
@@ -82,6 +85,8 @@ static const struct play_case plays[] = {
 	{ "expandable segments hardly scatter", "2.11", "H200", "expandable_segments:True", "a30 f0 a36", 40, 40 },
 	{ "asynchronous: what is in use", "2.11", "H200", "backend:cudaMallocAsync", "a30 f0 a36 s5", 41, 42 },
 	{ "cuBLAS, both threads, once each", "2.11", "H200", "", "g00 g10 g00", 64, 64 },
+	{ "of each stream", "2.11", "H200", "", "g00 t1 g00 g10 t0 g00 t1 g00", 96, 96 },
+	{ "that of a stream with the largest number", "2.11", "H200", "", "t255 g11 g11", 34, 34 },
 	{ "cuBLASLt: a MiB each, kept", "2.11", "H200", "", "g01 g01 g11", 66, 66 },
 	{ "from 2.9 on", "2.9.0", "H200", "", "g01", 34, 34 },
 	{ "until 2.8 for the call", "2.8.0", "H200", "", "g01", 34, 32 },

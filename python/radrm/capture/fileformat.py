@@ -90,9 +90,7 @@ class Records:
         """A storage of `nbytes` bytes (1 or more). Returns its number."""
         if not 1 <= nbytes <= limits.MAX_REQUEST or self.allocs >= limits.MAX_ALLOCS:
             raise TooLarge(f"storage {self.allocs} has {nbytes} bytes: beyond the limits of a capture")
-        if stream != self.stream:
-            self._put(STREAM, min(stream, limits.MAX_STREAM))
-            self.stream = stream
+        self._on(stream)
         self._put(ALLOC, nbytes)
         self.allocs += 1
         return self.allocs - 1
@@ -103,8 +101,16 @@ class Records:
     def mark(self, phase):
         self._put(MARK, phase)
 
-    def op(self, kind, *figures):
+    def op(self, kind, *figures, stream=None):
+        """`stream`: where it matters."""
+        if stream is not None:
+            self._on(stream)
         self._put(OP, kind, *figures)
+
+    def _on(self, stream):
+        if stream != self.stream:
+            self._put(STREAM, min(stream, limits.MAX_STREAM))
+            self.stream = stream
 
     def empty_cache(self):
         self._put(EMPTY, 0)

@@ -74,13 +74,16 @@ def generators(real):
 
 
 class Stream:
-    """A CUDA stream: a number. Kernels do not run, so there is nothing to wait for."""
+    """A CUDA stream: a number. Kernels do not run, so there is nothing to wait for. PyTorch has POOL of each priority, and gives one after the other."""
 
-    made = 0
+    POOL = 32
+    made = [0, 0]
 
     def __init__(self, device=None, priority=0, number=None, **_):
         if number is None:
-            number = Stream.made = Stream.made + 1
+            high = priority < 0
+            number = Stream.made[high] % Stream.POOL + 1 + high * Stream.POOL
+            Stream.made[high] += 1
         self.device, self.number = GPU, number
         self.cuda_stream = self.stream_id = number
         self.device_index = 0
@@ -327,15 +330,17 @@ class Gpu:
 
         @contextlib.contextmanager
         def stream(stream):
-            before, recorder.stream = recorder.stream, stream.number if stream is not None else recorder.stream
+            before = recorder.stream
+            recorder.switch(stream.number if stream is not None else before)
             try:
                 yield
             finally:
-                recorder.stream = before
+                recorder.switch(before)
         for owner in (torch.cuda, torch):
             self.patch(owner, "Stream", Stream)
             self.patch(owner, "Event", Event)
         self.patch(torch.cuda, "stream", stream)
+        self.patch(torch.cuda, "set_stream", lambda stream: recorder.switch(stream.number))
         self.patch(torch.cuda, "current_stream", lambda *_, **__: Stream(number=recorder.stream))
         self.patch(torch.cuda, "default_stream", lambda *_, **__: Stream(number=0))
         self.patch(torch.Tensor, "record_stream", lambda *_, **__: None)

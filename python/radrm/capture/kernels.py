@@ -20,14 +20,14 @@ VERSION = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")
 # --- matrix products ---
 
 def gemm(recorder, func, args, kwargs, result):
-    recorder.records.op(ff.GEMM, 1 if recorder.in_backward else 0, 0)
+    recorder.records.op(ff.GEMM, 1 if recorder.in_backward else 0, 0, stream=recorder.stream)
 
 
 def addmm(recorder, func, args, kwargs, result):
     """A bias goes through cuBLASLt."""
     bias = args[0]
     lt = bias.dim() == 1 and kwargs.get("beta", 1) == 1 and bias.is_contiguous() and min(args[2].shape) > 1
-    recorder.records.op(ff.GEMM, 1 if recorder.in_backward else 0, 1 if lt else 0)
+    recorder.records.op(ff.GEMM, 1 if recorder.in_backward else 0, 1 if lt else 0, stream=recorder.stream)
 
 
 GEMMS = [aten.mm.default, aten.bmm.default, aten.baddbmm.default, aten.addbmm.default, aten.mm.out, aten.bmm.out,

@@ -6,6 +6,7 @@ shapes, strides and storages but no memory; all others run as they are, so that 
 Every new storage on the GPU becomes an ALLOC. A weak reference tells when it dies, which with reference counting is the moment
 at which PyTorch would give the block back: that becomes a FREE.
 """
+import bisect
 import functools
 import math
 import sys
@@ -29,6 +30,8 @@ aten = torch.ops.aten
 ENGINE_CODE = torch.autograd.graph._engine_run_backward.__code__
 FILL_LIMIT = 4096  # elements; larger random fills of CPU tensors are skipped: their values cannot matter
 
+SWITCHES = 10000  # of streams that are remembered
+LEAF = 1 << 62  # numbers of nodes are below it, but those of gradients that are added up
 GENERATOR_BYTES = 6488064  # on an H200
 ZEROS_LIMIT = 1 << 30  # bytes of arguments with which an operator without a fake implementation is run
 SHAPELESS = (UnsupportedOperatorException, DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
@@ -77,6 +80,7 @@ class Recorder(TorchDispatchMode):
         self.lifted = 0  # within transforms of functions (torch.func), so many
         self.passing = None  # within an outermost forward pass: whether it learns
         self.stream = 0
+        self.switched = []  # (number of the next node of autograd, stream of those from it on)
         self.fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
         self.rules = {}  # operator -> function(recorder, func, args, kwargs) that runs it the way CUDA would
         self.around = {}  # operator -> list of function(recorder, func, args, kwargs, result), called when results are recorded
@@ -201,6 +205,18 @@ class Recorder(TorchDispatchMode):
         self.live_bytes -= block[1]
         self.records.free(block[0])
 
+    def switch(self, stream):
+        """What follows runs on another stream."""
+        self.stream = stream
+        self.switched.append((torch._C._autograd._get_sequence_nr(), stream))
+        del self.switched[:-SWITCHES]
+
+    def stream_of(self, node):
+        """That of the forward pass: the engine takes it again."""
+        number = node._sequence_nr() if node is not None else LEAF
+        at = bisect.bisect(self.switched, (number, math.inf))
+        return self.switched[at - 1][1] if at and number < LEAF else 0
+
     def brought(self, nbytes):
         """So many bytes go to the CPU."""
 
@@ -269,6 +285,8 @@ class Recorder(TorchDispatchMode):
 
     def run(self, func, args, kwargs):
         """Runs an operator with a tensor on the GPU among its arguments or results, and records the latter."""
+        if self.in_backward and self.switched:
+            self.stream = self.stream_of(torch._C._current_autograd_node())
         rule = self.rules.get(func)
         result = rule(self, func, args, kwargs) if rule is not None else NotImplemented
         if result is NotImplemented and torch.is_inference_mode_enabled() and composed(func):

@@ -149,10 +149,11 @@ class Session:
 
         def engine(*args, **kwargs):
             recorder.in_backward += 1
+            stream = recorder.stream
             try:
                 return real_engine(*args, **kwargs)
             finally:
-                recorder.in_backward -= 1
+                recorder.in_backward, recorder.stream = recorder.in_backward - 1, stream
 
         def call(module, *args, **kwargs):
             recorder.work.host["modules"] += 1
