@@ -139,6 +139,41 @@ def test_batches_that_grow(capture, set, loop):
     assert int(re.search(r"(\d+) MiB in tensors", said)[1]) in (3, 4)
 
 
+BUCKETS = """
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+    from torch.utils.data import DataLoader
+    class Lines(list):
+        def __getitem__(self, i):
+            print("asked", i)
+            return super().__getitem__(i)
+    lines = Lines([torch.ones(n, 64) for n in (LENGTHS)])
+    model = torch.nn.Linear(64, 64, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(lines, MORE)
+    for epoch in range(2):
+        for batch in loader:
+            x = batch["x"] if isinstance(batch, dict) else batch
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("lengths, more, most", [
+    ("range(16, 816)", "batch_size=8, collate_fn=pad_sequence", 815),
+    ("range(16, 816)", "batch_size=8, collate_fn=lambda found: {'x': pad_sequence(found)}", 815),
+    ("range(16, 816)", "batch_sampler=[range(n, n + 8) for n in range(0, 800, 8)], collate_fn=pad_sequence", 815),
+    ("[16] * 800", "batch_sampler=[range(8)] * 3 + [range(16)] * 97", 32),
+    ("[16] * 800", "batch_size=8, collate_fn=pad_sequence", 16), ("[16] * 800", "batch_size=8", 16),
+], ids=["padded", "dict", "sampler", "sizes", "alike", "usual"])
+def test_the_largest_of_batches_that_differ(capture, lengths, more, most):
+    """Sorted by their lengths, the first ones are the smallest."""
+    code, said, f = capture(BUCKETS.replace("LENGTHS", lengths).replace("MORE", more), options=["-v"])
+    assert code == 0 and max(f.events[1:]) == most * 8 * 64 * 4 and f.steps == 200, said
+    assert ("batches differ in size: the largest of 65 was taken" in said) == (most > 16) == bool(f.header["flags"] & 4)
+    assert said.count("asked") <= (24 if more == "batch_size=8" else 24 + 67 * 16)
+
+
 def test_no_sign_no_more_steps(capture):
     code, _, f = capture(PHASES.replace("SET", "pass") + """
     loader = DataLoader(Lines(16), batch_size=16)

@@ -13,6 +13,7 @@ on the way.
 import ast
 import contextlib
 import copy
+import itertools
 import math
 import os
 import re
@@ -21,6 +22,7 @@ import sys
 import time
 import weakref
 from collections import UserDict
+from collections.abc import Mapping
 
 from . import every, fileformat as ff
 from . import length
@@ -33,6 +35,8 @@ ENDS = 2  # of epochs, to see an evaluation, and whether one comes at each
 TRIED = 2  # steps with frozen parameters that learn: the first makes the optimizer's state, the second has it all along
 MORE = 1.02  # times the memory that is worth telling
 HUGE = 1 << 28  # bytes that go to the CPU
+SAMPLES, WHOLE = 64, 1 << 17  # batches that are looked at for the largest one, and of which they are taken
+LOOKING = 3  # seconds for it
 LOOKS = 3  # batches of an evaluation that tell whether something is kept of each: one may be fetched ahead
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
 DATA = re.compile(r"load|data|batch", re.IGNORECASE)
@@ -152,6 +156,37 @@ def again(batch):
     return batch
 
 
+def elements(batch):
+    """Numbers in the tensors of a batch."""
+    if isinstance(batch, (Mapping, UserDict)):
+        return sum(map(elements, batch.values()))
+    if isinstance(batch, (list, tuple)):
+        return sum(map(elements, batch))
+    return batch.numel() if hasattr(batch, "numel") and hasattr(batch, "dtype") else 0
+
+
+def may_differ(one):
+    """Whether batches of that pass over a loader may be of different sizes: somebody else puts them together."""
+    from torch.utils.data import _DatasetKind, _utils, BatchSampler
+    return getattr(one, "_dataset_kind", None) == _DatasetKind.Map and hasattr(one, "_dataset_fetcher") and one._index_sampler is not None and (
+        one._collate_fn not in (_utils.collate.default_collate, _utils.collate.default_convert) or type(one._index_sampler) is not BatchSampler)
+
+
+def largest(one):
+    """(the largest batch of some all over that loader, how many were looked at); which are in one, loaders know beforehand."""
+    until = time.monotonic() + LOOKING
+    asked = list(itertools.islice(iter(one._index_sampler), WHOLE))
+    found, most, looked = None, 0, 0
+    for at in dict.fromkeys([len(asked) - 1, 0, *(n * len(asked) // SAMPLES for n in range(SAMPLES))] if asked else ()):
+        if time.monotonic() > until:
+            break
+        batch = one._dataset_fetcher.fetch(asked[at])
+        looked += 1
+        if elements(batch) > most:
+            found, most = batch, elements(batch)
+    return found, looked
+
+
 class Pass:
     """Over a loader: batches that it gave since, and has in all (a stream: 0); whether they are learnt from, None: not known."""
 
@@ -187,6 +222,8 @@ class Later:
         self.made = set()  # loops in which a loader was made
         self.given = weakref.WeakKeyDictionary()  # pass over a loader -> Pass
         self.last = None  # the Pass that gave the last batch
+        self.sizes = weakref.WeakKeyDictionary()  # pass over a loader -> most elements of a batch that it gave before it goes on
+        self.largest = {}  # dataset, by its id -> a larger batch, that it gives then
         self.gathered = set()  # batches of evaluations that kept something of each, and were gone through to their end
         self.used = set()  # of which something was done with one since the last step
         self.conditions = set()  # lines, in whatever file, that ask whether an evaluation is due
@@ -247,7 +284,11 @@ class Later:
         """What a pass over a loader gives."""
         now = self.given.get(one)
         if now is None:
-            return fetch()
+            batch = fetch()
+            self.sizes[one] = max(elements(batch), self.sizes.get(one, 0))
+            return batch
+        if id(one._dataset) in self.largest and not self.tests():
+            return again(self.largest[id(one._dataset)])
         if not now.kept:
             now.last = fetch()
             return now.last
@@ -324,7 +365,9 @@ class Later:
             tested = due or self.session.length.evaluates or any(evaluates(tree, tests) for tree in trees)
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
-        if not self.where and not self.phases and not tested:
+        for one in self.session.length.passes:
+            self.looks_for(one)
+        if not self.where and not self.phases and not tested and not self.largest:
             return False
         left = signal.getitimer(signal.ITIMER_REAL)[0]
         self.deadline = time.monotonic() + min(PATIENCE, left / 2 if left else PATIENCE)
@@ -333,12 +376,24 @@ class Later:
         self.usual = [tally.seconds() if tally else 0 for tally in (work.whole, work.least)]
         passes = self.session.length.passes or list(self.session.length.fetched)
         for one in passes:
-            self.given[one] = Pass(one, 1)
+            self.given[one] = Pass(one, id(one._dataset) not in self.largest)
         if self.session.length.evaluates:
             self.session.length.evaluates()
         if not passes and not due:
             self.going = self.where is not None and self.tries()
         return self.going
+
+    def looks_for(self, one):
+        """Of batches that differ in size the largest is to be in the capture."""
+        try:
+            if not may_differ(one):
+                return
+            batch, looked = largest(one)
+            if elements(batch) > MORE * self.sizes.get(one, 0) > 0:
+                self.largest[id(one._dataset)] = batch
+                self.session.recorder.note(ff.VARIABLE_SHAPES, f"batches differ in size: the largest of {looked} was taken")
+        except Exception:  # of a dataset, or a sampler, with ideas of its own
+            pass
 
     def step(self):
         """A step later. Whether that is enough."""
