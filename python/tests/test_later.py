@@ -174,6 +174,44 @@ def test_the_largest_of_batches_that_differ(capture, lengths, more, most):
     assert said.count("asked") <= (24 if more == "batch_size=8" else 24 + 67 * 16)
 
 
+GROWING = """
+    import torch
+    from torch.utils.data import DataLoader
+    model = torch.nn.Linear(64, 64, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rows = DataLoader(torch.randn(8000, 1024), batch_size=8)
+
+    def learn(x):
+        model(x[:, :, None].expand(-1, -1, 64).contiguous().cuda()).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("loop, told, most", [
+    ("for step in range(2000):\n    length = min(1024, 64 + step // 50 * 64)\n    learn(torch.randn(8, length))", "a size grows in the run, from 64 to 1024", 1024),
+    ("for step in range(500):\n    learn(torch.randn(8, 64 + step // 50 * 64))", "a size grows in the run, from 64 to 640", 640),
+    ("for step, x in enumerate(rows):\n    n = 64 if step < 500 else 128\n    learn(x[:, :n])", "a size grows in the run, from 64 to 128", 128),
+    ("for epoch in range(9):\n    n = 2 ** min(epoch + 3, 8)\n    for x in rows:\n        learn(x[:, :n])", "a size grows in the run, from 8 to 256", 256),
+    ("class T:\n    step = 0\n    def length(self, step): return int(64 + 0.1 * step)\nt = T()\nfor x in rows:\n    learn(x[:, :t.length(t.step)])\n    t.step += 1",
+     "a size grows in the run, from 64 to 163", 163),
+    ("step = 0\nwhile True:\n    learn(torch.randn(8, min(1024, 64 + step // 50 * 64)))\n    step += 1", "a size grows in the run, from 64 to 1024", 1024),
+    ("step = 0\nwhile True:\n    learn(torch.randn(8, 64 + step // 50 * 64))\n    step += 1", "a size grows in the run, from 64, and its end is not known", 64),
+    ("for step in range(40):\n    length = min(1024, 64 + step // 50 * 64)\n    learn(torch.randn(8, length))", "", 64),
+    ("for i in range(3):\n    width = 64 * 2 ** i\nfor step in range(400):\n    learn(torch.randn(8, 64))", "", 64),
+    ("for step in range(400):\n    for i in range(3):\n        x = torch.randn(8, 2 ** (4 + i))\n    learn(x)", "", 64),
+    ("for step in range(400):\n    rate = min(1, step / 10)\n    x = torch.randn(8, 1024)[:, step // 10 : step // 10 + 64]\n    learn(x)", "", 64),
+], ids=["min", "argument", "if", "epoch", "method", "while", "for ever", "not so far", "before", "within", "no size"])
+def test_sizes_that_grow_with_the_step(capture, loop, told, most):
+    code, said, f = capture(textwrap.dedent(GROWING) + loop)
+    assert code == 0 and max(f.events) == 8 * most * 64 * 4, said
+    assert (re.search(r"train.py:\d+: " + told, said) if told else "grows" not in said and len([p for _, p in f.marks if p == 1]) <= 3), said
+
+
+def test_a_size_that_grows_and_cannot_be_looked_at(capture):
+    code, said, f = capture(textwrap.dedent(GROWING) + "for step in range(2000):\n    length = 64 + step // 50 * 64\n    assert length < 1000\n    learn(torch.randn(8, length))")
+    assert code == 0 and "the largest could not be captured" in said and f.header["flags"] & 4, said
+
+
 def test_no_sign_no_more_steps(capture):
     code, _, f = capture(PHASES.replace("SET", "pass") + """
     loader = DataLoader(Lines(16), batch_size=16)

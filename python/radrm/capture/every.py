@@ -10,6 +10,8 @@ import importlib.machinery
 import re
 import runpy
 
+from . import growing
+
 TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
 SAMPLES = re.compile(r"(^|_)(sample|samples|generate|visualize|inference)(_|$)")
 TRAINS = {"main", "train", "fit"}  # functions that may have something without gradients in them
@@ -86,19 +88,22 @@ class Asking(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(asked, node))
 
 
-def install(answer, found, is_own, patch):
-    """Has the script and its modules ask answer(holds, n, line), and adds the lines to `found`. `is_own`: which files are of it."""
+def install(answer, found, grows, is_own, patch):
+    """Has the script and its modules ask answer(holds, n, line), and adds the lines to `found`; and grows(), as growing.py has it. `is_own`: which files are
+    of it."""
     loader = importlib.machinery.SourceFileLoader
     real = loader.get_code
 
     def compiled(source, path, *args, **kwargs):
         try:
             tree = ast.parse(source, path)
-            asking = Asking(tree)
+            asking, sizes = Asking(tree), growing.Growing(tree)
         except (SyntaxError, ValueError, RecursionError):
             return compile(source, path, *args, **kwargs)
         found.update(part.lineno for part in asking.parts)
-        return compile(asking.visit(tree) if asking.parts else source, path, *args, **kwargs)
+        for part in (part for part in (asking, sizes) if part.parts):
+            tree = part.visit(tree)
+        return compile(tree if asking.parts or sizes.parts else source, path, *args, **kwargs)
 
     def get_code(self, name):
         path = self.get_filename(name)
@@ -106,3 +111,4 @@ def install(answer, found, is_own, patch):
     patch(loader, "get_code", get_code)
     patch(runpy, "compile", compiled)
     patch(builtins, NAME, answer)
+    patch(builtins, growing.NAME, grows)

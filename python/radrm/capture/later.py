@@ -24,7 +24,7 @@ import weakref
 from collections import UserDict
 from collections.abc import Mapping
 
-from . import every, fileformat as ff
+from . import every, fileformat as ff, growing
 from . import length
 from .recorder import is_gpu
 from .source import tree_of
@@ -224,6 +224,8 @@ class Later:
         self.last = None  # the Pass that gave the last batch
         self.sizes = weakref.WeakKeyDictionary()  # pass over a loader -> most elements of a batch that it gave before it goes on
         self.largest = {}  # dataset, by its id -> a larger batch, that it gives then
+        self.rising = {}  # (file, line) of a size that hangs on what counts -> growing.Asked
+        self.risen = {}  # those that become larger -> the counter then
         self.gathered = set()  # batches of evaluations that kept something of each, and were gone through to their end
         self.used = set()  # of which something was done with one since the last step
         self.conditions = set()  # lines, in whatever file, that ask whether an evaluation is due
@@ -326,6 +328,33 @@ class Later:
             return True
         return holds
 
+    def grows(self, value, function, counter, line):
+        """A size that hangs on what counts is asked for."""
+        frame = sys._getframe(1)
+        where = frame.f_code.co_filename, line
+        if type(value) is not int or not isinstance(counter, int):
+            return value
+        if not self.going:
+            self.rising.setdefault(where, growing.Asked(counter)).again(value, function, counter, self.session.learnt())
+        elif where in self.risen and not self.trying:
+            return max(value, function(self.risen[where]))
+        return value
+
+    def rises(self, loops):
+        """What will be larger than it was, of steps in these loops."""
+        steps, inner = self.session.length.steps, self.session.length.inner
+        for (path, line), asked in self.rising.items():
+            if not asked.goes_on(any(code.co_filename == path and loop.lineno <= line <= loop.end_lineno for (code, _), loop in loops.items())):
+                continue
+            end = asked.end(self.seen, steps, steps / inner if 1 <= inner <= steps else 1) if steps else None
+            value, counter = asked.largest(end)
+            what = f"{os.path.basename(path)}:{line}: a size grows in the run, from {asked.value}"
+            if value is None:
+                self.session.recorder.note(0, f"{what}, and its end is not known: say what the run needs (rad submit --gpu-mem)")
+            elif value > asked.value:
+                self.risen[path, line] = counter
+                self.session.recorder.note(0, f"{what} to {value}: its memory is that of the largest, its time and load are of the first")
+
     # --- signs ---
 
     def frozen(self):
@@ -367,7 +396,9 @@ class Later:
             return False
         for one in self.session.length.passes:
             self.looks_for(one)
-        if not self.where and not self.phases and not tested and not self.largest:
+        with contextlib.suppress(Exception):  # of whatever stands in a script
+            self.rises(loops)
+        if not self.where and not self.phases and not tested and not self.largest and not self.risen:
             return False
         left = signal.getitimer(signal.ITIMER_REAL)[0]
         self.deadline = time.monotonic() + min(PATIENCE, left / 2 if left else PATIENCE)
@@ -376,10 +407,10 @@ class Later:
         self.usual = [tally.seconds() if tally else 0 for tally in (work.whole, work.least)]
         passes = self.session.length.passes or list(self.session.length.fetched)
         for one in passes:
-            self.given[one] = Pass(one, id(one._dataset) not in self.largest)
+            self.given[one] = Pass(one, not self.risen and id(one._dataset) not in self.largest)
         if self.session.length.evaluates:
             self.session.length.evaluates()
-        if not passes and not due:
+        if not passes and not due and not self.risen:
             self.going = self.where is not None and self.tries()
         return self.going
 
@@ -481,6 +512,8 @@ class Later:
 
     def end(self):
         """Nothing more is recorded."""
+        if self.risen and not self.steps:
+            self.session.recorder.note(ff.VARIABLE_SHAPES, "of sizes that grow in the run the largest could not be captured: say what the run needs (rad submit --gpu-mem)")
         if self.trying:
             self.trying = False
             self.session.recorder.records, self.session.recorder.peak_bytes = self.records, self.peak
@@ -488,7 +521,7 @@ class Later:
 
 def install(later, patch):
     import torch
-    every.install(later.is_due, later.conditions, is_own, patch)
+    every.install(later.is_due, later.conditions, later.grows, is_own, patch)
     inner = torch._C.TensorBase
     real_module = torch.nn.Module.requires_grad_
 
