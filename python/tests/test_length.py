@@ -152,6 +152,23 @@ LOOPS = {
             except torch.cuda.OutOfMemoryError:
                 size //= 2
         """, 10),
+    "gradients summed up of batches that no loader gives": ("""
+        for i in range(100):
+            learn(torch.randn(5, 4))
+            if (i + 1) % args.accumulate == 0: optimizer.step(); optimizer.zero_grad()
+        """, 25),
+    "and of stretches": ("""
+        rows = torch.randn(400, 4)
+        for epoch in range(3):
+            for n, i in enumerate(range(0, len(rows), 5)):
+                learn(rows[i:i + 5])
+                if n % 2: optimizer.step(); optimizer.zero_grad()
+        """, 120),
+    "stretches": ("""
+        rows = torch.randn(400, 4)
+        for epoch in range(3):
+            for i in range(0, len(rows), 5): update(rows[i:i + 5])
+        """, 240),
     "nobody knows how long a generator is": ("""
         for epoch in range(3):
             for x in over(loader): update(x)

@@ -22,6 +22,7 @@ from . import limits
 from .source import tree_of
 
 OVER = {"enumerate", "iter", "list", "tuple", "reversed", "sorted", "tqdm", "track", "progress_bar"}  # as long as their first argument
+RANGES = ("range", "trange", "prange")
 FUNCTIONS = {"len": len, "int": int, "float": float, "min": min, "max": max, "abs": abs, "round": round, "ceil": math.ceil,
              "floor": math.floor}
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -150,7 +151,9 @@ def of_call(node):
 
 
 def called(node):
-    """The last word of what is called."""
+    """The last word of what is called; "": nothing is."""
+    if not isinstance(node, ast.Call):
+        return ""
     return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
@@ -158,7 +161,7 @@ def length(node, frame):
     """How often a `for` over that goes round."""
     if isinstance(node, ast.Call):
         name, args = called(node), node.args
-        if name in ("range", "trange", "prange") and args:
+        if name in RANGES and args:
             return len(range(*(int(number(a, frame)) for a in args)))
         if name == "zip" and args:
             return min(length(a, frame) for a in args)
@@ -249,6 +252,7 @@ class Length:
     def __init__(self):
         self.steps = 0
         self.made = 0
+        self.moved = 0  # rounds of the innermost loop between the last two steps
         self.summed = 1  # batches whose gradients are one step
         self.inner = 0  # of them, of the innermost loop: an epoch, mostly; infinite: not known
         self.evaluates = None  # where a library does, after each: what has it do so after the next step
@@ -260,7 +264,7 @@ class Length:
 
     def begin(self):
         """What was a step until now is none: another optimizer steps."""
-        self.made, self.before = 0, {}
+        self.made, self.before, self.moved = 0, {}, 0
 
     def fetch(self, loader):
         self.fetched[loader] = self.fetched.get(loader, 0) + 1
@@ -288,11 +292,28 @@ class Length:
             for loop in reversed(loops):
                 rounds, bound = self.rounds(loop, frame, now)
                 if first:
-                    self.inner = rounds / self.batches()
-                product, whole, first = product * (rounds / self.batches() if first else rounds), min(whole, bound), False
+                    rounds = self.inner = rounds / max(self.batches(), self.moves(loop, frame, now))
+                product, whole, first = product * rounds, min(whole, bound), False
             frame = frame.f_back
         self.before = now
         return 0 if first else min(product, whole)
+
+    def moves(self, loop, frame, now):
+        """Rounds of the innermost loop for a step, by the number that it counts; 0: it counts none, or that is not known yet."""
+        try:
+            node = loop.iter
+            while called(node) in OVER and called(node) != "enumerate":
+                node = node.args[0]
+            stride = number(node.args[2], frame) if called(node) in RANGES and len(node.args) == 3 else 1
+            at = number(loop.target.elts[0] if called(node) == "enumerate" else loop.target, frame) if called(node) in (*RANGES, "enumerate") else None
+            if at is None:
+                return 0
+        except (Unknown, AttributeError, KeyError, IndexError, TypeError):
+            return 0
+        key = frame.f_code, loop.lineno, "rounds"
+        now[key], moved = at, (at - self.before.get(key, at)) / stride
+        self.moved = moved if moved > 0 else self.moved
+        return self.moved
 
     def batches(self):
         """Rounds of the innermost loop for a step: those whose gradients are summed up."""
