@@ -558,6 +558,19 @@ def test_more_than_two_processes_are_no_pair(traced):
     assert (f.header["communicators"], f.header["flags"]) == (1, 0)
 
 
+def test_normalization_over_all_processes(traced):
+    """Its result, the gradient of that, which is copied since it has gaps, and that of the input; statistics, one number a channel, are gathered."""
+    def setup():
+        net = torch.nn.SyncBatchNorm(3 * 64).cuda()
+        torch.distributed.init_process_group("nccl", rank=0, world_size=2, store=torch.distributed.HashStore())
+        x = torch.ones(8, 192, 16, 16, device="cuda", requires_grad=True)
+        return lambda: net(x).sum().backward()
+    f = traced(setup)
+    assert f.header["flags"] & 3 == 0, f.notes
+    whole, one = 8 * 192 * 256 * 4, 192 * 4
+    assert f.iteration(1).count(whole) == 3 and f.iteration(1).count(one) >= 6 and 2 * (2 * one + 4) in f.iteration(1)
+
+
 def test_small_buckets_stay_where_gradients_may_be_missing(traced):
     """Buckets are closed at 1 MiB, then at 0.25 MiB: here W each after the first of 2 W (less than 1 MiB in all)."""
     f = traced(parallel(True, unused=True, cap=0.25))

@@ -214,6 +214,19 @@ STEP = """
 """
 
 
+def test_masks_that_the_script_put_there(capture):
+    """As many elements hold as hold; but of one that was written into nothing is known."""
+    body = STEP.replace("BODY", """
+        mask = torch.arange(900) % 3 == 0
+        mask, x = mask.cuda(), torch.ones(900, 64, device="cuda")
+        assert x[mask].shape[0] == mask.nonzero().shape[0] == torch.masked_select(x[:, 0], mask).shape[0] == 300
+        CHANGE""")
+    code, said, f = capture(body.replace("CHANGE", ""))
+    assert code == 0 and f.header["flags"] & DATA_DEPENDENT == 0, said
+    code, said, f = capture(body.replace("CHANGE", "mask[0] = False; assert x[mask].shape[0] == 900"))
+    assert code == 0 and f.header["flags"] & DATA_DEPENDENT, said
+
+
 def test_each_of_two_may_be_all(capture):
     code, said, f = capture(STEP.replace("BODY", "a = y[y == 0]\n        b = y[y == 1]; b.float().topk(b.numel() - 1)"))
     assert code == 0, said

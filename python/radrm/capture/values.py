@@ -82,6 +82,9 @@ def decided(recorder, what):
     recorder.note(ff.DATA_DEPENDENT, f"data-dependent: {what}", script_line())
 
 
+WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
+
+
 class ReadFloat(float):
     """A float that came from the GPU: arithmetic keeps it one, comparing it is a decision."""
     recorder = None
@@ -292,8 +295,16 @@ def same_mask(recorder, func, args, kwargs, result):
         result.radrm_one_of_many = many, version_of(result)
 
 
+def counted(mask):
+    """How many elements of a mask hold that the script itself put there; None: it is not known, or something was written into it."""
+    number, version = getattr(mask, "radrm_holds", (None, None))
+    return number if number is not None and version == version_of(mask) else None
+
+
 def most(mask):
     """How many elements of a mask hold, at most."""
+    if counted(mask) is not None:
+        return counted(mask)
     many, version = getattr(mask, "radrm_one_of_many", (False, None))
     return min(mask.numel(), 2) if many and version == version_of(mask) else mask.numel()
 
@@ -473,12 +484,15 @@ def copy_to(recorder, func, args, kwargs):
     with torch._C._DisableTorchDispatch():
         shape, stride, dtype = tuple(source.shape), source.stride(), source.dtype
         value = uniform(source)
+        holds = int(source.sum()) if value is None and source.dtype == torch.bool and source.numel() <= UNIFORM_LIMIT else None
         small = source.clone() if value is None and 0 < source.numel() <= CONTENTS_LIMIT and not source.dtype.is_complex and not \
             source.dtype.is_floating_point else None
     with recorder.fake:
         stand_in = torch.empty_strided(shape, stride, dtype=dtype)
     remember(stand_in, value, True)
     result = recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
+    if holds is not None and result.dtype == torch.bool:
+        result.radrm_holds = holds, version_of(result)
     if small is not None and result.dtype == small.dtype:
         put_contents(result, small)
     return result
@@ -521,13 +535,15 @@ def equal(recorder, func, args, kwargs):
 
 
 def nonzero(recorder, func, args, kwargs):
-    decided(recorder, "a shape that depends on values (nonzero, a mask as an index): the largest possible was taken")
     tensor = args[0]
+    if counted(tensor) is None:
+        decided(recorder, "a shape that depends on values (nonzero, a mask as an index): the largest possible was taken")
     return recorder.empty((most(tensor), tensor.dim()), torch.int64, (1, max(most(tensor), 1)))
 
 
 def masked_select(recorder, func, args, kwargs):
-    decided(recorder, "a shape that depends on values (masked_select): the largest possible was taken")
+    if counted(args[1]) is None:
+        decided(recorder, "a shape that depends on values (masked_select): the largest possible was taken")
     size = torch.broadcast_shapes(args[0].shape, args[1].shape)
     number = int(torch.Size(size).numel()) * most(args[1]) // max(args[1].numel(), 1)
     return recorder.empty((number,), args[0].dtype)
@@ -545,7 +561,10 @@ def index(recorder, func, args, kwargs):
     indices = list(args[1])
     if not any(is_mask(i) for i in indices):
         return NotImplemented
-    decided(recorder, "a mask as an index: the largest possible result was taken")
+    frame = asking()
+    certain = all(counted(i) is not None for i in indices if is_mask(i)) or frame is not None and frame.f_code.co_filename.endswith(WHOLE)
+    if not certain:
+        decided(recorder, "a mask as an index: the largest possible result was taken")
     out, temporary = [], []
     for i in indices:
         if not is_mask(i):
