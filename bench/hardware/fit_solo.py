@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Fits models/activity.h to what run_solo.py measured, and says how far off the model is.
 
-    python3 fit_solo.py --captures FOLDER --data FOLDER [--write models/activity.h] [--show]
+    python3 fit_solo.py --captures FOLDER... --data FOLDER... [--write models/activity.h] [--show]
 
 Needs numpy and scipy. Tasks of the families in HELD_OUT are never looked at here: score_solo.py scores on them what `rad estimate`
 says. Among the others every family is left out once to choose what belongs into the model (--show): the errors printed are those
@@ -20,17 +20,19 @@ from score_solo import HELD_OUT, lines_of
 
 
 def measured(folder, captures, held_out=HELD_OUT):
-    """Lines of tasks that were measured whole and captured, of the families that a fit may see."""
-    lines = [l for l in lines_of(folder / "solo.jsonl") if l.get("step_s") and l.get("gract") is not None]
-    return [l for l in lines if l["family"] not in held_out and (captures / f"{l['name']}.radcap").exists()]
+    """Lines of tasks that were measured whole and captured, of the families that a fit may see, each with its capture."""
+    lines = [{**l, "capture": captures / f"{l['name']}.radcap"} for l in lines_of(folder / "solo.jsonl")
+             if l.get("step_s") and l.get("gract") is not None]
+    return [l for l in lines if l["family"] not in held_out and l["capture"].exists()]
 
 
 def first_guess():
     """Where fits begin, and what a class that no task has keeps."""
     classes, units = len(CLASSES), len(UNITS)
     guess = {"fixed_us": np.full(classes, 2.5), "memory": np.full(classes, 0.7), "compute": np.full((classes, units), 0.45),
-             "turned_us": np.full(1, 3.0), "turned": np.full(1, 0.3), "grouped": np.full(1, 0.3), "uneven": np.full(units, 0.6), "deep": np.full(1, 512.0),
-             "cache": np.full(1, 1.6), "channel": np.array([0.5, 1.0]), "strips": np.array([0.02, 0.1, 0.1]),
+             "turned_us": np.full(1, 3.0), "turned": np.full(1, 0.3), "grouped": np.full(1, 0.3), "uneven": np.full(units, 0.6),
+             "deep": np.full(1, 512.0),
+             "cache": np.full(1, 1.6), "channel": np.array([0.2, 2.0]), "window_ns": np.full(1, 0.4), "strips": np.array([0.02, 0.1, 0.1]),
              "taps": np.array([0.05, 0.1]), "gap_us": np.full(1, 1.0), "copy_gb_s": np.full(1, 9.4), "wait": np.full(1, 0.15),
              "host_us": np.array([12, 8, 6, 3, 8, 0.6, 3, 20, 8, 500]),
              "active": np.full(classes, 0.9), "lead_us": np.full(1, 1.0), "dram": np.array([0.3, 0.8]),
@@ -40,7 +42,7 @@ def first_guess():
     return guess
 
 
-KERNELS = ("fixed_us", "memory", "compute", "turned_us", "turned", "grouped", "uneven", "deep", "cache", "channel", "strips", "taps")
+KERNELS = ("fixed_us", "memory", "compute", "turned_us", "turned", "grouped", "uneven", "deep", "cache", "channel", "window_ns", "strips", "taps")
 STAGES = (("gap_us",), ("host_us",), ("wait",), ("active", "lead_us"), ("dram",), ("watts",))
 
 
@@ -114,10 +116,11 @@ def seen(lines, kernels):
 class Fit:
     """Measured tasks of one GPU, and what is fitted to them."""
 
-    def __init__(self, lines, folder, captures, gpu):
+    def __init__(self, lines, folders, gpu):
         self.lines, self.gpu = lines, gpu
-        self.tasks = Tasks([l["name"] for l in lines], captures)
-        kernels = {l["name"]: l["kernels"] for l in lines_of(folder / "kernels.jsonl") if l.get("kernels")}
+        self.tasks = Tasks([l["capture"] for l in lines])
+        kernels = {l["name"]: l["kernels"] for folder in folders if any(folder.glob("kernels.jsonl*"))
+                   for l in lines_of(folder / "kernels.jsonl") if l.get("kernels")}
         self.seen = self.together(seen(lines, kernels))
         self.family = np.array([l["family"] for l in lines])
         for key in ("step_s", "host_s", "gract", "smact", "dram", "watts"):
@@ -125,6 +128,8 @@ class Fit:
         self.group = np.array([GROUP_OF[name] for name in CLASSES])
         self.waits = self.tasks.host[:, HOST.index("waits")]
         self.copied = self.tasks.host[:, HOST.index("transferred")] / 9.4e9
+        gaps = first_guess()["gap_us"][0] * 1e-6 * self.tasks.sum(self.tasks.count)
+        self.busy = np.where(np.isnan(self.seen[:, 0]), self.gract * self.step_s - gaps, self.seen.sum(1))
 
     def by_group(self, model):
         t, n = self.tasks, len(self.lines)
@@ -139,14 +144,14 @@ class Fit:
         return table
 
     def of_kernels(self, mask):
-        mask = mask & ~np.isnan(self.seen[:, 0])
-        seen = self.seen[mask]
+        """Of each group of them, and of all of a task together; where they were not looked at, the latter alone."""
+        known = ~np.isnan(self.seen[mask, 0])
+        seen, busy = self.seen[mask][known], self.busy[mask]
         weight = np.sqrt(seen / seen.sum(1, keepdims=True))
 
         def residuals(values):
             made = self.by_group(Model(values))[mask]
-            return np.concatenate([(np.log((made + 2e-6) / (seen + 2e-6)) * weight).ravel(),
-                                   2 * np.log(made.sum(1) / seen.sum(1))])
+            return np.concatenate([(np.log((made[known] + 2e-6) / (seen + 2e-6)) * weight).ravel(), 2 * np.log(made.sum(1) / busy)])
         return residuals
 
     def of_stage(self, key, mask):
@@ -264,10 +269,10 @@ def header(values, fit, out):
     for name, v in widths.items():
         text += f"#define ACTIVITY_SPREAD_{name} {number(max(v, 0.02))}\n"
     singles = {"DEEP": "deep", "GROUPED": "grouped", "CACHE": "cache", "GAP_US": "gap_us", "LEAD_US": "lead_us", "WAIT": "wait",
-               "COPY_GB_S": "copy_gb_s", "TURNED_US": "turned_us", "TURNED": "turned"}
+               "COPY_GB_S": "copy_gb_s", "TURNED_US": "turned_us", "TURNED": "turned", "WINDOW_NS": "window_ns"}
     for name, key in singles.items():
         text += f"#define ACTIVITY_{name} {number(values[key][0])}\n"
-    for names, key in ((("CHANNEL_HALF", "CHANNEL_BLOCKS"), "channel"), (("DRAM_SMALL", "DRAM_LARGE"), "dram"),
+    for names, key in ((("CHANNEL_NS", "CHANNEL_HALF"), "channel"), (("DRAM_SMALL", "DRAM_LARGE"), "dram"),
                        (("WATTS_GRACT", "WATTS_SMACT", "WATTS_DRAM", "WATTS_WORK"), "watts")):
         for name, v in zip(names, values[key]):
             text += f"#define ACTIVITY_{name} {number(v)}\n"
@@ -289,8 +294,8 @@ def header(values, fit, out):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--captures", type=pathlib.Path, required=True)
-    p.add_argument("--data", type=pathlib.Path, required=True)
+    p.add_argument("--captures", type=pathlib.Path, nargs="+", required=True, help="a folder for each of --data")
+    p.add_argument("--data", type=pathlib.Path, nargs="+", required=True, help="folders of solo.jsonl, with kernels.jsonl or without")
     p.add_argument("--gpu", default="NVIDIA H200")
     p.add_argument("--write", type=pathlib.Path)
     p.add_argument("--spreads", type=pathlib.Path, metavar="FILE", help="only print the spreads of this file of score_solo.py")
@@ -300,7 +305,8 @@ def main():
     if args.spreads:
         print("\n".join(f"#define ACTIVITY_SPREAD_{k} {v:.4g}" for k, v in spreads(json.loads(args.spreads.read_text())["rows"]).items()))
         return
-    fit = Fit(measured(args.data, args.captures, set() if args.all else HELD_OUT), args.data, args.captures, GPUS[args.gpu])
+    lines = [l for data, captures in zip(args.data, args.captures, strict=True) for l in measured(data, captures, set() if args.all else HELD_OUT)]
+    fit = Fit(lines, args.data, GPUS[args.gpu])
     everything = np.ones(len(fit.lines), dtype=bool)
     values = fit.solve(everything)
     print(len(fit.lines), "tasks;", "fitted:", json.dumps(told(fit.errors(values, everything))))

@@ -17,6 +17,7 @@ CLASSES = ("POINTWISE COPY REDUCE NORM SOFTMAX GATHER SCATTER POOL SORT MANY PRO
 UNITS = "NONE SINGLE TF32 HALF DOUBLE".split()
 MATRIX = {CLASSES.index(c) for c in ("PRODUCT", "CONV_OUT", "CONV_INPUT", "CONV_WEIGHTS", "ATTENTIVE", "RECURRENT")}
 TILE_FLOPS = 2 * 128 * 64
+ELEMENTS = 1024  # of a block of most kernels
 COSTS = HOST.index("transfers")  # of the host's figures those before it cost time each; after them, steps of recurrent networks, and a training step as such
 
 Gpu = collections.namedtuple("Gpu", "sms single tf32 half twice gb_s l2_mib idle_w board_w")
@@ -27,10 +28,10 @@ GPUS = {"NVIDIA H200": Gpu(132, 66.9, 494.7, 989.4, 33.5, 4800, 60, 75, 700),
 class Tasks:
     """Columns of all kernels of all tasks: `task` says whose."""
 
-    def __init__(self, names, folder):
-        self.names, rows, hosts = names, [], []
-        for n, name in enumerate(names):
-            f = File((folder / f"{name}.radcap").read_bytes())
+    def __init__(self, captures):
+        self.n, rows, hosts = len(captures), [], []
+        for n, capture in enumerate(captures):
+            f = File(capture.read_bytes())
             rows += [(n, *kernel) for kernel in f.kernels]
             hosts.append([f.host[field] for field in HOST])
         table = np.array(rows, dtype=float)
@@ -40,7 +41,7 @@ class Tasks:
         self.host = np.array(hosts, dtype=float)
 
     def sum(self, values):
-        return np.bincount(self.task, values, len(self.names))
+        return np.bincount(self.task, values, self.n)
 
 
 SHARPNESS = 8  # of the larger of two times, where they are alike
@@ -76,9 +77,10 @@ class Model:
         strips = p["strips"][np.where(planar, 0, np.where(half, 2, 1))]
         compute = np.where(is_["DEPTHWISE_WEIGHTS"], 2 * t.blocks * t.depth / (gpu.single * 1e12 * strips), compute)
         compute = np.where(is_["DEPTHWISE"], t.flops / (gpu.single * 1e12 * p["taps"][1 - planar]), compute)
-        rate = p["memory"][kind] * np.where(is_["CHANNEL_NORM"] & half, p["channel"][0], 1.0)
-        rate = rate * np.where(t.bytes < gpu.l2_mib * 2 ** 20 / 2, p["cache"][0], 1.0)
-        rate = rate * np.where(is_["CHANNEL_NORM"], np.minimum(1.0, t.blocks / (gpu.sms * p["channel"][1])), 1.0)
+        channel = p["channel"][0] * 1e-9 * np.where(half, p["channel"][1], 1.0)
+        compute = np.where(is_["CHANNEL_NORM"] & planar, channel * t.depth * np.maximum(1.0, t.blocks / gpu.sms), compute)
+        compute = np.where(is_["POOL"], p["window_ns"][0] * 1e-9 * ELEMENTS * t.blocks / gpu.sms, compute)
+        rate = p["memory"][kind] * np.where(t.bytes < gpu.l2_mib * 2 ** 20 / 2, p["cache"][0], 1.0)
         turned = np.where(conv & planar & np.isin(t.unit, (UNITS.index("TF32"), UNITS.index("HALF"))),
                           p["turned_us"][0] * 1e-6 + t.bytes / (gpu.gb_s * 1e9 * p["turned"][0]), 0.0)
         return p["fixed_us"][kind] * 1e-6 + np.maximum(compute, t.bytes / (gpu.gb_s * 1e9 * rate)) + turned
@@ -86,6 +88,8 @@ class Model:
     def occupied(self, t, gpu):
         """The part of the SMs that each kernel keeps active."""
         pieces = np.where(np.isin(t.kind, list(MATRIX)), t.blocks * np.maximum(1.0, t.depth / self.p["deep"][0]), t.blocks)
+        last = (t.kind == CLASSES.index("CHANNEL_NORM")) & (t.layout % 2 == 1)
+        pieces = np.where(last, t.blocks * t.depth / ELEMENTS, pieces)
         return self.p["active"][t.kind] * np.minimum(1.0, pieces / gpu.sms)
 
     def host(self, t):
@@ -116,8 +120,8 @@ def shipped():
     text = (ROOT / "models" / "activity.h").read_text()
     one = {name: float(v) for name, v in re.findall(r"#define ACTIVITY_(\w+) ([0-9.e+-]+)$", text, re.MULTILINE)}
     p = {name.lower(): np.array([one[name]]) for name in ("DEEP", "GROUPED", "CACHE", "GAP_US", "LEAD_US", "WAIT", "COPY_GB_S",
-                                                         "TURNED_US", "TURNED")}
-    for key, names in (("channel", ("HALF", "BLOCKS")), ("dram", ("SMALL", "LARGE")), ("watts", ("GRACT", "SMACT", "DRAM", "WORK"))):
+                                                         "TURNED_US", "TURNED", "WINDOW_NS")}
+    for key, names in (("channel", ("NS", "HALF")), ("dram", ("SMALL", "LARGE")), ("watts", ("GRACT", "SMACT", "DRAM", "WORK"))):
         p[key] = np.array([one[f"{key.upper()}_{name}"] for name in names])
 
     def numbers(found):

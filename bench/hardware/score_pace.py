@@ -144,7 +144,7 @@ def left_out(lines, folder, captures):
     """Rows as of score_solo.scored, each family predicted by a fit to all others."""
     import numpy as np
     from fit_solo import Fit, GPUS, Model, measured
-    fit = Fit(measured(folder, captures, set()), folder, captures, GPUS["NVIDIA H200"])
+    fit = Fit(measured(folder, captures, set()), [folder], GPUS["NVIDIA H200"])
     process, of = {}, {}
     for n, line in enumerate(lines):
         if "machine" in line:

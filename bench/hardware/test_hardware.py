@@ -944,7 +944,7 @@ class LoadModel(unittest.TestCase):
         data = HERE.parents[1] / "doc" / "results" / "load"
         names = [l["name"] for l in score_solo.lines_of(data / "solo.jsonl") if l.get("step_s")][::10]
         with score_solo.captures_of(data / "captures.tar.xz") as captures:
-            tasks = load_model.Tasks(names, captures)
+            tasks = load_model.Tasks([captures / f"{name}.radcap" for name in names])
             for gpu in load_model.GPUS:
                 made = load_model.shipped().predict(tasks, load_model.GPUS[gpu])
                 for n, name in enumerate(names):

@@ -2,8 +2,9 @@
  *
  * The load model of activity.h. Each kernel by itself, since what decides differs from one to the next: a product of
  * matrices is bound by the units that multiply, most others by memory, small ones by what any launch costs, a depthwise
- * convolution by its taps, and a batch normalisation by how few channels it is cut into. The same arithmetic, over many
- * tasks at once, is in bench/hardware/load_model.py, which fits it; test_hardware.py sees that both agree.
+ * convolution by its taps, pooling by its windows, and a batch normalisation that is not channels last by its channels, of
+ * which a block takes one. The same arithmetic, over many tasks at once, is in bench/hardware/load_model.py, which fits it;
+ * test_hardware.py sees that both agree.
  *
  * Figures of a capture are people's: they are bounded, but nothing says that they are likely. What comes out absurd is unknown.
  */
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #define TILE_FLOPS (2.0 * 128 * 64)	/* of a product, per term of the sum: as a capture counts blocks */
+#define ELEMENTS 1024.0			/* of a block of most other kernels */
 #define LEAST_DEPTH 16.0		/* of a sum: shorter ones are filled up */
 #define STEP_LEAST_S 1e-6
 #define STEP_MOST_S 86400.0
@@ -120,9 +122,12 @@ static struct activity_kernel activity_mean(const struct capture_kernel *k)
 		k->class, k->unit, !(k->layout & 1), k->layout & 2 };
 }
 
-/* Blocks of a product, with a long sum cut into pieces where blocks are few. */
+/* Blocks of a product, with a long sum cut into pieces where blocks are few. Channels last, a batch normalisation is not cut
+ * into its channels. */
 static double activity_pieces(const struct activity_kernel *k)
 {
+	if (k->class == KERNEL_CHANNEL_NORM && !k->planar)
+		return k->blocks * k->depth / ELEMENTS;
 	return is_product(k->class) ? k->blocks * fmax(1, k->depth / ACTIVITY_DEEP) : k->blocks;
 }
 
@@ -136,6 +141,11 @@ static double activity_compute_s(const struct activity_kernel *k, const struct g
 	if (k->class == KERNEL_DEPTHWISE_WEIGHTS)
 		return 2 * k->blocks * k->depth / (activity_peak(g, UNIT_SINGLE) *
 						   activity_strips[k->planar ? 0 : k->unit == UNIT_HALF ? 2 : 1]);
+	if (k->class == KERNEL_CHANNEL_NORM && k->planar)	/* a block goes over its channel, value by value */
+		return 1e-9 * ACTIVITY_CHANNEL_NS * (k->unit == UNIT_HALF ? ACTIVITY_CHANNEL_HALF : 1) *
+		       k->depth * fmax(1, k->blocks / g->sms);
+	if (k->class == KERNEL_POOL)
+		return 1e-9 * ACTIVITY_WINDOW_NS * ELEMENTS * k->blocks / g->sms;
 	if (!is_product(k->class))
 		return 0;
 	if (is_convolution(k->class) && k->second)
@@ -155,9 +165,6 @@ static double activity_memory_s(const struct activity_kernel *k, const struct gp
 {
 	double part = activity_classes[k->class].memory;
 
-	if (k->class == KERNEL_CHANNEL_NORM)
-		part *= (k->unit == UNIT_HALF ? ACTIVITY_CHANNEL_HALF : 1) *
-			fmin(1, k->blocks / (g->sms * ACTIVITY_CHANNEL_BLOCKS));
 	if (fits_cache(k, g))
 		part *= ACTIVITY_CACHE;
 	return k->bytes / (g->gb_s * 1e9 * part);

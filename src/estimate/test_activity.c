@@ -130,18 +130,6 @@ static void test_copies_take_their_time(void **state)
 	assert_true(fabs(of(&k, 1, &host, H200).step_s - before - 0.094 / ACTIVITY_COPY_GB_S) < 1e-9);
 }
 
-static void test_few_blocks_leave_sms_idle(void **state)
-{
-	struct capture_kernel k = { .count = 1, .flops = 1 << 28, .bytes = (uint64_t)1 << 36, .blocks = 1000,
-		.class = KERNEL_CHANNEL_NORM };
-	struct activity many = of(&k, 1, &idle_host, H200), few;
-
-	(void)state;
-	k.blocks = 16;
-	few = of(&k, 1, &idle_host, H200);
-	assert_true(few.load.load.smact < 0.3 * many.load.load.smact && few.busy_s > 2 * many.busy_s);
-}
-
 /* The GPU's seconds of one kernel, without what any launch costs. */
 static double alone(struct capture_kernel k)
 {
@@ -155,6 +143,48 @@ static double alone(struct capture_kernel k)
 static bool alike(double a, double b)
 {
 	return fabs(a / b - 1) < 1e-9;
+}
+
+static struct capture_kernel normalised(unsigned channels, bool last)
+{
+	return (struct capture_kernel){ .count = 1, .bytes = (uint64_t)8 << 26, .blocks = channels, .depth = (1 << 26) / channels,
+		.class = KERNEL_CHANNEL_NORM, .layout = last };
+}
+
+/* Of the time that it takes, how much of all SMs. */
+static double filled(struct capture_kernel k)
+{
+	struct share_task load = of(&k, 1, &idle_host, H200).load.load;
+
+	return load.smact / load.gract;
+}
+
+/* A block goes over its channel value by value, of whatever type; few channels leave SMs idle. Channels last, memory is all. */
+static void test_normalisation_goes_by_its_channels(void **state)
+{
+	const double memory = 8 * (1 << 26) / (4.8e12 * activity_classes[KERNEL_CHANNEL_NORM].memory);
+	struct capture_kernel few = normalised(16, false), many = normalised(4096, false), last = normalised(16, true);
+
+	(void)state;
+	assert_true(alike(alone(few), 1e-9 * ACTIVITY_CHANNEL_NS * (1 << 22)));
+	assert_true(alike(alone(many), fmax(memory, 1e-9 * ACTIVITY_CHANNEL_NS * (1 << 26) / 132)));
+	assert_true(alike(alone(last), memory));
+	assert_true(filled(few) < 0.2 * filled(many) && filled(last) > 0.9 * filled(many));
+	few.unit = last.unit = UNIT_HALF;
+	assert_true(alike(alone(few), 1e-9 * ACTIVITY_CHANNEL_NS * ACTIVITY_CHANNEL_HALF * (1 << 22)));
+	assert_true(alike(alone(last), memory));
+}
+
+/* By the values that it looks at, not by their bytes, where memory does not take longer. */
+static void test_pooling_goes_by_its_windows(void **state)
+{
+	struct capture_kernel k = { .bytes = (uint64_t)2 << 26, .blocks = 1 << 16, .class = KERNEL_POOL };
+	double windows = 1e-9 * ACTIVITY_WINDOW_NS * (1 << 26) / 132;
+
+	(void)state;
+	assert_true(alike(alone(k), windows));
+	k.bytes = (uint64_t)64 << 26;
+	assert_true(alike(alone(k), 64.0 * (1 << 26) / (4.8e12 * activity_classes[KERNEL_POOL].memory)) && alone(k) > windows);
 }
 
 /* Units that multiply matrices take channels last: what is not costs one more pass over its bytes, in fp32 proper nothing. */
@@ -359,7 +389,8 @@ int main(void)
 		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_steps_of_a_run),
 		cmocka_unit_test(test_memory_decides), cmocka_unit_test(test_the_host_decides),
 		cmocka_unit_test(test_waits_add_up), cmocka_unit_test(test_copies_take_their_time),
-		cmocka_unit_test(test_few_blocks_leave_sms_idle), cmocka_unit_test(test_planar_convolutions_are_turned),
+		cmocka_unit_test(test_normalisation_goes_by_its_channels),
+		cmocka_unit_test(test_pooling_goes_by_its_windows), cmocka_unit_test(test_planar_convolutions_are_turned),
 		cmocka_unit_test(test_depthwise_goes_by_its_taps), cmocka_unit_test(test_depthwise_weights),
 		cmocka_unit_test(test_another_gpu), cmocka_unit_test(test_doubts_widen), cmocka_unit_test(test_names_of_gpus),
 		cmocka_unit_test(test_no_load_in_the_capture), cmocka_unit_test(test_absurd_steps_are_unknown),
