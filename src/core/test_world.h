@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#define MAX_GPUS 4
+#define MAX_GPUS 5
 #define MAX_EVENTS 20000
 
 /* A small world: GPUs of 40 GiB, and what the core said. */
@@ -124,7 +124,7 @@ static inline void on_outcome(void *ctx, const struct outcome *o)
 
 static inline const char *uuid_of(unsigned gpu)
 {
-	static const char *const names[MAX_GPUS] = { "GPU-0", "GPU-1", "GPU-2", "GPU-3" };
+	static const char *const names[MAX_GPUS] = { "GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4" };
 	return names[gpu];
 }
 
