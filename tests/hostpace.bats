@@ -60,7 +60,7 @@ pace() { rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200" | jq
 	rad show "$id" | grep -q 'takes .* alone, by its capture'
 	next=$(submit --exclusive --gpu-mem 1G -- rad simtask --seconds 1 --mem 900M)
 	rad queue --start --json | jq -e --arg id "$next" --argjson said "$json" \
-		'.starts[] | select(.id == $id) | (.source == "capture" or .source == "plan") and .in_s > 0.9 * $said.load.run_s and .in_s <= $said.load.run_s'
+		'.starts[] | select(.id == $id) | (.source == "capture" or .source == "plan") and .in_s > 0.9 * $said.load.run_s and .in_s < 1.01 * $said.load.run_s'
 	rad cancel "$id" "$next"
 }
 
