@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 
-#include <ctype.h>
 #include <assert.h>
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

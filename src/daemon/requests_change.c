@@ -391,13 +391,15 @@ static struct spec *change_awaiting(const struct requests *q, const struct messa
 	return NULL;
 }
 
-/* Its capture waits for its turn, which is waited for in all until capture_turn_s; or that has come, and it has its time. */
+/* Its capture waits for its turn, which is waited for in all until capture_turn_s; or that has come, and it has its time. The
+ * spec is stored anew each time. */
 int request_capturing(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	uint32_t job;
 	struct spec *s = change_awaiting(q, m, &job, err);
-	if (!s)
+	if (!s || request_need_store(q, m, err))
 		return -1;
+	request_spend_store(q, m, s->bytes);
 	capturing_goes_on(q->capturing, s, q->config->capture_wait_ms, json_is_true(json_object_get(m->json, "begun")));
 	if (store_set_spec(q->store, job, s, err))
 		return -1;

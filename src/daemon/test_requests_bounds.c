@@ -103,6 +103,24 @@ static void captures_that_come_later_are_bounded(void **state)
 	assert_non_null(strstr(err.text, "user_store"));
 }
 
+/* Each time that a capture is said to wait, or to begin, its spec is written. */
+static void words_of_a_capture_are_bounded(void **state)
+{
+	struct asking *s = *state;
+	const struct estimate_context context = { 0 };
+	struct reply reply;
+	struct error err;
+	unsigned said = 0;
+	s->w.config.user_store_mib = 1;
+	json_decref(submit(s, STRANGER, "{\"hold\":true}"));
+	struct spec *spec = core_task(s->w.core, TASK_ID(1, -1))->spec;
+	capturing_wait(s->capturing, TASK_ID(1, -1), estimate_find("replay", NULL), spec, 0, &context);
+	for (; said < 100000 && !ask(s, STRANGER, "capturing", "\"id\":\"1\"", &reply, &err); said++)
+		json_decref(reply.json);
+	assert_in_range(said, 1, 1048576 / spec->bytes + 1);
+	assert_non_null(strstr(err.text, "user_store"));
+}
+
 static void what_a_user_adds_to_the_store_in_a_day_is_bounded(void **state)
 {
 	struct asking *s = *state;
@@ -234,7 +252,7 @@ int main(int argc, char **argv)
 	ASKING_MAIN(argc, argv);
 	const struct CMUnitTest tests[] = {
 		T(a_task_is_changed_so_often_and_not_more), T(a_change_that_changes_nothing_is_no_event),
-		T(the_size_of_what_is_unfinished_is_bounded), T(captures_that_come_later_are_bounded),
+		T(the_size_of_what_is_unfinished_is_bounded), T(captures_that_come_later_are_bounded), T(words_of_a_capture_are_bounded),
 		T(what_a_user_adds_to_the_store_in_a_day_is_bounded),
 		T(a_store_that_fails_refuses), T(limits_are_said_and_kept_to), T(gpu_time_is_remembered),
 	};
