@@ -179,30 +179,31 @@ static void runner_end(struct watch *w, const struct exit_report *report)
 }
 
 /* Its cgroup goes the way of all that attempts leave. */
-static bool runner_unclaim(struct watch *w)
+static int runner_unclaim(struct watch *w, struct error *err)
 {
 	char *cgroup;
-	int rc = launch_unclaim(&w->r->plan.home, runner_task_of(w), &cgroup, NULL);
+	int rc = launch_unclaim(&w->r->plan.home, runner_task_of(w), &cgroup, err);
 	if (cgroup)
 		forgetting_add(w->r->forgetting, cgroup_remove_path, cgroup);
-	return !rc;
+	return rc;
 }
 
-/* Nothing of it ran, though its shim did. Returns false when that is all that will be tried. */
-static bool runner_begin_again(struct watch *w, const struct exit_report *report, bool claimed)
+/* Nothing of it ran, though its shim did. Returns 1: it is begun again; 0: that is all that will be tried; -1: what is left of
+ * it cannot be taken back yet. */
+static int runner_begin_again(struct watch *w, const struct exit_report *report, bool claimed, struct error *err)
 {
 	const struct task *t = runner_task_of(w);
 	const struct launch_home *home = &w->r->plan.home;
 	if (t->stopping || (claimed && !report->again))
-		return false;
+		return 0;
 	if (!claimed && !launch_may_begin_again(home, t))
-		return false;
+		return 0;
 	if (claimed && delaying_ms(&w->delay) > AGAIN_MAX_MS)
-		return false;
-	if (claimed && !runner_unclaim(w))
-		return false;
+		return 0;
+	if (claimed && runner_unclaim(w, err))
+		return -1;
 	runner_delay_start(w, claimed ? report->output.line : "its shim ended before it began");
-	return true;
+	return 1;
 }
 
 /* The shim is gone: reads what it left and tells the core. Whatever can be wrong with a record is told apart: another
@@ -219,15 +220,16 @@ static void runner_over(struct watch *w)
 	int rc = launch_result(&r->plan.home, t, &claimed, &report, &err);
 	if (rc == 1 && runner_watch_claimant(w))	/* ours lost the race for the attempt to another radd's: that one runs */
 		return;
-	if (rc == 1 || (rc < 0 && err.code == ERR_SYSTEM)) {
+	int again = rc ? 0 : runner_begin_again(w, &report, claimed, &err);
+	if (again > 0)
+		return;
+	if (rc == 1 || again < 0 || (rc < 0 && err.code == ERR_SYSTEM)) {
 		runner_delay_end(w, rc == 1 ? "another shim has it" : err.text);
 		return;
 	}
 	if (rc < 0) {
 		log_warn("task %s: its exit record cannot be read: %s", task_id_text(w->task, id), err.text);
 		report = (struct exit_report){ .have_record = false };
-	} else if (runner_begin_again(w, &report, claimed)) {
-		return;
 	}
 	/* A shim that was killed leaves its task without a record, and perhaps running: a lost task must not go on unseen. */
 	if (claimed && !report.have_record && !w->stranger)

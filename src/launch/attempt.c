@@ -46,14 +46,21 @@ static int write_draft(int folder, const char *draft, struct proc_id self, struc
 	return 0;
 }
 
-char *attempt_cgroup(int folder)
+int attempt_cgroup(int folder, char **path)
 {
-	char path[PATH_MAX];
+	char noted[PATH_MAX];
+	*path = NULL;
 	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
-	path[n > 0 ? n : 0] = 0;
-	const char *name = strrchr(path, '/');
-	return name && !strncmp(name + 1, CGROUP_PREFIX, strlen(CGROUP_PREFIX)) ? alloc_string(path) : NULL;
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	ssize_t n = fd < 0 ? -1 : io_read_full(fd, noted, sizeof noted - 1);
+	if (n < 0)
+		return -1;
+	noted[n] = 0;
+	const char *name = strrchr(noted, '/');
+	if (name && !strncmp(name + 1, CGROUP_PREFIX, strlen(CGROUP_PREFIX)))
+		*path = alloc_string(noted);
+	return 0;
 }
 
 int claim_create(int folder, const char *name, struct proc_id self, struct error *err)

@@ -22,9 +22,9 @@
  * the code is ERR_NOT_FOUND when there is none. */
 int attempt_open(const char *path, struct error *err);
 
-/* The path of its cgroup, the caller's; NULL: none is noted, or a part of its path only, as a power cut may leave it: that
- * would name one with processes and cgroups of others. */
-char *attempt_cgroup(int folder);
+/* *path: that of its cgroup, the caller's; NULL: none is noted, or a part of its path only, as a power cut may leave it: that
+ * would name one with processes and cgroups of others. Returns 0, or -1: what is noted cannot be read just now. */
+int attempt_cgroup(int folder, char **path);
 
 /* "PID START_TICKS\n": the file comes into being whole or not at all (written aside, then linked to its name, which fails
  * if the name is taken), and is durable on return, folder and parent folder included.

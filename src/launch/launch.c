@@ -374,11 +374,12 @@ bool launch_withdraw(const struct launch_home *home, const struct task *t)
 int launch_unclaim(const struct launch_home *home, const struct task *t, char **cgroup, struct error *err)
 {
 	scoped_free char *path = launch_folder(home, t);
-	scoped_fd int folder = -1;
+	scoped_fd int folder = attempt_open(path, err);
 	*cgroup = NULL;
-	if (open_folder(path, &folder, err))
+	if (folder < 0)
 		return -1;
-	*cgroup = attempt_cgroup(folder);
+	if (attempt_cgroup(folder, cgroup))
+		return error_errno(err, "%s/" ATTEMPT_CGROUP, path);
 	unlinkat(folder, ATTEMPT_CGROUP, 0);
 	unlinkat(folder, ATTEMPT_EXIT, 0);
 	return unlinkat(folder, ATTEMPT_CLAIM, 0) ? error_errno(err, "%s/" ATTEMPT_CLAIM, path) : 0;
@@ -436,8 +437,8 @@ bool launch_forget(const char *path)
 	int absent = open_folder(path, &folder, &err);
 	if (absent)
 		return absent > 0 || err.code == ERR_DENIED;
-	scoped_free char *cgroup = attempt_cgroup(folder);
-	if (cgroup && !cgroup_remove_path(cgroup))
+	scoped_free char *cgroup = NULL;
+	if (attempt_cgroup(folder, &cgroup) || (cgroup && !cgroup_remove_path(cgroup)))
 		return false;
 	remove_folder(folder, path);
 	return true;

@@ -103,8 +103,8 @@ bool launch_may_begin_again(const struct launch_home *home, const struct task *t
  * one) begins nothing. True: a shim had claimed it already; see launch_adopt. */
 bool launch_withdraw(const struct launch_home *home, const struct task *t);
 /* The attempt's shim ended, and its record says `again`: takes the claim back. *cgroup: the shim's cgroup, which the caller
- * removes and frees; NULL: there was none. (A child that died before it became the program may still be in it.) Returns 0 or
- * -1. */
+ * removes and frees; NULL: there was none. (A child that died before it became the program may still be in it.) Returns 0, or
+ * -1: not yet; call it again. */
 int launch_unclaim(const struct launch_home *home, const struct task *t, char **cgroup, struct error *err);
 
 /* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found

@@ -75,8 +75,8 @@ static bool leftovers_is_used(const struct launch_home *home, const char *attemp
 {
 	scoped_free char *path = alloc_printf("%s/attempts/%s", home->state_dir, attempt);
 	scoped_fd int folder = attempt_open(path, NULL);
-	scoped_free char *noted = folder < 0 ? NULL : attempt_cgroup(folder);
-	return folder < 0 || (noted && !strcmp(noted, cgroup));
+	scoped_free char *noted = NULL;
+	return folder < 0 || attempt_cgroup(folder, &noted) || (noted && !strcmp(noted, cgroup));
 }
 
 /* `name` is one of cgroups: "rad-NAME-PID-START". Those of other stores on this machine are theirs. */

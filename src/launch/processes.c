@@ -23,7 +23,8 @@ void family_cgroup_name(const char *label, struct proc_id shim, char *name, size
 
 void family_of(struct proc_id shim, int folder, struct family *f)
 {
-	scoped_free char *cgroup = attempt_cgroup(folder);
+	scoped_free char *cgroup = NULL;
+	attempt_cgroup(folder, &cgroup);
 	f->shim = shim;
 	f->keeps = true;
 	snprintf(f->cgroup, sizeof f->cgroup, "%s", cgroup ? cgroup : "");

@@ -650,6 +650,40 @@ static void test_cgroup_is_not_forgotten(void **state)
 	assert_int_equal(access(folder, F_OK), -1);
 }
 
+/* Descriptors that are given out up to there, and no further. */
+static struct rlimit leave_descriptors(int n)
+{
+	struct rlimit before, few;
+	int next = dup(0);
+	assert_true(next >= 0);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){ .rlim_cur = (rlim_t)(next + n), .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	return before;
+}
+
+/* Without the note of its cgroup the folder can be opened and the cgroup not be known: it would stay for good. */
+static void test_nothing_is_forgotten_before_its_cgroup_is_known(void **state)
+{
+	struct bench *b = *state;
+	char *cgroup;
+	struct error err = ERROR_INIT;
+	set_script(b, "true\n");
+	run(b);
+	scoped_free char *folder = launch_folder(&b->request.home, b->task), *claim = alloc_printf("%s/" ATTEMPT_CLAIM, folder);
+	struct rlimit before = leave_descriptors(1);
+	bool gone = launch_forget(folder);
+	int taken = launch_unclaim(&b->request.home, b->task, &cgroup, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_false(gone);
+	assert_int_equal(taken, -1);
+	assert_null(cgroup);
+	assert_int_equal(access(claim, F_OK), 0);
+	forget(folder);
+	assert_int_equal(access(folder, F_OK), -1);
+}
+
 /* A part of the path would be that of a cgroup with all that runs beside the task, and of theirs. */
 static void test_half_a_note_of_a_cgroup(void **state)
 {
@@ -704,7 +738,8 @@ int main(int argc, char **argv)
 		T(test_kill_0_spares_the_shim), T(test_torn_record),
 		T(test_record_of_a_liar), T(test_progress), T(test_no_progress_of_what_is_no_file),
 		T(test_progress_of_a_liar), T(test_full_disk), T(test_folder_of_others_is_refused), T(test_no_shim),
-		T(test_drafts_are_forgotten), T(test_cgroup_is_not_forgotten), T(test_half_a_note_of_a_cgroup),
+		T(test_drafts_are_forgotten), T(test_cgroup_is_not_forgotten), T(test_nothing_is_forgotten_before_its_cgroup_is_known),
+		T(test_half_a_note_of_a_cgroup),
 		T(test_no_mps_by_accident),
 		cmocka_unit_test(test_shim_links_the_c_library_only),
 	};
