@@ -7,6 +7,7 @@
 #include "base/scope.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,10 @@ int proc_see(pid_t pid, struct proc_seen *seen)
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, sizeof text - 1);
-	if (n <= 0)
+	if (n < 0)
 		return -1;
 	text[n] = 0;
+	errno = ESRCH;
 	/* The command name may hold anything, parentheses too: what counts begins after the last ')'. */
 	const char *p = strrchr(text, ')');
 	char state;
@@ -53,6 +55,16 @@ bool proc_alive(struct proc_id id)
 {
 	uint64_t start;
 	return id.pid > 0 && !proc_stat(id.pid, &start, NULL) && start == id.start_ticks;
+}
+
+bool proc_gone(struct proc_id id)
+{
+	uint64_t start;
+	if (id.pid <= 0)
+		return true;
+	if (!proc_stat(id.pid, &start, NULL))
+		return start != id.start_ticks;
+	return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
 }
 
 uid_t proc_uid(pid_t pid)

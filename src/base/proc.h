@@ -23,12 +23,15 @@ struct proc_seen {
 	pid_t parent, session;
 };
 
-/* Returns 0, or -1 if there is no such process. A zombie counts as gone, unless it is a main thread that others outlive. */
+/* Returns 0, or -1 if there is no such process, or it cannot be looked at (errno). A zombie counts as gone, unless it is a main
+ * thread that others outlive. */
 int proc_see(pid_t pid, struct proc_seen *seen);
 /* Fills *start_ticks, and *parent if not NULL; else as proc_see. */
 int proc_stat(pid_t pid, uint64_t *start_ticks, pid_t *parent);
-/* Whether exactly that process still runs (a zombie does not). */
+/* Whether exactly that process is seen to run (a zombie does not). */
 bool proc_alive(struct proc_id id);
+/* Whether it is seen not to run. Who is short of descriptors or memory sees neither: what an end brings about asks for this. */
+bool proc_gone(struct proc_id id);
 /* The effective uid of a process; -1 as uid_t if it is gone. */
 uid_t proc_uid(pid_t pid);
 /* Sends it to exactly that process, by a pidfd. Returns 0, or -1: gone, or refused. */

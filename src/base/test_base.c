@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -351,9 +352,30 @@ static void processes_are_known_by_pid_and_start(void **state)
 	siginfo_t info;
 	waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
 	assert_false(proc_alive(id));	/* a zombie is gone */
+	assert_true(proc_gone(id));
 	waitpid(child, NULL, 0);
 	close(gate[0]);
 	close(gate[1]);
+}
+
+/* Without a descriptor for a look nobody is alive, and nobody gone. */
+static void one_that_cannot_be_looked_at_is_not_gone(void **state)
+{
+	(void)state;
+	struct proc_id self = { .pid = getpid() };
+	struct rlimit before, none;
+	assert_int_equal(proc_stat(self.pid, &self.start_ticks, NULL), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	bool alive = proc_alive(self), gone = proc_gone(self);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_false(alive);
+	assert_false(gone);
+	assert_false(proc_gone(self));
+	self.start_ticks++;
+	assert_true(proc_gone(self));
+	assert_true(proc_gone((struct proc_id){ 0 }));
 }
 
 static void *outlive(void *gate)
@@ -584,6 +606,7 @@ int main(void)
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
+		cmocka_unit_test(one_that_cannot_be_looked_at_is_not_gone),
 		cmocka_unit_test(a_process_outlives_its_main_thread),
 		cmocka_unit_test(descent_is_confirmed), cmocka_unit_test(a_family_is_read_by_itself),
 		cmocka_unit_test(hashes), cmocka_unit_test(a_log_waits_for_nobody),

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AGAIN_MS 1000
+
 struct outsider {
 	task_id task;
 	struct proc_id id;
@@ -97,21 +99,29 @@ static void outsiders_watch(struct outsiders *o)
 		uv_timer_start(&o->timer, on_time, next > now ? (uint64_t)(next - now) : 0, 0);
 }
 
+/* Returns whether it has to be tried again: there was no descriptor to do it with. */
+static bool outsider_kill(struct outsider *one)
+{
+	char id[TASK_ID_TEXT];
+	if (!proc_signal(one->id, SIGKILL))
+		log_info("task %s: killed process %d of its container, which did not end by itself", task_id_text(one->task, id),
+			 (int)one->id.pid);
+	else if (proc_alive(one->id))	/* another user's, and this daemon is not root's */
+		log_warn("task %s: process %d of its container goes on, and is not this daemon's to kill: end the container",
+			 task_id_text(one->task, id), (int)one->id.pid);
+	else if (!proc_gone(one->id))
+		one->kill_ms = clock_mono_ms() + AGAIN_MS;
+	return one->kill_ms > clock_mono_ms();
+}
+
 static void on_time(uv_timer_t *timer)
 {
 	struct outsiders *o = timer->data;
 	size_t kept = 0;
-	char id[TASK_ID_TEXT];
 	for (size_t i = 0; i < o->n; i++) {
-		const struct outsider one = o->list[i];
-		if (!one.kill_ms || one.kill_ms > clock_mono_ms())
+		struct outsider one = o->list[i];
+		if (!one.kill_ms || one.kill_ms > clock_mono_ms() || outsider_kill(&one))
 			o->list[kept++] = one;
-		else if (!proc_signal(one.id, SIGKILL))
-			log_info("task %s: killed process %d of its container, which did not end by itself", task_id_text(one.task, id),
-				 (int)one.id.pid);
-		else if (proc_alive(one.id))	/* another user's, and this daemon is not root's */
-			log_warn("task %s: process %d of its container goes on, and is not this daemon's to kill: end the container",
-				 task_id_text(one.task, id), (int)one.id.pid);
 	}
 	o->n = kept;
 	outsiders_watch(o);
@@ -122,7 +132,7 @@ static void on_time(uv_timer_t *timer)
 static bool outlives(struct outsider *one, bool stopped, int64_t kill_wait_ms)
 {
 	char id[TASK_ID_TEXT];
-	if (!proc_alive(one->id))
+	if (proc_gone(one->id))
 		return false;
 	log_warn("task %s: has ended, and process %d of its container has not: %s; until it is gone, what it holds stays counted",
 		 task_id_text(one->task, id), (int)one->id.pid, stopped ? "it has a while to end" : "it is left alone");

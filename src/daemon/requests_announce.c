@@ -54,7 +54,7 @@ static void announced_look(void *ctx, const struct task *t)
 {
 	struct announced *l = ctx;
 	const char *job = t->spec->announced;
-	if (job && t->spec->uid == l->a->of.uid && !strcmp(job, l->a->job) && !t->stopping && proc_alive(spec_process(t->spec)))
+	if (job && t->spec->uid == l->a->of.uid && !strcmp(job, l->a->job) && !t->stopping && !proc_gone(spec_process(t->spec)))
 		l->found = t->id;
 }
 

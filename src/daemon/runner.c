@@ -251,14 +251,14 @@ static int runner_watch_shim(struct watch *w, struct proc_id shim)
 	runner_unwatch(w);
 	w->shim = shim;
 	w->pidfd = proc_pidfd(shim.pid);
-	/* Between reading the identity and opening it, the pid may have become another's. */
-	if (!proc_alive(shim))
+	if (proc_gone(shim))
 		return -1;
 	owners_shim(w->r->owners, shim.pid, w->task);
 	w->stage = WATCH_RUNNING;
 	delaying_end(&w->delay);	/* it may be delayed again, before its program begins */
 	/* Out of descriptors or memory, which says nothing about the task: on_tick tries again. */
-	if (w->pidfd < 0)
+	/* Between reading the identity and opening it, the pid may have become another's. */
+	if (w->pidfd < 0 || !proc_alive(shim))
 		error_errno(&err, "watching process %d", (int)shim.pid);
 	else
 		w->polling = polling_start(w->r->loop, w->pidfd, on_shim_gone, w, &err);
@@ -589,7 +589,7 @@ static bool runner_find_shim(const struct watch *w, struct proc_id *shim)
 	if (launch_adopt(&w->r->plan.home, t, shim))
 		return true;
 	*shim = task_attempt(t)->shim;
-	return shim->pid && proc_alive(*shim);
+	return !proc_gone(*shim);
 }
 
 /* No shim runs: it ended, or nobody started it. */

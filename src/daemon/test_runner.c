@@ -252,6 +252,25 @@ static void an_end_that_cannot_be_read_is_read_later(void **state)
 	expect_end(s, id, TASK_FAILED, 6);
 }
 
+/* A shim that cannot be looked at for want of a descriptor is none that ended. */
+static void one_that_cannot_be_looked_at_goes_on(void **state)
+{
+	struct running *s = *state;
+	struct rlimit before, few;
+	task_id id = begin(s, WAITS "exit 6\n");
+	shim_of(s, id);
+	until_file(s, "began");
+	forget_all(s);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){ .rlim_cur = 3, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_null(runner_delay(s->runner, id));
+	make_file(s, "go");
+	expect_end(s, id, TASK_FAILED, 6);
+}
+
 /* Eight that are placed in one turn; placed one way, started one way. */
 static void they_start_in_the_order_of_their_placements(void **state)
 {
@@ -631,7 +650,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_program_runs_and_its_end_is_told), T(nothing_runs_before_the_commit),
 		T(a_launch_that_fails_waits_and_is_no_fault_of_the_task), T(one_whose_launch_waits_can_be_cancelled),
-		T(an_end_that_cannot_be_read_is_read_later), T(they_start_in_the_order_of_their_placements),
+		T(an_end_that_cannot_be_read_is_read_later), T(one_that_cannot_be_looked_at_goes_on),
+		T(they_start_in_the_order_of_their_placements),
 		T(one_under_way_outlives_the_runner), T(one_that_heeds_TERM_ends_by_itself), T(one_that_does_not_is_killed),
 		T(one_that_is_cancelled_where_it_was_placed_ends), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
 		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted),

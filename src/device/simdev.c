@@ -150,7 +150,7 @@ static int write_device(const struct simdev *s, const struct simdev_page *d, str
 
 static bool client_alive(const struct simdev_client *c)
 {
-	return c->pid && proc_alive((struct proc_id){ c->pid, c->start_ticks });
+	return !proc_gone((struct proc_id){ c->pid, c->start_ticks });
 }
 
 /* How the clients of a device share it now. */

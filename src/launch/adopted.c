@@ -47,7 +47,7 @@ bool adopted_is(const struct task *t)
 bool adopted_find(const struct task *t, struct proc_id *process)
 {
 	*process = spec_process(t->spec);
-	return task_attempt(t)->shim.pid && proc_alive(*process);
+	return task_attempt(t)->shim.pid && !proc_gone(*process);
 }
 
 void adopted_result(const struct task *t, bool *claimed, struct exit_report *r)

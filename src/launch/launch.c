@@ -267,11 +267,12 @@ static int open_folder(const char *path, int *folder, struct error *err)
 	return why.code == ERR_NOT_FOUND ? 1 : error_set(err, why.code, "%s", why.text);
 }
 
-/* A shim is ours until it becomes its task's user. Whoever else has that pid is none, whatever a claim says. */
+/* A shim is ours until it becomes its task's user. Whoever else has that pid is none, whatever a claim says. One that cannot be
+ * looked at lives: as dead, it would have its task's processes killed. */
 static bool lives(struct proc_id shim, const struct task *t)
 {
 	uid_t uid = proc_uid(shim.pid);
-	return proc_alive(shim) && (uid == t->spec->uid || uid == geteuid());
+	return !proc_gone(shim) && (uid == t->spec->uid || uid == geteuid());
 }
 
 bool launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim)

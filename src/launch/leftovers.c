@@ -57,7 +57,7 @@ static void leftovers_look_at(struct leftovers *l, const struct launch_home *hom
 	scoped_free char *path = alloc_printf("%s/attempts/%s", home->state_dir, name);
 	scoped_fd int folder = attempt_open(path, NULL);
 	int claimed = folder < 0 ? -1 : claim_read(folder, ATTEMPT_CLAIM, &shim, NULL);
-	if (claimed > 0 && proc_alive(shim)) {
+	if (claimed > 0 && !proc_gone(shim)) {
 		alloc_grow(l->strays, l->n_strays, l->cap_strays);
 		struct stray *s = &l->strays[l->n_strays++];
 		*s = (struct stray){ .shim = shim, .uid = proc_uid(shim.pid) };

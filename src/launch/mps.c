@@ -104,7 +104,7 @@ static bool server_running(struct mps_server *s)
 	scoped_fd int folder = open(s->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (folder < 0 || fstat(folder, &st) || st.st_uid != geteuid() || (st.st_mode & 022))
 		return false;
-	return claim_read(folder, "pid", &s->id, NULL) > 0 && proc_alive(s->id);
+	return claim_read(folder, "pid", &s->id, NULL) > 0 && !proc_gone(s->id);
 }
 
 /* By its session, which keeps its number for as long as anything is in it. Its environment is not asked for here: who is ending
@@ -112,7 +112,7 @@ static bool server_running(struct mps_server *s)
 bool mps_is_left(struct mps_server *s)
 {
 	int64_t now = clock_mono_ms();
-	if (!s->id.pid || proc_alive(s->id))
+	if (!s->id.pid || !proc_gone(s->id))
 		return false;
 	if (now < s->next_look_ms)
 		return s->left;
@@ -280,7 +280,7 @@ enum mps_state mps_poll(struct mps_server *s)
 	if (s->state == MPS_FAILED)
 		return s->state;
 	/* Looked at even when it was ready: no client is to be sent to one that is gone. */
-	if (!proc_alive(s->id))
+	if (proc_gone(s->id))
 		return server_failed(s, "ended");
 	if (s->state == MPS_READY)
 		return s->state;
