@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -163,6 +165,41 @@ static void one_that_holds_back_for_too_long_is_dropped(void **state)
 	feed_reader_release(r, item.ring, item.slot);
 	feed_reader_close(r);
 	feed_reader_close(other);
+	feed_writer_close(w);
+}
+
+static void *reserves(void *arg)
+{
+	void *data;
+	return feed_writer_reserve(arg, 0, &data, NULL) ? NULL : arg;
+}
+
+/* While the ring is full and nobody reads, nobody holds anybody up: who comes then has its time from there on. */
+static void who_joins_a_writer_that_has_waited_is_given_time(void **state)
+{
+	(void)state;
+	enum { PATIENCE_MS = 400 };
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	pthread_t thread;
+	void *reserved;
+	struct feed_writer *w = feed_writer_claim("late", "data", 7, NULL);
+	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, PATIENCE_MS, &err), 0);
+	for (int i = 0; i < SLOTS; i++)
+		write_item(w, FEED_BATCH, i);
+	assert_int_equal(pthread_create(&thread, NULL, reserves, w), 0);
+	struct timespec longer = { .tv_nsec = (PATIENCE_MS + 50) * 1000000l };
+	nanosleep(&longer, NULL);
+	struct feed_reader *r = reader_of("late", FEED_JOIN_NEXT);
+	for (int i = 0; i < SLOTS; i++) {
+		if (feed_reader_next(r, 10000, &item, &err))
+			fail_msg("item %d: %s", i, err.text);
+		assert_int_equal(item.index, i);
+		feed_reader_release(r, item.ring, item.slot);
+	}
+	assert_int_equal(pthread_join(thread, &reserved), 0);
+	assert_ptr_equal(reserved, w);
+	feed_reader_close(r);
 	feed_writer_close(w);
 }
 
@@ -559,6 +596,7 @@ int main(void)
 		cmocka_unit_test(readers_join_where_they_may),
 		cmocka_unit_test(the_slowest_holds_back_and_is_told_of_its_hoard),
 		cmocka_unit_test(one_that_holds_back_for_too_long_is_dropped),
+		cmocka_unit_test(who_joins_a_writer_that_has_waited_is_given_time),
 		cmocka_unit_test(other_data_of_that_name_are_refused),
 		cmocka_unit_test(names_and_folders_are_looked_at),
 		cmocka_unit_test(a_batch_that_is_too_large_is_refused),
