@@ -268,9 +268,9 @@ uint64_t feed_item_slots(const struct feed_item *item)
 	return feed_view_slots(item->ring);
 }
 
-static void free_if_over(struct feed_reader *r)
+/* Ends what began with the lock. Who finds it over is the only one: until that unlock another thread's release keeps it. */
+static void unlock_or_free(struct feed_reader *r)
 {
-	pthread_mutex_lock(&r->mutex);
 	bool over = r->closed && r->views == 0;
 	pthread_mutex_unlock(&r->mutex);
 	if (!over)
@@ -289,8 +289,7 @@ void feed_reader_release(struct feed_reader *r, void *ring, uint32_t slot)
 		r->views--;
 	else if (rc == FEED_VIEW_AWAITED && ring == r->view && r->sock >= 0)
 		feed_wire_send(r->sock, "", 1, NULL, 0);
-	pthread_mutex_unlock(&r->mutex);
-	free_if_over(r);
+	unlock_or_free(r);
 }
 
 void feed_reader_close(struct feed_reader *r)
@@ -303,6 +302,5 @@ void feed_reader_close(struct feed_reader *r)
 	feed_place_leave(&r->place, &r->lock_fd, r->token);
 	pthread_mutex_lock(&r->mutex);
 	r->closed = true;
-	pthread_mutex_unlock(&r->mutex);
-	free_if_over(r);
+	unlock_or_free(r);
 }

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -415,10 +416,72 @@ static void threads_copy_to_a_gpu_what_one_of_them_or_each_copies(void **state)
 	assert_true(made > 0 && found > 0);
 }
 
+/* A thread that stands still where it has let go of a lock. */
+static struct { sem_t at, on; int unlocks; } still;
+static _Thread_local bool stands_still;
+
+int __real_pthread_mutex_unlock(pthread_mutex_t *);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *);
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	int rc = __real_pthread_mutex_unlock(mutex);
+	if (stands_still && still.unlocks++ == 0) {
+		sem_post(&still.at);
+		sem_wait(&still.on);
+	}
+	return rc;
+}
+
+struct given_back {
+	struct feed_reader *r;
+	struct feed_item item;
+};
+
+static void *gives_one_back(void *arg)
+{
+	struct given_back *g = arg;
+	stands_still = true;
+	feed_reader_release(g->r, g->item.ring, g->item.slot);
+	stands_still = false;
+	return NULL;
+}
+
+/* The last one frees the reader, also while another thread is not yet back from the one before. */
+static void two_threads_give_back_what_a_closed_reader_held(void **state)
+{
+	(void)state;
+	struct feed_writer *w = feed_writer_claim("closed", "data", 7, NULL);
+	struct given_back g[2] = { { .r = feed_reader_open("closed", "data", FEED_JOIN_NEXT, NULL) } };
+	void *data;
+	pthread_t thread;
+	MUST(w && g[0].r && feed_writer_open(w, SLOTS, 4096, 0, NULL) == 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(feed_writer_reserve(w, 0, &data, NULL), 0);
+		feed_writer_publish(w, FEED_BATCH, 0);
+	}
+	assert_int_equal(feed_reader_next(g[0].r, 0, &g[0].item, NULL), -1);	/* it asks, and the writer looks */
+	assert_int_equal(feed_writer_reserve(w, 0, &data, NULL), 0);
+	g[1].r = g[0].r;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(feed_reader_next(g[i].r, WAIT_MS, &g[i].item, NULL), 0);
+	feed_reader_close(g[0].r);
+	sem_init(&still.at, 0, 0);
+	sem_init(&still.on, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, gives_one_back, &g[0]), 0);
+	sem_wait(&still.at);
+	feed_reader_release(g[1].r, g[1].item.ring, g[1].item.slot);
+	sem_post(&still.on);
+	pthread_join(thread, NULL);
+	assert_int_equal(still.unlocks, 1);	/* that reader is no more */
+	feed_writer_close(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_read_what_a_thread_writes),
+		cmocka_unit_test(two_threads_give_back_what_a_closed_reader_held),
 		cmocka_unit_test(threads_copy_to_a_gpu_what_one_of_them_or_each_copies),
 	};
 	if (!mkdtemp(dir) || setenv("RADFEED_DIR", dir, 1))
