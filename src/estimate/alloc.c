@@ -36,7 +36,7 @@ void alloc_sim_destroy(struct alloc_sim *a)
 	if (!a)
 		return;
 	for (int p = 0; p < POOLS; p++)
-		for (unsigned s = 0; s < a->pools[p].streams; s++)
+		for (unsigned s = 0; s < ALLOC_STREAMS; s++)
 			free(a->pools[p].sets[s]);
 	free(a->blocks);
 	free(a->live);
@@ -50,6 +50,7 @@ void alloc_sim_reset(struct alloc_sim *a, uint64_t cap)
 		for (unsigned s = 0; s < a->pools[p].streams; s++)
 			if (a->pools[p].sets[s])
 				memset(a->pools[p].sets[s]->filled, 0, sizeof a->pools[p].sets[s]->filled);
+		a->pools[p].streams = 0;	/* of this life: what was looked through in an earlier one is no work of it */
 		a->pools[p].searches = 0;
 	}
 	memset(&a->stats, 0, sizeof a->stats);
@@ -137,7 +138,7 @@ static block_ref next_free(struct alloc_sim *a, const struct pool *p, block_ref 
 	block_ref next = b ? alloc_set_next(a, p->sets[stream++], b) : 0;
 
 	a->stats.work++;
-	for (; !next && stream < p->streams; stream++)
+	for (; !next && stream < p->streams; stream++, a->stats.work++)
 		if (p->sets[stream])
 			next = alloc_set_at_least(a, p->sets[stream], 0);
 	return next;

@@ -32,10 +32,10 @@ struct alloc_set *alloc_set_of(struct alloc_sim *a, unsigned pool, unsigned stre
 {
 	struct pool *p = &a->pools[pool];
 
-	if (!p->sets[stream]) {
+	if (!p->sets[stream])
 		p->sets[stream] = alloc_zero(sizeof *p->sets[stream]);
-		p->streams = stream >= p->streams ? stream + 1 : p->streams;
-	}
+	if (stream >= p->streams)
+		p->streams = stream + 1;
 	return p->sets[stream];
 }
 

@@ -294,28 +294,49 @@ static void test_random_captures(void **state)
 	assert_true(smallest >= rounds * 9 / 10);
 }
 
-/* Made to be slow: so many scattered blocks that looking at them again and again takes minutes. */
+/* Made to be slow: so many scattered blocks that looking at them again and again takes minutes; */
+static void write_scattered(struct capture_writer *w)
+{
+	for (int i = 0; i < 100000; i++)
+		write_alloc(w, 512);
+	for (uint64_t i = 0; i < 100000; i += 2)
+		write_free(w, i);
+	for (int i = 0; i < 20000; i++)
+		write_record(w, WRITE_EMPTY, 0);
+}
+
+/* or so many streams without any. */
+static void write_streams(struct capture_writer *w)
+{
+	for (uint64_t stream = 0; stream <= CAPTURE_MAX_STREAM; stream++) {
+		write_record(w, WRITE_STREAM, stream);
+		write_alloc(w, 512);
+		write_free(w, stream);
+	}
+	for (int i = 0; i < 500000; i++)
+		write_record(w, WRITE_EMPTY, 0);
+}
+
 static void test_endless_is_refused(void **state)
 {
-	struct capture_writer w;
-	struct replay_figures f;
-	struct error err;
-	scoped_capture c = { 0 };
+	void (*const writes[])(struct capture_writer *) = { write_scattered, write_streams };
 	struct alloc_conf conf = alloc_conf_default();
 
 	(void)state;
-	write_begin(&w, &texts, 0, 0, 0);
-	for (int i = 0; i < 100000; i++)
-		write_alloc(&w, 512);
-	for (uint64_t i = 0; i < 100000; i += 2)
-		write_free(&w, i);
-	for (int i = 0; i < 20000; i++)
-		write_record(&w, WRITE_EMPTY, 0);
-	write_end(&w);
-	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
-	assert_int_equal(replay_capture(&c, &conf, &(struct replay_environment){ 0 }, replay_overheads(NULL), 0, &f, &err), -1);
-	assert_non_null(strstr(err.text, "takes too long"));
-	buf_free(&w.out);
+	for (size_t i = 0; i < COUNT_OF(writes); i++) {
+		struct capture_writer w;
+		struct replay_figures f;
+		struct error err;
+		scoped_capture c = { 0 };
+
+		write_begin(&w, &texts, 0, 0, 0);
+		writes[i](&w);
+		write_end(&w);
+		assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+		assert_int_equal(replay_capture(&c, &conf, &(struct replay_environment){ 0 }, replay_overheads(NULL), 0, &f, &err), -1);
+		assert_non_null(strstr(err.text, "takes too long"));
+		buf_free(&w.out);
+	}
 }
 
 /* --- the estimator --- */
