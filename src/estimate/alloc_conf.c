@@ -18,6 +18,7 @@
 
 #define LARGE_SEGMENT (20 * MIB)
 #define MOST_MIB ((int64_t)1 << 40)
+#define MOST_SEGMENT_MIB ((int64_t)1 << 20)	/* more than any GPU has; an expandable range (alloc_expand.c) holds many */
 
 /* A cursor on the text, and the token it stands on. */
 struct lexer {
@@ -95,11 +96,11 @@ static int conf_value(struct conf_reading *r)
 }
 
 /* Sizes are MB in PyTorch's documentation and MiB in its code; the code counts. */
-static int read_mib(struct conf_reading *r, const char *name, int64_t least_mib, uint64_t *bytes)
+static int read_mib(struct conf_reading *r, const char *name, int64_t least_mib, int64_t most_mib, uint64_t *bytes)
 {
 	int64_t mib;
 
-	if (conf_value(r) || units_parse_int(r->in.token, least_mib, MOST_MIB, &mib, r->err))
+	if (conf_value(r) || units_parse_int(r->in.token, least_mib, most_mib, &mib, r->err))
 		return error_wrap(r->err, "%s", name);
 	*bytes = (uint64_t)mib * MIB;
 	return 0;
@@ -127,12 +128,12 @@ static int read_share(struct conf_reading *r, const char *name, double *share)
 
 static int read_max_split(struct conf_reading *r)
 {
-	return read_mib(r, "max_split_size_mb", (int64_t)(r->conf->large_segment / MIB), &r->conf->max_split);
+	return read_mib(r, "max_split_size_mb", (int64_t)(r->conf->large_segment / MIB), MOST_MIB, &r->conf->max_split);
 }
 
 static int read_max_non_split(struct conf_reading *r)
 {
-	return read_mib(r, "max_non_split_rounding_mb", (int64_t)(r->conf->large_segment / MIB),
+	return read_mib(r, "max_non_split_rounding_mb", (int64_t)(r->conf->large_segment / MIB), MOST_MIB,
 			&r->conf->max_non_split_rounding);
 }
 
@@ -281,7 +282,7 @@ static int read_large_segment(struct conf_reading *r)
 	for (conf_next(&r->in); r->in.token[0]; key = !strcmp(r->in.token, ","), conf_next(&r->in)) {
 		if (!key || strcmp(r->in.token, "large_segment_size_mb"))
 			continue;
-		if (read_mib(r, "large_segment_size_mb", 2, &r->conf->large_segment))
+		if (read_mib(r, "large_segment_size_mb", 2, MOST_SEGMENT_MIB, &r->conf->large_segment))
 			return -1;
 	}
 	r->conf->max_non_split_rounding = r->conf->large_segment;

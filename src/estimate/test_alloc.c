@@ -170,6 +170,8 @@ static const struct rule rules[] = {
 	/* large_segment_size_mb */
 	{ "other large segments", "large_segment_size_mb:40", 0, "a0=2M a1=10M", "+40M", 40 * MIB, 12 * MIB },
 	{ "pages too", "large_segment_size_mb:40,expandable_segments:True", 0, "a0=2M", "m40M", 40 * MIB, 2 * MIB },
+	{ "the largest pages", "large_segment_size_mb:1048576,expandable_segments:True", 0, "a0=2M a1=30M", "m1048576M", 1048576 * MIB,
+	  32 * MIB },
 	{ "smaller than the request", "large_segment_size_mb:4", 0, "a0=6M", "+6M", 6 * MIB, 6 * MIB },
 };
 
@@ -393,6 +395,8 @@ static void test_conf_by_version(void **state)
 	assert_int_equal(c.large_segment, 40 * MIB);
 	assert_int_equal(c.max_non_split_rounding, 40 * MIB);
 	assert_int_equal(alloc_conf_parse("max_split_size_mb:30,large_segment_size_mb:40", 210, &c, NULL), -1);
+	/* an expandable range would hold no such page */
+	assert_int_equal(alloc_conf_parse("large_segment_size_mb:1048577,expandable_segments:True", 210, &c, NULL), -1);
 	assert_int_equal(alloc_conf_parse("large_segment_size_mb:40", 209, &c, NULL), 0);
 	assert_int_equal(c.large_segment, 20 * MIB);
 	assert_string_equal(c.note, "large_segment_size_mb passed over");
