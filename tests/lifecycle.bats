@@ -149,6 +149,7 @@ teardown()
 	: >go
 	wait "$pid"
 	[ "$(tail -n 1 followed)" = last ]
+	[ -z "$(rad logs -n 0 "$id")" ]
 	[ "$(rad logs -n 1 "$id")" = last ]
 	[ "$(rad logs -n 2 "$id")" = "$(printf 'started\nlast')" ]
 }

@@ -78,7 +78,7 @@ int follow_seek_lines(struct follow *f, int64_t n, struct error *err)
 	if (rc != 1)
 		return rc;
 	off_t at = lseek(f->fd, 0, SEEK_END), end = at;
-	while (at > 0) {
+	while (at > 0 && n > 0) {
 		size_t want = at < CHUNK ? (size_t)at : CHUNK;
 		ssize_t got = pread(f->fd, chunk, want, at - (off_t)want);
 		if (got != (ssize_t)want)
