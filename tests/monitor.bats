@@ -246,6 +246,11 @@ fake_driver()
 	[ "$status" -eq 125 ]
 	[[ "$stderr" == *"small.csv: "*"nothing more is written"* ]]
 	rows small.csv | jq -e 'length >= 2 and all(.[]; .program == "" and .throttle == "power+hardware-heat")'
+	echo theirs >behind.csv
+	run --separate-stderr bash -c 'ulimit -f 1; trap "" XFSZ; exec rad monitor -i 0.1 -n 30 >>behind.csv'
+	[ "$status" -eq 125 ]
+	[ "$(head -n 1 behind.csv)" = theirs ]
+	[ "$(tail -c 1 behind.csv)" = "" ]
 
 	rad monitor -i 0.1 -o gone.csv -- sh -c 'until [ -e stop-driver ]; do sleep 0.05; done; exit 5' 2>err 3>&- &
 	pid=$!

@@ -35,7 +35,7 @@ struct monitoring {
 	struct watch_table_means *means;	/* NULL: nobody asks for them */
 	const char *path;		/* of the CSV; NULL: none */
 	int fd;				/* of the CSV, -1: none (any more) */
-	off_t written;
+	off_t written;			/* up to the end of its last whole line */
 	bool screen;
 	unsigned lines;			/* on it */
 	int64_t samples;
@@ -294,6 +294,13 @@ static int choose_gpus(struct monitoring *w, const char *text, const struct snap
 	return 0;
 }
 
+/* A shell's >> may have put standard output behind lines that are not ours. */
+static off_t place_of(int fd)
+{
+	off_t at = lseek(fd, 0, fcntl(fd, F_GETFL) & O_APPEND ? SEEK_END : SEEK_CUR);
+	return at < 0 ? 0 : at;
+}
+
 static int open_output(struct monitoring *w, struct error *err)
 {
 	const struct buf header = { .data = (char *)rows_header, .len = strlen(rows_header) };
@@ -302,6 +309,7 @@ static int open_output(struct monitoring *w, struct error *err)
 		if (w->fd < 0)
 			return error_errno(err, "%s", w->path);
 	}
+	w->written = place_of(w->fd);
 	write_rows(w, &header);
 	return 0;
 }
