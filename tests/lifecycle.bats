@@ -479,6 +479,10 @@ teardown()
 	[ "$status" -eq 3 ]
 	[[ "$stderr" == rad:*"sim:4xa100-40g"* ]]
 	[ -z "$output" ]
+	>"$WORLD/file"
+	RAD_STATE=$WORLD/file/state run rad submit -- true
+	one_line_error "$WORLD/file"
+	one_line_error "export RAD_STATE=/var/tmp/rad-$(id -u), or another"
 	local i
 	export RAD_DEVICES=sim:1xa100-40g
 	for i in 1 2 3 4 5; do

@@ -72,14 +72,20 @@ static int read_report(int fd, struct buf *line)
 	return 0;
 }
 
+/* A home folder that is not there, or may not be written to, is what people have in containers. */
 static int open_in_state(const char *name, char **path, struct error *err)
 {
 	scoped_free char *state = wire_own_state_dir();
-	if (wire_make_state_dir(state, err))
-		return error_wrap(err, "starting radd");
-	*path = alloc_printf("%s/%s", state, name);
-	int fd = open(*path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	return fd >= 0 ? fd : error_errno(err, "starting radd: %s", *path);
+	struct error why = ERROR_INIT;
+	int fd = -1;
+	if (!wire_make_state_dir(state, &why)) {
+		*path = alloc_printf("%s/%s", state, name);
+		fd = open(*path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0)
+			error_errno(&why, "%s", *path);
+	}
+	return fd >= 0 ? fd : error_set(err, why.code, "starting radd: %s: its queue needs a folder that you may write to: "
+					"export RAD_STATE=/var/tmp/rad-%u, or another on a local disk", why.text, (unsigned)geteuid());
 }
 
 /* Of several that want a radd at once, one starts it and the others wait for that. Returns the lock. */
