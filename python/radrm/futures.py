@@ -18,6 +18,7 @@ import json
 import multiprocessing.spawn
 import os
 import pickle
+import shutil
 import sys
 import threading
 import time
@@ -268,7 +269,7 @@ class RadExecutor(concurrent.futures.Executor):
     def resume(self):
         """Futures of all calls in the folder, oldest first: those of a process that is gone, of others that are still there, and one's own."""
         futures = []
-        for setup in sorted(glob.glob(os.path.join(glob.escape(self._folder), "*", "setup.json"))):
+        for setup in sorted(glob.glob(os.path.join(glob.escape(self._folder), "*[!t]", "setup.json"))):     # not .part
             folder = os.path.dirname(setup)
             with open(setup) as f:
                 said = json.load(f)
@@ -316,7 +317,12 @@ class RadExecutor(concurrent.futures.Executor):
                  "main": main}
         write(os.path.join(folder + ".part", "setup.json"), json.dumps(setup).encode())
         os.rename(folder + ".part", folder)
-        futures = self._futures_of(folder, self._queue(folder, words), len(calls), at_once is not None)
+        try:
+            job = self._queue(folder, words)
+        except RadError:
+            self._forget(folder)
+            raise
+        futures = self._futures_of(folder, job, len(calls), at_once is not None)
         with self._lock:
             self._futures += futures
         self._watcher.add(futures)
@@ -336,6 +342,14 @@ class RadExecutor(concurrent.futures.Executor):
         job = _rad.call(["submit", "--parsable", *words]).strip()
         write(os.path.join(folder, "job"), job.encode())
         return job
+
+    def _forget(self, folder):
+        """What was refused is no call that resume() finds; unless there is a task of it all the same, or nobody can say."""
+        try:
+            if self._job_of(folder) is None:
+                shutil.rmtree(folder, ignore_errors=True)
+        except (RadError, ValueError):
+            pass
 
     @staticmethod
     def _job_of(folder):

@@ -201,6 +201,17 @@ def test_a_python_that_is_killed_loses_no_task(radd, tmp_path):  # noqa: F811
     assert [f.result(WAIT) for f in futures] == [8, "went on", [0], [2], [4]]
 
 
+def test_what_was_refused_or_half_written_is_not_resumed(executor, tmp_path):
+    done = executor.submit(add, 1)
+    with pytest.raises(RadError, match="declare less"):
+        RadExecutor(tmp_path / "f", gpu_mem="9T").submit(add, 2)
+    half = tmp_path / "f" / "20260101T000000.000000000-0123456789ab.part"
+    half.mkdir()
+    (half / "setup.json").write_text('{"words": ["--", "true"], "n": 1, "array": false}')
+    assert [f.result(WAIT) for f in RadExecutor(tmp_path / "f").resume()] == [1]
+    assert done.result(WAIT) == 1
+
+
 def run_script(tmp_path, end):
     """A script as people write one, where cloudpickle is not installed; what it says."""
     script = tmp_path / "script.py"
