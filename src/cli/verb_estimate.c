@@ -64,7 +64,7 @@ static json_t *answer_json(const struct answer *a)
 /* As radd's status has it. */
 static json_t *host_json(const struct hostpace *host)
 {
-	return host->tasks || host->pace != 1 ? json_pack("{so, si}", "pace", json_round3(host->pace), "tasks", (int)host->tasks) :
+	return host->tasks || host->pace != 1 ? json_pack("{so, si}", "pace", json_real(host->pace), "tasks", (int)host->tasks) :
 		json_null();
 }
 

@@ -323,10 +323,11 @@ static void add_running(struct core *c, const struct task *t, struct now now, js
 	task_show_slowdown(o, &m);
 }
 
+/* Not rounded: `rad estimate` goes on computing with it. */
 json_t *core_host_pace_json(const struct core *c)
 {
 	struct hostpace host = estimates_host_pace(c->estimates);
-	return host.tasks ? json_pack("{so, si}", "pace", json_round3(host.pace), "tasks", (int)host.tasks) : json_null();
+	return host.tasks ? json_pack("{so, si}", "pace", json_real(host.pace), "tasks", (int)host.tasks) : json_null();
 }
 
 /* What it is expected to do to a GPU by what it came with, at the pace that hosts are known to have here by now. */

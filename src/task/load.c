@@ -46,6 +46,7 @@ struct load_belief load_clean(const struct load_belief *b)
 	return isnan(c.load.gract) && isnan(c.load.smact) ? load_unknown() : c;
 }
 
+/* The host's part is not rounded: what a run takes at the host's pace is computed from it. */
 json_t *load_to_json(const struct load_belief *b)
 {
 	if (b->source == LOAD_UNKNOWN)
@@ -54,7 +55,7 @@ json_t *load_to_json(const struct load_belief *b)
 		"gract_sd", json_round3(b->gract_sd), "smact", json_round3(b->load.smact), "smact_sd", json_round3(b->smact_sd),
 		"dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
 		"kernels_s", json_round3(b->load.kernels > 0 ? b->load.kernels : NAN),
-		"source", sources[b->source], "host", b->host > 0 ? json_round3(b->host) : NULL,
+		"source", sources[b->source], "host", b->host > 0 ? json_real(b->host) : NULL,
 		"run_s", b->run_s > 0 ? json_round3(b->run_s) : NULL);
 }
 
