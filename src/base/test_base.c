@@ -40,7 +40,8 @@ static void sizes(void **state)
 		{ "40960", 40960 }, { "20G", 20480 }, { "20g", 20480 }, { "20GB", 20480 }, { "20GiB", 20480 }, { "1.5G", 1536 },
 		{ "512M", 512 }, { "1T", 1 << 20 }, { "1K", 1 }, { "2048K", 2 }, { "0", 0 }, { "20 G", 20480 }, { ".5G", 512 },
 	};
-	static const char *const bad[] = { "", "G", "-1", "1X", "1GG", "1e999", "nan", "inf", "0x10", "20G extra", "2000000T", NULL };
+	static const char *const bad[] = { "", "G", "-1", "1X", "1GG", "nan", "inf", "0x10", "20G extra", NULL };
+	static const char *const large[] = { "1025T", "1073741825", "2000000T", "1e999", NULL };
 	uint64_t mib;
 	struct error err;
 	for (size_t i = 0; i < COUNT_OF(good); i++) {
@@ -52,6 +53,11 @@ static void sizes(void **state)
 			fail_msg("'%s' was taken for %llu MiB", bad[i], (unsigned long long)mib);
 		assert_non_null(strstr(err.text, "is not a size"));
 	}
+	for (size_t i = 0; large[i]; i++) {
+		assert_int_equal(units_parse_mib(large[i], &mib, &err), -1);
+		assert_non_null(strstr(err.text, "is out of range: sizes go up to 1024T"));
+	}
+	assert_int_equal(units_parse_mib("1024T", &mib, NULL), 0);
 	assert_int_equal(units_parse_mib(NULL, &mib, NULL), -1);
 }
 
@@ -63,16 +69,28 @@ static void durations(void **state)
 		{ "2-01:02:03", 176523 }, { "90s", 90 }, { "15m", 900 }, { "2h", 7200 }, { "1d", 86400 }, { "0", 0 },
 		{ "1h30m", 5400 }, { "1d2h3m4s", 93784 }, { "90:59", 5459 }, { "99:00:00", 356400 }, { "0-48:59:59", 176399 },
 	};
-	static const char *const bad[] = { "", "x", "1:", ":1", "1:2:3:4", "1-", "-1", "1-2-3", "1hh", "1 h", "99999999999",
+	static const char *const bad[] = { "", "x", "1:", ":1", "1:2:3:4", "1-", "-1", "1-2-3", "1hh", "1 h",
 		"1.5h", "1h30", "1m1h", "1h1h", "1h:30", "1-2h", "99:99", "0:60", "1:60:00", "1:00:60", "1-0:60", NULL };
+	static const char *const outside[] = { "29s", "0", "3660d1s", "99999999999", "99999999999d", "99999999999999999999s",
+		"99999999999999999999-0", "99999999999999999999:00", NULL };
 	int64_t s;
+	struct error err;
 	for (size_t i = 0; i < COUNT_OF(good); i++) {
-		assert_int_equal(units_parse_duration(good[i].text, &s, NULL), 0);
+		assert_int_equal(units_parse_duration(good[i].text, 0, INT64_MAX, &s, NULL), 0);
 		assert_int_equal(s, good[i].s);
 	}
 	for (size_t i = 0; bad[i]; i++)
-		if (!units_parse_duration(bad[i], &s, NULL))
+		if (!units_parse_duration(bad[i], 0, INT64_MAX, &s, &err))
 			fail_msg("'%s' was taken for %lld s", bad[i], (long long)s);
+		else
+			assert_non_null(strstr(err.text, "is not a duration"));
+	for (size_t i = 0; outside[i]; i++) {
+		assert_int_equal(units_parse_duration(outside[i], 30, UNITS_TEN_YEARS_S, &s, &err), -1);
+		assert_non_null(strstr(err.text, "is out of range: write 30s to 3660d"));
+	}
+	assert_int_equal(units_parse_duration("3660d", 30, UNITS_TEN_YEARS_S, &s, NULL), 0);
+	assert_int_equal(units_parse_duration("1m", 0, 59, &s, &err), -1);
+	assert_non_null(strstr(err.text, "write 0s to 59s"));
 }
 
 static void numbers(void **state)

@@ -55,6 +55,8 @@ static double size_factor(const char *suffix)
 	return 0;
 }
 
+#define MOST_MIB (1024.0 * 1024 * 1024)
+
 int units_parse_mib(const char *text, uint64_t *mib, struct error *err)
 {
 	char *end = NULL;
@@ -66,9 +68,11 @@ int units_parse_mib(const char *text, uint64_t *mib, struct error *err)
 		end++;
 	double factor = plain ? size_factor(end) : 0;
 	double size = ceil(v * factor - 1e-9);
-	if (!plain || factor <= 0 || !isfinite(size) || size > 1024.0 * 1024 * 1024)
+	if (!plain || factor <= 0)
 		return error_set(err, ERR_INVALID, "'%.60s' is not a size: write 20G, 512M or a number of MiB",
 				 text ? text : "");
+	if (!(size <= MOST_MIB))
+		return error_set(err, ERR_INVALID, "'%.60s' is out of range: sizes go up to 1024T", text);
 	*mib = (uint64_t)size;
 	return 0;
 }
@@ -79,16 +83,17 @@ static int bad_duration(const char *text, struct error *err)
 			 "':'), or 90s, 15m, 1h30m, 2h, 1d", text ? text : "");
 }
 
-/* The number at *p, which moves past it; -1 if there is none or it is absurd. */
+#define MOST_OF_A_UNIT INT64_C(100000000000)	/* of days it is three hundred million years, and fits as milliseconds */
+
+/* The number at *p, which moves past it; -1 if there is none. What is absurd counts as the largest: no caller takes that. */
 static int64_t take_number(const char **p)
 {
 	if (!isdigit((unsigned char)**p))
 		return -1;
 	char *end;
-	errno = 0;
 	long long v = strtoll(*p, &end, 10);
 	*p = end;
-	return errno || v > 1000000000 ? -1 : v;
+	return v < MOST_OF_A_UNIT ? v : MOST_OF_A_UNIT;
 }
 
 static int64_t letter_seconds(char c)
@@ -117,18 +122,16 @@ static bool take_lettered(const char *p, int64_t *seconds)
 	return true;
 }
 
-int units_parse_duration(const char *text, int64_t *seconds, struct error *err)
+/* "1:30:00", "2-12". */
+static bool take_clock(const char *p, int64_t *seconds)
 {
 	int64_t part[4], days = 0;
 	size_t n = 0;
-	const char *p = text ? text : "";
 	bool has_days = false;
-	if (take_lettered(p, seconds))
-		return 0;
 	for (;;) {
 		int64_t v = n < 3 ? take_number(&p) : -1;
 		if (v < 0 || (n && v > 59))
-			return bad_duration(text, err);
+			return false;
 		if (!n && !has_days && *p == '-') {
 			days = v, has_days = true, p++;
 			continue;
@@ -137,7 +140,7 @@ int units_parse_duration(const char *text, int64_t *seconds, struct error *err)
 		if (!*p)
 			break;
 		if (*p++ != ':')
-			return bad_duration(text, err);
+			return false;
 	}
 	/* With days the parts are hours first; without, one part is minutes and two are minutes and seconds. */
 	static const int64_t with_days[] = { 3600, 60, 1 }, plain[3][3] = { { 60 }, { 60, 1 }, { 3600, 60, 1 } };
@@ -145,6 +148,32 @@ int units_parse_duration(const char *text, int64_t *seconds, struct error *err)
 	for (size_t i = 0; i < n; i++)
 		total += part[i] * (has_days ? with_days[i] : plain[n - 1][i]);
 	*seconds = total;
+	return true;
+}
+
+/* As it may be typed, in the largest unit that tells it whole. */
+static void print_bound(int64_t s, char *text, size_t size)
+{
+	static const char letters[] = "dhms";
+	const char *unit = letters;
+	while (s % letter_seconds(*unit))
+		unit++;
+	snprintf(text, size, "%lld%c", (long long)(s / letter_seconds(*unit)), s ? *unit : 's');
+}
+
+int units_parse_duration(const char *text, int64_t min_s, int64_t max_s, int64_t *seconds, struct error *err)
+{
+	const char *p = text ? text : "";
+	char least[32], most[32];
+	int64_t s;
+	if (!take_lettered(p, &s) && !take_clock(p, &s))
+		return bad_duration(text, err);
+	if (s < min_s || s > max_s) {
+		print_bound(min_s, least, sizeof least);
+		print_bound(max_s, most, sizeof most);
+		return error_set(err, ERR_INVALID, "'%.60s' is out of range: write %s to %s", text, least, most);
+	}
+	*seconds = s;
 	return 0;
 }
 

@@ -11,14 +11,15 @@
 #include <stdint.h>
 
 #define MIB ((uint64_t)1 << 20)
+#define UNITS_TEN_YEARS_S ((int64_t)10 * 366 * 86400)	/* what is asked to take longer is a slip of the pen */
 
 /* "20G", "512M", "1.5GiB", "40960" (MiB): binary, as NVML counts. Suffixes K M G T, with or without B/iB, any case.
  * Result in MiB, rounded up. Refuses negative, zero-length, trailing text, and more than 1 PiB. */
 int units_parse_mib(const char *text, uint64_t *mib, struct error *err);
 
 /* Slurm's forms: "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS"; also "90s", "15m", "1h30m", "2h", "1d".
- * The first number may be any ("90:00", "0-48"), those behind a ':' go to 59. Result in seconds. */
-int units_parse_duration(const char *text, int64_t *seconds, struct error *err);
+ * The first number may be any ("90:00", "0-48"), those behind a ':' go to 59. Result in seconds, in [min_s, max_s]. */
+int units_parse_duration(const char *text, int64_t min_s, int64_t max_s, int64_t *seconds, struct error *err);
 
 /* A whole decimal number in [min, max], nothing else around it. */
 int units_parse_int(const char *text, int64_t min, int64_t max, int64_t *value, struct error *err);

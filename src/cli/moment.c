@@ -198,7 +198,7 @@ static bool read_length(const char *text, int64_t *s)
 			*s = strtoll(text, NULL, 10) * units[i].s;
 			return true;
 		}
-	return text[digits] && !units_parse_duration(text, s, NULL);
+	return text[digits] && !units_parse_duration(text, 0, INT64_MAX, s, NULL);
 }
 
 static bool read_from_now(const char *text, enum moment_sense sense, int64_t now_ms, int64_t *ms)

@@ -134,7 +134,7 @@ int64_t pilot_slurm_parse_left_ms(const char *text)
 	word[len] = 0;
 	if (!strcasecmp(word, "UNLIMITED"))
 		return INT64_MAX;
-	if (!isdigit((unsigned char)*word) || units_parse_duration(word, &seconds, NULL))
+	if (!isdigit((unsigned char)*word) || units_parse_duration(word, 0, INT64_MAX, &seconds, NULL))
 		return !strcmp(word, "0:00") ? 0 : -1;
 	return seconds * 1000;
 }

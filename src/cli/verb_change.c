@@ -111,7 +111,7 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 	bool unlimited = u->time && (!strcasecmp(u->time, "unlimited") || !strcmp(u->time, "0"));
 	if (u->priority && units_parse_int(u->priority, -1000000000, 1000000000, &priority, err))
 		return error_wrap(err, "priority");
-	if (u->time && !unlimited && units_parse_duration(u->time, &seconds, err))
+	if (u->time && !unlimited && units_parse_duration(u->time, 0, UNITS_TEN_YEARS_S, &seconds, err))
 		return error_wrap(err, "time");
 	if (u->gpu_mem && units_parse_mib(u->gpu_mem, &mib, err))
 		return error_wrap(err, "gpu-mem");

@@ -27,10 +27,8 @@ static int fill_drain(const struct drain_wish *d, json_t *request, struct error 
 		return error_wrap(err, "--until");
 	if (d->until && until_ms <= now_ms)
 		return error_set(err, ERR_INVALID, "--until: '%.40s' is past", d->until);
-	if (d->length && units_parse_duration(d->length, &seconds, err))
+	if (d->length && units_parse_duration(d->length, 1, UNITS_TEN_YEARS_S, &seconds, err))
 		return error_wrap(err, "--for");
-	if (d->length && !seconds)
-		return error_set(err, ERR_INVALID, "--for: more than no time is wanted");
 	if (d->until || d->length)
 		json_object_set_new(request, "until_ms", json_integer(d->until ? until_ms : now_ms + seconds * 1000));
 	if (d->reason && json_object_set_new(request, "reason", json_string(d->reason)))

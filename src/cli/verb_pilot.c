@@ -224,10 +224,8 @@ static int read_span(struct cli_call *c, const char *option, const char *text, i
 	int64_t seconds = 0;
 	if (!text)
 		return 0;
-	if (units_parse_duration(text, &seconds, &err))
+	if (units_parse_duration(text, least_s, UNITS_TEN_YEARS_S, &seconds, &err))
 		return cli_usage(c, "--%s: %s", option, err.text);
-	if (seconds < least_s)
-		return cli_usage(c, "--%s: at least %lld s", option, (long long)least_s);
 	*ms = seconds * 1000;
 	return 0;
 }

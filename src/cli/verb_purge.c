@@ -71,7 +71,7 @@ static bool purge_agreed(const struct purge *p)
 static int purge_request(json_t *request, const char *older, const char *user, struct error *err)
 {
 	int64_t age_s;
-	if (units_parse_duration(older, &age_s, err))
+	if (units_parse_duration(older, 0, UNITS_TEN_YEARS_S, &age_s, err))
 		return error_wrap(err, "--older");
 	json_object_set_new(request, "before_ms", json_integer(clock_wall_ms() - age_s * 1000));
 	if (user && !strcmp(user, "all"))

@@ -101,7 +101,7 @@ static int fill_span(const struct reserve_wish *w, json_t *request, struct error
 	/* "--begin 22:00 --end 06:00": the next 6:00 after it begins. */
 	if (w->end && moment_parse(w->end, MOMENT_NEXT, begin_ms, &end_ms, err))
 		return error_wrap(err, "--end");
-	if (w->length && units_parse_duration(w->length, &seconds, err))
+	if (w->length && units_parse_duration(w->length, 1, UNITS_TEN_YEARS_S, &seconds, err))
 		return error_wrap(err, "--for");
 	end_ms = w->end ? end_ms : begin_ms + seconds * 1000;
 	if (end_ms <= begin_ms)

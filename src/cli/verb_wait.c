@@ -27,8 +27,9 @@ int verb_wait(struct cli_call *c)
 	struct ids list = { 0 };
 	struct error err = ERROR_INIT;
 	if (timeout && units_parse_int(timeout, 1, MAX_TIMEOUT_S, &for_s, NULL) &&
-	    (units_parse_duration(timeout, &for_s, &err) || for_s < 1 || for_s > MAX_TIMEOUT_S))
-		return cli_usage(c, "--timeout: '%.60s': expected seconds, or a time such as 10m, 2h, 1-12:00:00", timeout);
+	    units_parse_duration(timeout, 1, MAX_TIMEOUT_S, &for_s, &err))
+		return cli_usage(c, "--timeout: '%.60s': expected 1 to %lld seconds, or a time such as 10m, 2h, 1-12:00:00", timeout,
+				 (long long)MAX_TIMEOUT_S);
 	char id[TASK_ID_TEXT];
 	bool read = true;
 	for (size_t i = 0; i < c->n_words && read; i++)

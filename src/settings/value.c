@@ -196,7 +196,7 @@ static int parse_seconds(const struct setting *row, const char *text, void *memb
 		return 0;
 	}
 	if (!plain_number(text, &s)) {
-		if (units_parse_duration(text, &whole, NULL))
+		if (units_parse_duration(text, 0, INT64_MAX, &whole, NULL))
 			return refuse(row, text, ": write 90, 90s, 15m, 2h or 1d", err);
 		s = (double)whole;
 	}

@@ -22,17 +22,16 @@ _Static_assert(MAX_INDEX + 1 < (1 << TASK_INDEX_BITS), "an index and one must fi
 
 struct indices { uint32_t *items; size_t n, cap; unsigned char seen[MAX_INDEX / 8 + 1]; };
 
-/* Takes a decimal number of at most 7 digits off *p. */
+/* Takes a decimal number off *p; one that is out of every range here counts as the first such. */
 static bool take_number(const char **p, uint32_t *value)
 {
 	size_t n = strspn(*p, "0123456789");
-	if (!n || n > 7)
-		return false;
 	uint32_t v = 0;
-	for (; n; n--)
-		v = v * 10 + (uint32_t)(*(*p)++ - '0');
+	for (size_t i = 0; i < n && v <= MAX_INDEX; i++)
+		v = v * 10 + (uint32_t)((*p)[i] - '0');
+	*p += n;
 	*value = v;
-	return true;
+	return n;
 }
 
 static int bad_array(const char *text, const char *why, struct error *err)
@@ -84,7 +83,7 @@ static int take_ranges(const char *text, struct indices *list, uint32_t *limit, 
 	}
 	*limit = 0;
 	if (*p == '%' && (p++, !take_number(&p, limit) || !*limit || *limit > SPEC_MAX_ARRAY))
-		return bad_array(text, "expected a number above 0 after '%'", err);
+		return error_set(err, ERR_INVALID, "'%.60s': expected 1 to %d behind the '%%'", text, SPEC_MAX_ARRAY);
 	return *p ? bad_array(text, "cannot be read to its end", err) : 0;
 }
 

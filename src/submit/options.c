@@ -18,7 +18,6 @@
 #include <strings.h>
 
 #define MAX_WORD 100			/* names, optimizers: as the spec's codec has them */
-#define MAX_TIME_S (10LL * 366 * 86400)
 #define CONTEXT_MIB 300		/* CUDA's context and a program's first kernels take more */
 
 static void replace(char **text, const char *value)
@@ -313,10 +312,9 @@ static int set_time(struct spec *s, struct submit_pending *p, const char *value,
 {
 	(void)p;
 	int64_t seconds = 0;
-	if (strcasecmp(value, "unlimited") && strcasecmp(value, "infinite") && units_parse_duration(value, &seconds, err))
+	if (strcasecmp(value, "unlimited") && strcasecmp(value, "infinite") &&
+	    units_parse_duration(value, 0, UNITS_TEN_YEARS_S, &seconds, err))
 		return -1;
-	if (seconds > MAX_TIME_S)
-		return error_set(err, ERR_INVALID, "'%.60s' is more than ten years: leave it out for no limit", value);
 	s->time_limit_s = seconds;
 	return 0;
 }
@@ -325,13 +323,9 @@ static int set_slot(struct spec *s, struct submit_pending *p, const char *value,
 {
 	(void)p;
 	int64_t seconds = -1;
-	if (strcasecmp(value, "none") && strcasecmp(value, "off") && units_parse_duration(value, &seconds, err))
+	if (strcasecmp(value, "none") && strcasecmp(value, "off") &&
+	    units_parse_duration(value, SPEC_MIN_SLOT_S, UNITS_TEN_YEARS_S, &seconds, err))
 		return -1;
-	if (seconds >= 0 && seconds < SPEC_MIN_SLOT_S)
-		return error_set(err, ERR_INVALID, "'%.60s' is too short: a time slot has %d seconds at least; none for none", value,
-				 SPEC_MIN_SLOT_S);
-	if (seconds > MAX_TIME_S)
-		return error_set(err, ERR_INVALID, "'%.60s' is more than ten years: none for no slot", value);
 	s->slot_s = seconds;
 	return 0;
 }

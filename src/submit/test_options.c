@@ -160,8 +160,8 @@ static void test_refused(void **state)
 		{ "gres", "gpu:a100:x", "whole number" }, { "gres", "gpu:a100:0", "1 to 64" }, { "gres", "gpu:a;b:1", "stands for nothing" },
 		{ "gres", "gpu::2", "a word is missing" }, { "constraint", "", "a word is missing" },
 		{ "constraint", "mem>", "write mem>=40G" },
-		{ "mem", "much", "is not a size" }, { "cpus-per-task", "0", "1 to 65536" }, { "slot", "1s", "too short" },
-		{ "slot", "soon", "not a duration" }, { "slot", "4000d", "more than ten years" }, { "requeue-code", "0", "1 to 255" },
+		{ "mem", "much", "is not a size" }, { "cpus-per-task", "0", "1 to 65536" }, { "slot", "1s", "write 5s to 3660d" },
+		{ "slot", "soon", "not a duration" }, { "slot", "4000d", "out of range" }, { "requeue-code", "0", "1 to 255" },
 		{ "gpu-mem", "0", "declares no memory" }, { "gpu-mem", "-1", "is not a size" }, { "gpu-mem", "12Q", "is not a size" },
 		{ "batch-size", "0", "1 to" }, { "batch-size", "1e3", "whole number" }, { "seq-len", "-2", "1 to" },
 		{ "input-size", "224", "3x224x224" }, { "input-size", "3x224x224x1", "3x224x224" }, { "input-size", "0x224x224", "1 to" },
@@ -169,7 +169,8 @@ static void test_refused(void **state)
 		{ "optimizer", "", "expected a value" }, { "share", "maybe", "no way of sharing" }, 
 		{ "policy", "exclusive/ collocation", "expected exclusive or collocation" },
 		{ "max-slowdown", "0.5", "from 1" }, { "max-slowdown", "nan", "number" }, { "priority", "high", "whole number" },
-		{ "time", "soon", "not a duration" }, { "time", "4000d", "more than ten years" }, { "signal", "BANG", "names no signal" },
+		{ "time", "soon", "not a duration" }, { "time", "99999999999d", "out of range: write 0s to 3660d" },
+		{ "signal", "BANG", "names no signal" },
 		{ "signal", "USR1@-1", "0 to 65535" }, { "signal", "", "names no signal" }, { "signal", "99", "names no signal" },
 		{ "name", "a\nb", "control character" }, { "output", "x-%q", "'%q' stands for nothing" }, 
 		{ "output", "x%", "stands for nothing" }, { "output", "x%3", "stands for nothing" },
@@ -222,8 +223,9 @@ static void test_arrays(void **state)
 	static const char *const bad[][2] = {
 		{ "", "expected an index" }, { "1,", "expected an index" }, { "-1", "expected an index" }, { "1-", "after '-'" },
 		{ "5-1", "upwards" }, { "1-9:0", "step above 0" }, { "1,1", "index 1 stands there twice" }, { "0-5,3", "index 3" },
-		{ "1000000", "from 0 to 999999" }, { "99999999999999999999", "expected an index" }, { "0-100000", "more than 10000" },
-		{ "1%0", "above 0" }, { "1%", "above 0" }, { "1 2", "to its end" }, { "0-999999:1%2", "more than 10000" },
+		{ "1000000", "from 0 to 999999" }, { "0-99999999999999999999", "from 0 to 999999" }, { "0-100000", "more than 10000" },
+		{ "1%0", "1 to 10000 behind" }, { "1%", "1 to 10000 behind" }, { "1%99999999999", "1 to 10000 behind" },
+		{ "1 2", "to its end" }, { "0-999999:1%2", "more than 10000" },
 	};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
 		uint32_t *indices, limit;
