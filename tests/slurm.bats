@@ -217,7 +217,7 @@ spec_of()
 	run -124 rad wait --timeout 1 "$id"
 	one_line_error "not all have ended in that time"
 	run -125 rad wait --timeout soon "$id"
-	one_line_error "'soon': expected seconds"
+	one_line_error "'soon': expected 1 to 31622400 seconds"
 	rad cancel -s KILL "$id" "$other" "$waits"
 	run -143 rad wait --timeout 30 "$id" "$other"
 	[ "$(state "$id")" = CANCELLED ]
@@ -387,7 +387,7 @@ done" ]
 	[ "$(rad queue -h -S -i -o %i "${id}_[3-4]" "$other" | tr '\n' ' ')" = "$other ${id}_4 ${id}_3 " ]
 	[ "$(rad queue --noheader --sort=Priority,-JobID -o %i -n 'habit,nothing' | head -1)" = "${id}_6" ]
 	[ "$(rad queue -h -n other,nothing -o %j)" = other ]
-	[ "$(rad queue -h | wc -l) $(rad queue -h -r | wc -l)" = "2 5" ]
+	[ "$(rad queue -h -n habit,other | wc -l) $(rad queue -h -r -n habit,other | wc -l)" = "2 5" ]
 	[ "$(rad queue -P -h --Format=jobid,statecompact "$other")" = "$other|H" ]
 	[ "$(rad queue -u "$(id -un),$(id -un)" -h -o %i -t H "$other")" = "$other" ]
 	run rad queue -l
