@@ -151,3 +151,13 @@ load pilot.bash
 	gone "$(cat "$WORLD/n1.pid")"
 	rad queue -t CD --json | jq -e '.tasks | length == 5'
 }
+
+@test "a queue whose folder's name means something to Slurm is named so that it does not, or refused" {
+	RAD_QUEUE="$WORLD/50%j of it" submit -- true
+	RAD_QUEUE="$WORLD/50%j of it" rad pilot --submit
+	grep -Fq -- "--output $WORLD/50%%j of it/pilots/.slurm-%j.log" "$FAKE_SLURM/asked.701"
+	RAD_QUEUE="$WORLD/50\\" submit -- true
+	RAD_QUEUE="$WORLD/50\\" run rad pilot --submit
+	one_line_error "50\\: Slurm cannot write a log there, for the '\\' in its name"
+	[ ! -e "$FAKE_SLURM/asked.702" ]
+}

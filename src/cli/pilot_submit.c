@@ -100,13 +100,30 @@ static char *script_of(const struct pilot_submit *s, const char *dir)
 	return buf_steal(&script);
 }
 
+/* As Slurm reads names of outputs: '%' stands twice for itself, and with a '\' anywhere no '%j' is a number any more. */
+static char *log_of(const char *dir, struct error *err)
+{
+	struct buf log = { 0 };
+	if (strchr(dir, '\\')) {
+		error_set(err, ERR_INVALID, "%.300s: Slurm cannot write a log there, for the '\\' in its name: give the folder another name",
+			  dir);
+		return NULL;
+	}
+	for (; *dir; dir++)
+		buf_add_text(&log, *dir == '%' ? "%%" : (char[]){ *dir, 0 });
+	buf_add_text(&log, "/pilots/.slurm-%j.log");
+	return buf_steal(&log);
+}
+
 /* The number of the job; NULL with what sbatch says. */
 static char *ask_for_one(const struct pilot_submit *s, const char *dir, const char *name, struct error *err)
 {
 	char *argv[200] = { "sbatch", "--parsable", "--job-name", (char *)name };
 	size_t n = 4;
 	scoped_buf out = { 0 };
-	scoped_free char *script = script_of(s, dir), *log = alloc_printf("%s/pilots/.slurm-%%j.log", dir);
+	scoped_free char *script = script_of(s, dir), *log = log_of(dir, err);
+	if (!log)
+		return NULL;
 	argv[n++] = "--output";
 	argv[n++] = log;
 	if (s->time) {
