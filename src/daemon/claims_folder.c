@@ -31,8 +31,6 @@
 #define MAX_ENTRIES 50000	/* of the folder that are gone through, some 20 ms, */
 #define MAX_STATS 4096		/* and of those with such a name that are looked at */
 #define LEFT_S 10		/* a file without a lock is left over, and not being made, when it is so old */
-#define TAKE_TRIES 20		/* for a file whose lock somebody has who reads it just now, */
-#define TAKE_WAIT_US 500	/* so long between two */
 #define SETTLED_NS 1000000000	/* the folder's time counts when it is older than this: two changes may have the same */
 
 struct other { char name[NAME_LEN]; uid_t uid; int64_t torn_since_ms; };
@@ -105,7 +103,7 @@ static bool own_outlives_us(const struct claims_folder *f)
 	return runs;
 }
 
-/* A file with running tasks in it stays: it speaks for them until the next radd of this store takes it over, or their shims
+/* A file with running tasks in it stays: it speaks for them until the next radd of this store replaces it, or their shims
  * are gone. */
 static void drop_own(struct claims_folder *f)
 {
@@ -124,46 +122,77 @@ static void keep_own(struct claims_folder *f, int fd, const struct stat *st)
 	f->own_fd = fd;
 }
 
-/* The file that a former daemon of this store left, with its rows, which stand until ours are written over them: whoever looks
- * meanwhile sees them there. Anybody may have put something else in its place. */
-static bool take_own(struct claims_folder *f)
+/* 0; 1: it is being written; -1: it cannot be read. */
+static int read_page(int fd, struct claims_page *page)
+{
+	char text[CLAIMS_BYTES];
+	for (int tries = 0; tries < TORN_TRIES; tries++) {
+		ssize_t got = pread(fd, text, sizeof text, 0);
+		if (got < 0)
+			return -1;
+		if (got > 0 && !claims_page_read(text, (size_t)got, page))
+			return 0;
+	}
+	return 1;
+}
+
+/* Whether that process wrote it, and runs. One that cannot be looked at (hidepid) or is of another namespace has its lock to
+ * speak for it alone. */
+static bool owner_lives(const struct claims_folder *f, const struct claims_page *p, uid_t uid)
+{
+	uint64_t start;
+	if (p->space != f->page.space)
+		return true;
+	if (!proc_stat(p->owner.pid, &start, NULL))
+		return start == p->owner.start_ticks && proc_uid(p->owner.pid) == uid;
+	return !kill(p->owner.pid, 0) || errno == EPERM;
+}
+
+/* Whether nothing has our name, or a file that a former daemon of this store left. A lock tells of no daemon by itself:
+ * whoever may read the file can hold one. */
+static bool name_is_free(const struct claims_folder *f)
 {
 	struct stat st;
-	scoped_fd int fd = openat(f->fd, f->own_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+	scoped_fd int fd = openat(f->fd, f->own_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
 		return false;
-	bool locked = false;
-	for (int tries = 0; tries < TAKE_TRIES && !(locked = !flock(fd, LOCK_EX | LOCK_NB)); tries++)
-		usleep(TAKE_WAIT_US);
-	if (!locked || posix_fallocate(fd, 0, CLAIMS_BYTES))
-		return false;
-	keep_own(f, steal_fd(fd), &st);
-	return true;
+	scoped_free struct claims_page *page = alloc_zero(sizeof *page);
+	return !flock(fd, LOCK_SH | LOCK_NB) || (!read_page(fd, page) && !owner_lives(f, page, st.st_uid));
+}
+
+/* Locked before anybody else may open it, and with its room taken at once, so that a full disk hinders the first writing at
+ * most. */
+static int fill_own(int fd, const struct buf *text, struct stat *st)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) || (errno = posix_fallocate(fd, 0, CLAIMS_BYTES)))
+		return -1;
+	return io_write_full(fd, text->data, text->len) || fchmod(fd, 0644) || fstat(fd, st) ? -1 : 0;
 }
 
 /* Named after the store's mark, so that its next radd finds the file; by chance where that name is taken by something that
- * cannot be trusted. Its room is taken at once, so that a full disk hinders the first writing at most. */
-static int make_own(struct claims_folder *f, struct error *err)
+ * cannot be trusted. It comes to its name when it is whole: who looks sees a former daemon's rows until then, and these from
+ * then on. */
+static int make_own(struct claims_folder *f, const struct buf *text, struct error *err)
 {
 	struct stat st;
 	unsigned chance = 0;
+	char new_name[NAME_LEN];
 	drop_own(f);
-	snprintf(f->own_name, sizeof f->own_name, PREFIX "%u-%.32s", (unsigned)geteuid(), f->mark ? f->mark : "");
-	if (f->mark && take_own(f))
-		return 0;
 	if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
 		chance = (unsigned)clock_wall_ms();
-	struct stat taken;
-	if (!f->mark || !fstatat(f->fd, f->own_name, &taken, AT_SYMLINK_NOFOLLOW))
+	snprintf(f->own_name, sizeof f->own_name, PREFIX "%u-%.32s", (unsigned)geteuid(), f->mark ? f->mark : "");
+	if (!f->mark || !name_is_free(f))
 		snprintf(f->own_name, sizeof f->own_name, PREFIX "%u-%08x", (unsigned)geteuid(), chance);
-	scoped_fd int fd = openat(f->fd, f->own_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	snprintf(new_name, sizeof new_name, "." PREFIX "%u-%08x", (unsigned)geteuid(), chance);
+	scoped_fd int fd = openat(f->fd, new_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return error_errno(err, "%s/%s", f->path, f->own_name);
-	int failed = flock(fd, LOCK_EX | LOCK_NB) || fchmod(fd, 0644) || fstat(fd, &st) ? errno : posix_fallocate(fd, 0, CLAIMS_BYTES);
-	if (failed) {
-		unlinkat(f->fd, f->own_name, 0);
-		errno = failed;
-		return error_errno(err, "%s/%s", f->path, f->own_name);
+		return error_errno(err, "%s/%s", f->path, new_name);
+	if (fill_own(fd, text, &st) || renameat(f->fd, new_name, f->fd, f->own_name)) {
+		error_errno(err, "%s/%s", f->path, f->own_name);
+		unlinkat(f->fd, new_name, 0);
+		return -1;
 	}
 	keep_own(f, steal_fd(fd), &st);
 	return 0;
@@ -196,9 +225,10 @@ int claims_folder_publish(struct claims_folder *f, const struct core_claim *rows
 	scoped_buf text = { 0 };
 	fill_page(f, rows, runs, n, &text);
 	for (int tries = 0; tries < PUBLISH_TRIES; tries++) {
-		if (!own_is_there(f) && make_own(f, err))
+		bool there = own_is_there(f);
+		if (!there && make_own(f, &text, err))
 			continue;
-		if (lseek(f->own_fd, 0, SEEK_SET) || io_write_full(f->own_fd, text.data, text.len))
+		if (there && (lseek(f->own_fd, 0, SEEK_SET) || io_write_full(f->own_fd, text.data, text.len)))
 			return error_errno(err, "%s/%s", f->path, f->own_name);
 		if (own_is_there(f))
 			return 0;
@@ -291,18 +321,6 @@ static void read_names(struct claims_folder *f)
 	closedir(dir);
 }
 
-/* Whether that process wrote it, and runs. One that cannot be looked at (hidepid) or is of another namespace has its lock to
- * speak for it alone. */
-static bool owner_lives(const struct claims_folder *f, const struct claims_page *p, uid_t uid)
-{
-	uint64_t start;
-	if (p->space != f->page.space)
-		return true;
-	if (!proc_stat(p->owner.pid, &start, NULL))
-		return start == p->owner.start_ticks && proc_uid(p->owner.pid) == uid;
-	return !kill(p->owner.pid, 0) || errno == EPERM;
-}
-
 /* Whether that shim runs. Of a user's daemon it is the user's too; of root's it is the task's user's. One that cannot be looked
  * at does not count: its pid may be anybody's. */
 static bool run_lives(struct proc_id run, uid_t uid)
@@ -344,7 +362,6 @@ static int read_left(const struct claims_folder *f, int fd, uid_t uid, struct cl
 /* 0; 1: it is being written; -1: it says nothing. */
 static int read_file(const struct claims_folder *f, const struct other *o, struct claims_page *page, uid_t *uid)
 {
-	char text[CLAIMS_BYTES];
 	struct stat st;
 	scoped_fd int fd = openat(f->fd, o->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_size > CLAIMS_BYTES)
@@ -356,15 +373,8 @@ static int read_file(const struct claims_folder *f, const struct other *o, struc
 			unlinkat(f->fd, o->name, 0);
 		return left;
 	}
-	for (int tries = 0; tries < TORN_TRIES; tries++) {
-		ssize_t got = pread(fd, text, sizeof text, 0);
-		if (got < 0)
-			return -1;
-		/* A daemon that has just taken its former one's file has not yet written into it. */
-		if (got > 0 && !claims_page_read(text, (size_t)got, page))
-			return owner_lives(f, page, st.st_uid) ? 0 : keep_left(f, st.st_uid, page);
-	}
-	return 1;
+	int rc = read_page(fd, page);
+	return rc || owner_lives(f, page, st.st_uid) ? rc : keep_left(f, st.st_uid, page);
 }
 
 /* A user's daemon speaks of that user's tasks, root's of everybody's. The daemon of root's heeds root alone: see

@@ -3,7 +3,7 @@
  * The folder of claims that all daemons of a machine reach: /tmp, where nobody can remove or rename what another has put. Each
  * has one file there, rad-claims-UID-..., which it made, owns and holds an flock of, so what it says ends with its process,
  * however that ends; but for the rows of tasks that run on without it, as those of every daemon that is restarted do. The next
- * daemon of the same store takes the file over.
+ * daemon of the same store puts its own in the place of that file, which anybody may have locked.
  *
  * Nothing of others is believed but what they say of themselves. Looked at is a plain file with one name, of at most
  * CLAIMS_BYTES, opened without following a link or waiting, locked, whose owner's uid is that of a living process of the pid

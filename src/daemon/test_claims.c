@@ -231,15 +231,16 @@ static void restart_over(bool killed, bool task_ends)
 		waitpid(task, NULL, 0);
 		assert_int_equal(rows_seen(other), 0);
 	}
-	/* The next one has taken the file, and not yet written into it. */
+	/* Anybody who may read it can lock it, and keep the lock: it tells of no daemon. */
 	scoped_free char *path = alloc_printf("%s/rad-claims-%u-mark", folder, (unsigned)geteuid());
-	int taken = open(path, O_RDWR | O_CLOEXEC);
+	int taken = open(path, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(flock(taken, LOCK_EX | LOCK_NB), 0);
 	assert_int_equal(rows_seen(other), task_ends ? 0 : 1);
-	close(taken);
 	struct claims_folder *next = claims_folder_open(folder, "mark", NULL);
 	assert_int_equal(claims_folder_publish(next, rows, runs, 1, NULL), 0);
 	assert_int_equal(rows_seen(other), 1);		/* and not twice */
+	assert_int_equal(rows_seen(next), 0);		/* nor as another's */
+	close(taken);
 	claims_folder_publish(next, rows, NULL, 1, NULL);
 	claims_folder_close(next);
 	assert_int_equal(rows_seen(other), 0);
