@@ -23,7 +23,8 @@ enum capture_flag {
 	CAPTURE_ALL_TO_ALL = 1 << 6,
 	CAPTURE_CUT_SHORT = 1 << 7,
 	CAPTURE_PAIR = 1 << 8,
-	CAPTURE_FLAGS = (1 << 9) - 1,
+	CAPTURE_SOLVER = 1 << 9,
+	CAPTURE_FLAGS = (1 << 10) - 1,
 };
 
 enum capture_kind {

@@ -305,12 +305,14 @@ static enum outcome find_high(struct replay_player *y, struct replay_program *p,
 	return end == TOO_LONG ? TOO_LONG : SURVIVED;
 }
 
-/* What is outside the allocator, so no cap touches it: the context, with cuBLAS's kernels if they are called, and NCCL's
- * buffers. */
+/* What is outside the allocator, so no cap touches it: the context, with cuBLAS's kernels if they are called, cuSOLVER, and
+ * NCCL's buffers. */
 static uint64_t fixed_costs(const struct replay_program *p)
 {
 	uint64_t mib = p->gemm ? p->o->context_mib : p->o->context_plain_mib;
 
+	if (p->c->flags & CAPTURE_SOLVER)
+		mib += OVERHEADS_SOLVER_MIB;
 	mib += (uint64_t)p->c->communicators * (p->c->flags & CAPTURE_PAIR ? p->o->nccl_pair_mib : p->o->nccl_mib);
 	if (p->c->communicators && p->c->flags & CAPTURE_ALL_TO_ALL)
 		mib += p->o->all_to_all_mib;

@@ -150,6 +150,7 @@ static void test_fixed_costs(void **state)
 		{ "NVIDIA H200", "g00", CAPTURE_ALL_TO_ALL, 0, 760 }, { "NVIDIA H200", "g00", CAPTURE_PAIR, 0, 760 },
 		{ "NVIDIA A100-SXM4-40GB", "g00", 0, 2, 560 + 2 * 657 }, { "NVIDIA A100-SXM4-40GB", "g00", CAPTURE_PAIR, 2, 560 + 2 * 519 },
 		{ "NVIDIA H200", "g00", CAPTURE_PAIR, 1, 760 + 1011 }, { NULL, "g00", CAPTURE_PAIR, 1, 760 + 1011 },
+		{ "NVIDIA H200", "a1", CAPTURE_SOLVER, 0, 632 + 100 }, { "NVIDIA H200", "g00", CAPTURE_SOLVER, 0, 760 + 100 },
 	};
 
 	(void)state;

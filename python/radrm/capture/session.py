@@ -8,7 +8,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import fileformat as ff
-from . import attention, distributed, indexing, kernels, layers, losses, recurrent, together, values
+from . import attention, distributed, indexing, kernels, layers, linalg, losses, recurrent, together, values
 from .gpu import Gpu
 from .later import Later
 from .length import Length
@@ -80,7 +80,7 @@ class Session:
 
     def __enter__(self):
         recorder = self.recorder
-        for part in (values, kernels, indexing, attention, recurrent, losses, together):
+        for part in (values, kernels, indexing, attention, recurrent, losses, linalg, together):
             recorder.rules.update(part.RULES)
             for op, note in getattr(part, "AROUND", {}).items():
                 recorder.around.setdefault(op, []).append(note)
