@@ -96,3 +96,16 @@ def test_saved_through_nobodys_link(tmp_path):
     Capture(b"ours", [], 0, 0).save(tmp_path / "x.radcap")
     assert (tmp_path / "x.radcap").read_bytes() == b"ours"
     assert (tmp_path / "other").read_bytes() == b"theirs"
+
+
+def test_parameters_without_a_module(capture):
+    code, said, f = capture("""
+        import torch
+        a = torch.randn(64, 64, device="cuda", requires_grad=True)
+        optimizer = torch.optim.SGD([a], lr=0.1)
+        for _ in range(100):
+            a.square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """)
+    assert code == 0 and [p for _, p in f.marks].count(ITERATION) == 3 and f.steps == 100, said

@@ -136,6 +136,8 @@ class Session:
                 session.learns = True
                 if recorder.in_backward:
                     return real(*args, **kwargs)
+                if session.optimizes and not session.lives and session.iterations is not None and session.used():
+                    session.begin_iteration()  # of a script that has no module
                 session.mark(ff.BACKWARD)
                 result = real(*args, **kwargs)
                 session._after_backward()
