@@ -18,6 +18,10 @@
 #define MARGIN_REPLAY_CONVOLUTIONS 0.08
 /* A capture that says it did not: flags, growth from iteration to iteration, fewer than three iterations. */
 #define MARGIN_REPLAY_DOUBTFUL 0.30
+/* Growth that over all steps comes to no more than this part is added to the claim and is no doubt: a loss that is kept of each step
+ * is 512 bytes, 5 MiB after 10,000. Of a run whose steps are not known so many are taken. */
+#define MARGIN_GROWN 0.10
+#define MARGIN_GROWN_STEPS 100000u
 
 /* A model summary of a model that is larger, or of another make, than any that was measured: as doubtful captures. */
 #define MARGIN_SUMMARY 0.30

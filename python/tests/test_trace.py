@@ -67,7 +67,13 @@ def test_header(traced):
 def test_growth(traced):
     kept = []
     f = traced(linear(torch.optim.SGD, each=lambda model, loss: kept.append(loss)))
-    assert f.header["growth"] >= 4
+    assert f.header["growth"] >= 512
+
+
+def test_a_loss_that_is_kept_is_a_block(traced):
+    kept = []
+    f = traced(linear(torch.optim.SGD, each=lambda model, loss: kept.append(loss.detach())))
+    assert f.header["growth"] == 512
 
 
 def test_nothing_is_computed_on_the_gpu_and_nothing_is_left(traced):

@@ -39,8 +39,17 @@ static int replay_configure(const struct spec *s, const struct capture *c, struc
 	return alloc_conf_parse(text ? text : c->alloc_conf, alloc_torch_parse(c->torch), conf, err);
 }
 
+/* What it keeps of all its steps, in bytes, as far as it keeps something of each. */
+static uint64_t replay_grown(const struct capture *c)
+{
+	uint64_t steps = c->steps ? c->steps : MARGIN_GROWN_STEPS;
+
+	return c->growth > CAPTURE_MAX_LIVE / steps ? CAPTURE_MAX_LIVE : c->growth * steps;
+}
+
 /* What makes the capture less than the whole story; NULL if nothing does. */
-static const char *replay_doubt(const struct capture *c, const struct alloc_conf *conf)
+static const char *replay_doubt(const struct capture *c, const struct alloc_conf *conf, const struct replay_figures *f,
+				uint64_t grown)
 {
 	const struct { bool is; const char *what; } doubts[] = {
 		{ c->flags & CAPTURE_CUT_SHORT, "the capture was cut short" },
@@ -49,7 +58,7 @@ static const char *replay_doubt(const struct capture *c, const struct alloc_conf
 		{ c->flags & CAPTURE_DATA_DEPENDENT, "what it runs depends on its data" },
 		{ c->flags & CAPTURE_VARIABLE_SHAPES, "its shapes vary" },
 		{ c->flags & CAPTURE_CUDNN_BENCHMARK, "cudnn.benchmark tries kernels that are not in it" },
-		{ c->growth > 0, "its memory grows from iteration to iteration" },
+		{ (double)grown > MARGIN_GROWN * (double)(f->high + f->fixed), "its memory grows from iteration to iteration" },
 		{ c->iterations < 3, "fewer than 3 iterations were captured" },
 		{ conf->async, "cudaMallocAsync is not simulated" },
 	};
@@ -80,7 +89,9 @@ static void replay_tell(const struct replay_figures *f, const struct overheads *
 		snprintf(out->note + n, sizeof out->note - (size_t)n, "; %s", more);
 }
 
-static void replay_conclude(const struct replay_figures *f, bool doubtful, double learnt, struct estimate_result *out)
+/* What grows little is added: a doubt would cost more. */
+static void replay_conclude(const struct replay_figures *f, uint64_t grown, bool doubtful, double learnt,
+			    struct estimate_result *out)
 {
 	struct estimate *e = &out->value;
 	double own = f->scratch ? MARGIN_REPLAY_CONVOLUTIONS : MARGIN_REPLAY;
@@ -93,7 +104,7 @@ static void replay_conclude(const struct replay_figures *f, bool doubtful, doubl
 		e->need_mib = e->comfort_mib;	/* `need` lies on the grid, `comfort` does not have to */
 	high = replay_mib(f->high + f->fixed);
 	more = (uint64_t)((double)high * margin) + 1;
-	e->claim_mib = high + more;
+	e->claim_mib = high + more + (doubtful ? 0 : replay_mib(grown));
 	e->fenced = e->enforced_for_life = !doubtful;
 	out->low_mib = e->comfort_mib > more ? e->comfort_mib - more : 0;
 	out->high_mib = e->claim_mib;
@@ -111,12 +122,14 @@ static int replay_estimate(const struct spec *s, const struct estimate_context *
 	struct replay_figures figures;
 	struct alloc_conf conf;
 	const char *why;
+	uint64_t grown;
 
 	if (capture_read_text(s->capture, &capture, err) || replay_configure(s, &capture, &conf, err) ||
 	    replay_capture(&capture, &conf, &env, o, c->gpu_total_mib * MIB, &figures, err))
 		return -1;
-	why = replay_doubt(&capture, &conf);
-	replay_conclude(&figures, why || figures.capped, c->margin, out);
+	grown = replay_grown(&capture);
+	why = replay_doubt(&capture, &conf, &figures, grown);
+	replay_conclude(&figures, grown, why || figures.capped, c->margin, out);
 	replay_tell(&figures, o, why, out);
 	return 0;
 }

@@ -436,6 +436,36 @@ static void test_doubtful_estimates(void **state)
 	}
 }
 
+/* Growth of so many bytes a step; steps of 0: not known. */
+static void test_little_growth_is_added(void **state)
+{
+	static const struct { uint64_t growth, steps, more; bool doubt; } tasks[] = {
+		{ 0, 1000, 0, false }, { 512, 1000, 1, false }, { 512, 0, 49, false }, { 1024, 0, 0, true }, { 1024, 50000, 49, false },
+		{ 72 * MIB, 1, 72, false }, { 74 * MIB, 1, 0, true }, { 1 * MIB, CAPTURE_MAX_COUNT, 0, true },
+		{ CAPTURE_MAX_LIVE, CAPTURE_MAX_COUNT, 0, true },
+	};
+	const struct capture_texts t = { "2.11.0+cu130", "", "" };
+	const uint64_t host[10] = { 0 };
+	struct estimate_result r;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(tasks); i++) {
+		struct spec *s = spec_create();
+		struct capture_writer w;
+
+		write_begin(&w, &t, 0, tasks[i].growth, 0);
+		write_words(&w, "a100 i i i");
+		write_end_steps(&w, host, NULL, 0, tasks[i].steps);
+		s->capture = write_base64(&w.out);
+		buf_free(&w.out);
+		assert_true(ask(s, "NVIDIA H200", &r));
+		assert_int_equal(r.value.claim_mib, 732 + 1 + tasks[i].more +
+				 (uint64_t)(732 * (tasks[i].doubt ? MARGIN_REPLAY_DOUBTFUL : MARGIN_REPLAY)));
+		assert_true(r.value.fenced != tasks[i].doubt && !strstr(r.note, "grows") != tasks[i].doubt);
+		spec_unref(s);
+	}
+}
+
 static void set_environ(struct spec *s, const char *first, const char *second)
 {
 	spec_set_environ(s, (char *[]){ (char *)first, (char *)second, NULL });
@@ -545,6 +575,7 @@ int main(void)
 		cmocka_unit_test(test_endless_is_refused),
 		cmocka_unit_test(test_estimate),
 		cmocka_unit_test(test_doubtful_estimates),
+		cmocka_unit_test(test_little_growth_is_added),
 		cmocka_unit_test(test_environment_decides),
 		cmocka_unit_test(test_blas_workspaces),
 		cmocka_unit_test(test_environment_sets_workspaces),

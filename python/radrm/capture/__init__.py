@@ -80,7 +80,7 @@ def _trace(setup, iterations, name, gpu):
             for _ in range(iterations):
                 session.begin_iteration()
                 step()
-            session.lives.append(session.recorder.live_bytes)
+            session.lives.append(session.recorder.held())
             return session.result()
     except CaptureError:
         raise

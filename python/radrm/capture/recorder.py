@@ -32,6 +32,7 @@ FILL_LIMIT = 4096  # elements; larger random fills of CPU tensors are skipped: t
 
 SWITCHES = 10000  # of streams that are remembered
 LEAF = 1 << 62  # numbers of nodes are below it, but those of gradients that are added up
+BLOCK = 512  # bytes
 GENERATOR_BYTES = 6488064  # on an H200
 ZEROS_LIMIT = 1 << 30  # bytes of arguments with which an operator without a fake implementation is run
 SHAPELESS = (UnsupportedOperatorException, DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
@@ -169,6 +170,10 @@ class Recorder(TorchDispatchMode):
                 self.emptied[key] = weakref.ref(storage, lambda _: self.emptied.pop(key, None))
         elif known is None and nbytes and self.emptied.pop(key, None):
             self._born(key, nbytes, storage)
+
+    def held(self):
+        """Bytes that are alive, in the blocks that the allocator gives for them at least."""
+        return sum(-(-nbytes // BLOCK) * BLOCK for _, nbytes, _ in self.live.values())
 
     def _count(self, nbytes):
         self.live_bytes += nbytes

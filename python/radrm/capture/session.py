@@ -33,7 +33,8 @@ STEADY = 100  # forward passes without an optimizer after which a peak that did 
 TAUGHT = 10  # likewise, backward passes
 GROWN = 1.001  # times as much; losses that are kept are no growth
 MANY = 1000  # steps of a run of which it is not known how many it has
-LEAKED = 0.1  # of the peak: what is left behind in a run that is worth telling
+LEAKED = 0.1  # of what it takes otherwise: less of what is left behind in a run is claimed (models/margins.h), more is told
+CONTEXT = 632 << 20  # bytes beside tensors, about (models/overheads.h)
 LATER = 10  # steps that an optimizer which has not stepped is waited for, as a generator's, or a training after a first one
 MOST = 4  # times as many are enough however many optimizers are made
 
@@ -120,7 +121,7 @@ class Session:
             self.phase = phase
 
     def begin_iteration(self):
-        self.lives.append(self.recorder.live_bytes)
+        self.lives.append(self.recorder.held())
         self.repeated.clear()
         self.mark(ff.ITERATION)
 
@@ -286,7 +287,7 @@ class Session:
 
     def _go_on(self, frame):
         """Enough was seen of its steps; of its memory not, where something comes later."""
-        self.lives.append(self.recorder.live_bytes)
+        self.lives.append(self.recorder.held())
         self.seen = self._figures()
         self._tell_growth()
         self.finished = True
@@ -297,7 +298,7 @@ class Session:
         """Of steps that each leave something behind: it may be given up later, so it is not claimed."""
         grown = [after - before for before, after in zip(self.lives[1:], self.lives[2:])]
         each, steps = min(grown, default=0), self.length.steps
-        if len(grown) > 1 and len(self.shapes) < 2 and each * (steps or MANY) > LEAKED * self.recorder.peak_bytes:
+        if len(grown) > 1 and len(self.shapes) < 2 and each * (steps or MANY) > LEAKED * (self.recorder.peak_bytes + CONTEXT):
             whole = f"{each * steps >> 20} MiB after all {steps}" if steps else f"{each * MANY >> 20} MiB after {MANY}"
             self.recorder.note(0, f"each step leaves {each / (1 << 20):.1f} MiB on the GPU, {whole}, which is not claimed: something is kept, as a loss with all that it "
                                "was computed from. Keep loss.item(), or say what the run needs (rad submit --gpu-mem)")
@@ -309,7 +310,7 @@ class Session:
 
     def _finish(self):
         if not self.finished:
-            self.lives.append(self.recorder.live_bytes)
+            self.lives.append(self.recorder.held())
         self.finished, self.recorder.recording = True, False
         self.later.end()
         raise Finished
