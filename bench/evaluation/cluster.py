@@ -26,7 +26,7 @@ LOADS = (0.8, 1.2)
 SCALE = 2048		# nodes of the runs that show what simulating costs
 CPUS = ["--cpus-per-node", "256", "--cpus-per-gpu", "8"]
 MPS = ["--shard-share", "mps", "--shard-gpu", "least"]
-PLACES = ["--placement", "magm", "--order", "fifo"]  # where radds place
+PLACES = ["--placement", "magm", "--order", "fifo"]  # where radds place: plans of 512 nodes would take hours to simulate
 
 # Name and options.
 WAYS = [
@@ -43,6 +43,8 @@ SMALL = 64
 VARIANTS = [
     ("whole GPUs", ["--cluster", "whole"]),
     ("CR_LLN", ["--cluster", "node", "--nodes", "spread"]),
+    ("CR_LLN, `gain` and `backfill`", ["--cluster", "node", "--nodes", "spread", "--placement", "gain", "--order", "backfill"]),
+    ("CR_LLN, `gain` and `plan`, as shipped", ["--cluster", "node", "--nodes", "spread", "--placement", "gain", "--order", "plan"]),
     ("first node that fits", ["--cluster", "node"]),
     ("CR_LLN, radd is waited for 10 min", ["--cluster", "node", "--nodes", "spread", "--node-wait", "600"]),
     ("CR_LLN, requeue after 5 s", ["--cluster", "node", "--nodes", "spread", "--requeue-delay", "5"]),
