@@ -10,13 +10,16 @@
 #include "base/log.h"
 #include "daemon/client.h"
 #include "daemon/names.h"
+#include "daemon/polling.h"
 #include "daemon/server_socket.h"
 #include "daemon/usage.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define MAX_CLIENTS 1024
 #define MAX_CLIENTS_PER_USER 128	/* at most a quarter of all */
@@ -26,16 +29,18 @@
 #define REST_MS 20			/* how often those who have to wait for their turn are looked at */
 #define DOOR_MOST 64			/* connections that are taken at once; */
 #define DOOR_MS 4			/* then those who are there already have so long for themselves */
+#define SHORT_MS 50			/* until somebody is let in again where there was no descriptor for him */
+#define BACKLOG 512			/* connections that the kernel lets wait */
 
 struct server {
 	struct client_home home;	/* first: it is what its clients know of it */
 	char *path;
-	uv_pipe_t listener;
+	int fd;			/* clients come through it */
+	struct polling *knocks;	/* of fd; NULL: nobody is taken before `door` is over */
 	size_t max_clients;
 	uv_timer_t rest;
 	uv_timer_t door;	/* runs since the first of `n_taken` was */
 	unsigned n_taken;
-	bool knocks;		/* one more has been there since */
 	uv_idle_t slices;	/* while there are long lists, or clients, to go on with */
 	int64_t sliced_us;	/* when the last slice was over */
 	bool failed;
@@ -176,34 +181,68 @@ static void server_drop_surplus(struct server *s)
 	idmap_free(&counts);
 }
 
-static void on_door(uv_timer_t *timer);
-
 /* Whoever is turned away is closed at once, without a word: those are the ones of which there may be any number, and as fast as
- * somebody connects again and again, who would have all of the loop's time. One that is not taken now stops the listener until
- * it is. */
-static void on_connection(uv_stream_t *listener, int status)
+ * somebody connects again and again, who would have all of the loop's time. */
+static void server_take(struct server *s, int fd)
 {
-	struct server *s = listener->data;
-	if (status < 0)
-		return;
-	if (!s->n_taken)
-		uv_timer_start(&s->door, on_door, DOOR_MS, 0);
-	s->knocks = s->n_taken == DOOR_MOST;
-	if (s->knocks)
-		return;
-	s->n_taken++;
 	struct client *c = client_create(&s->home);
 	s->open_handles++;
-	if (uv_accept(listener, (uv_stream_t *)&c->pipe) || s->failed || !server_identify(c) || client_listen(c))
+	if (uv_pipe_open(&c->pipe, fd)) {
+		close(fd);
 		client_close(c);
+	} else if (s->failed || !server_identify(c) || client_listen(c)) {
+		client_close(c);
+	}
+}
+
+static void on_door(uv_timer_t *timer);
+
+static void server_shut_door(struct server *s, int64_t for_ms)
+{
+	polling_stop(s->knocks);
+	s->knocks = NULL;
+	uv_timer_start(&s->door, on_door, (uint64_t)for_ms, 0);
+}
+
+/* Not libuv's listener: without a descriptor for the next it asks for him again and again, and does nothing else meanwhile; so
+ * nobody ends, and there is none ever after. Here he waits in the kernel's list. */
+static void on_knock(void *ctx)
+{
+	struct server *s = ctx;
+	struct error err = ERROR_INIT;
+	if (!s->n_taken)
+		uv_timer_start(&s->door, on_door, DOOR_MS, 0);
+	while (s->n_taken < DOOR_MOST) {
+		int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0 && errno == EAGAIN)
+			return;
+		if (fd < 0) {
+			error_errno(&err, "a client is not let in yet");
+			log_warn_limited("%s", err.text);
+			server_shut_door(s, SHORT_MS);
+			return;
+		}
+		s->n_taken++;
+		server_take(s, fd);
+	}
+	server_shut_door(s, DOOR_MS);
+}
+
+static int server_open_door(struct server *s, struct error *err)
+{
+	s->n_taken = 0;
+	if (!s->knocks)
+		s->knocks = polling_start(s->home.loop, s->fd, on_knock, s, err);
+	return s->knocks ? 0 : -1;
 }
 
 static void on_door(uv_timer_t *timer)
 {
 	struct server *s = timer->data;
-	s->n_taken = 0;
-	if (s->knocks)
-		on_connection((uv_stream_t *)&s->listener, 0);
+	if (server_open_door(s, NULL))
+		server_shut_door(s, SHORT_MS);
 }
 
 /* Commits -------------------------------------------------------------------------------------------------------------- */
@@ -273,20 +312,14 @@ struct server *server_create(uv_loop_t *loop, const char *path, const struct ser
 	struct server *s = alloc_zero(sizeof *s);
 	*s = (struct server){ .home = { .loop = loop, .ops = *ops, .usages = usages_create(), .want_turns = on_want_turns,
 					.want_rest = on_want_rest, .gone = on_gone },
-			      .path = alloc_string(path), .max_clients = most_clients(), .open_handles = 4 };
+			      .path = alloc_string(path), .fd = fd, .max_clients = most_clients(), .open_handles = 3 };
 	uv_timer_init(loop, &s->rest);
 	uv_timer_init(loop, &s->door);
 	uv_idle_init(loop, &s->slices);
-	uv_pipe_init(loop, &s->listener, 0);
-	s->listener.data = s->rest.data = s->door.data = s->slices.data = s;
-	int rc = uv_pipe_open(&s->listener, fd);
-	if (rc)
-		close(fd);
-	else
-		rc = uv_listen((uv_stream_t *)&s->listener, 512, on_connection);
+	s->rest.data = s->door.data = s->slices.data = s;
+	int rc = listen(fd, BACKLOG) ? error_errno(err, "%s", path) : server_open_door(s, err);
 	if (!rc)
 		return s;
-	error_set(err, ERR_SYSTEM, "%s: %s", path, uv_strerror(rc));
 	server_destroy(s);
 	return NULL;
 }
@@ -299,7 +332,8 @@ void server_destroy(struct server *s)
 	unlink(s->path);
 	for (struct client *c = s->home.clients; c; c = c->next)
 		client_close(c);
-	uv_close((uv_handle_t *)&s->listener, on_handle_closed);
+	polling_stop(s->knocks);
+	close(s->fd);
 	uv_close((uv_handle_t *)&s->rest, on_handle_closed);
 	uv_close((uv_handle_t *)&s->door, on_handle_closed);
 	uv_close((uv_handle_t *)&s->slices, on_handle_closed);
