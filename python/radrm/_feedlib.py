@@ -31,6 +31,10 @@ class Item(ctypes.Structure):
                 ("data", c_void_p), ("ring", c_void_p)]
 
 
+class Memory(ctypes.Structure):
+    _fields_ = [("fd", c_int), ("stride", c_uint64), ("bytes", c_uint64)]
+
+
 def _places():
     here = os.path.dirname(os.path.abspath(__file__))
     yield os.environ.get("RADFEED_LIBRARY", "")
@@ -64,8 +68,8 @@ def _declare(lib):
             ("feed_reader_differs", c_bool, c_void_p),
             ("feed_item_shared", c_void_p, POINTER(Item), POINTER(c_void_p), POINTER(c_uint64)),
             ("feed_item_slots", c_uint64, POINTER(Item)),
-            ("feed_reader_copies", c_int, c_void_p, POINTER(Item), c_char_p, c_int, c_int, c_uint64, c_uint64, POINTER(c_void_p),
-             POINTER(c_int), error),
+            ("feed_reader_copies", c_int, c_void_p, POINTER(Item), c_char_p, c_int, POINTER(Memory), POINTER(c_void_p), POINTER(c_int),
+             error),
             ("feed_copies_size", None, c_void_p, POINTER(c_uint64), POINTER(c_uint64)),
             ("feed_copies_ask", c_int, c_void_p, POINTER(Item)),
             ("feed_copies_made", None, c_void_p, POINTER(Item), c_bool),

@@ -44,9 +44,9 @@ class Stage:
             self.close()
             raise Refused(f"PyTorch: {error}") from None
 
-    def _ask(self, reader, item, key, offer=-1, stride=0, size=0):
+    def _ask(self, reader, item, key, offer=None):
         copies, memory, error = ctypes.c_void_p(), ctypes.c_int(-1), _feedlib.Error()
-        rc = self._lib.feed_reader_copies(reader, ctypes.byref(item), key.encode(), ASK_MS, offer, stride, size, ctypes.byref(copies),
+        rc = self._lib.feed_reader_copies(reader, ctypes.byref(item), key.encode(), ASK_MS, offer, ctypes.byref(copies),
                                           ctypes.byref(memory), ctypes.byref(error))
         if rc < 0:
             raise (Gone if error.code == _feedlib.NOT_FOUND else Refused)(str(error))
@@ -68,7 +68,7 @@ class Stage:
         except Refused as why:
             return self._made_by_another(reader, item, key, why)
         try:
-            rc, copies, memory = self._ask(reader, item, key, fd, stride, whole)
+            rc, copies, memory = self._ask(reader, item, key, _feedlib.Memory(fd, stride, whole))
         except BaseException:
             os.close(fd)
             raise

@@ -114,14 +114,18 @@ FEED_API const void *feed_item_shared(const struct feed_item *item, void **slots
 /* How many slots its ring has. */
 FEED_API uint64_t feed_item_slots(const struct feed_item *item);
 /* Copies of a ring's items in memory that is not the host's, made once for all readers that can reach it (a GPU's): copies.h.
- * That memory is a descriptor that the writer keeps, so it is there as long as the ring is, whoever made it. `bytes` of it,
- * of which each slot of the ring has `stride`. `key` says which GPU. Returns 1 with what is there already, and its descriptor
- * in *memory, the caller's; 0 if there is none: then `offer`, where it is not -1, is kept, and *copies are those of it. -1: the
- * feed is a group's (ERR_DENIED), its writer is gone (ERR_NOT_FOUND) or did not answer in that time (ERR_UNAVAILABLE), or what
- * came is no such thing. */
+ * That memory is a descriptor that the writer keeps, so it is there as long as the ring is, whoever made it. `key` says which
+ * GPU. Returns 1 with what is there already, and its descriptor in *memory, the caller's; 0 if there is none: then `offer`,
+ * where it is not NULL, is kept, and *copies are those of it. -1: the feed is a group's (ERR_DENIED), its writer is gone
+ * (ERR_NOT_FOUND) or did not answer in that time (ERR_UNAVAILABLE), or what came is no such thing. */
 struct feed_copies;
-FEED_API int feed_reader_copies(struct feed_reader *r, const struct feed_item *item, const char *key, int timeout_ms, int offer,
-				uint64_t stride, uint64_t bytes, struct feed_copies **copies, int *memory, struct error *err);
+struct feed_memory {
+	int fd;
+	uint64_t stride;	/* what each slot of the ring has of it */
+	uint64_t bytes;		/* all of it */
+};
+FEED_API int feed_reader_copies(struct feed_reader *r, const struct feed_item *item, const char *key, int timeout_ms,
+				const struct feed_memory *offer, struct feed_copies **copies, int *memory, struct error *err);
 FEED_API void feed_copies_size(const struct feed_copies *c, uint64_t *stride, uint64_t *bytes);
 enum feed_copy {
 	FEED_COPY_THERE,	/* it may be read until the item is released */

@@ -241,17 +241,17 @@ static int take_copies(int fds[2], uint64_t slots, struct feed_copies **copies, 
 	return 1;
 }
 
-int feed_reader_copies(struct feed_reader *r, const struct feed_item *item, const char *key, int timeout_ms, int offer,
-		       uint64_t stride, uint64_t bytes, struct feed_copies **copies, int *memory, struct error *err)
+int feed_reader_copies(struct feed_reader *r, const struct feed_item *item, const char *key, int timeout_ms,
+		       const struct feed_memory *offer, struct feed_copies **copies, int *memory, struct error *err)
 {
-	struct feed_keep ask = { .ring = feed_view_ring(item->ring), .offers = offer >= 0 };
+	struct feed_keep ask = { .ring = feed_view_ring(item->ring), .offers = offer != NULL };
 	uint64_t slots = feed_view_slots(item->ring);
 	struct feed_copies *own = NULL;
-	int pair[2] = { offer, -1 }, fds[2];
+	int pair[2] = { offer ? offer->fd : -1, -1 }, fds[2];
 	*copies = NULL;
 	if (snprintf(ask.key, sizeof ask.key, "%s", key) >= (int)sizeof ask.key)
 		return error_set(err, ERR_INVALID, "feed: a key of more than %d bytes", FEED_KEY_MAX);
-	if (offer >= 0 && !(own = feed_copies_make(slots, stride, bytes, &pair[1], err)))
+	if (offer && !(own = feed_copies_make(slots, offer->stride, offer->bytes, &pair[1], err)))
 		return -1;
 	int rc = feed_kept_ask(&r->place, &ask, pair, timeout_ms, fds, err);
 	if (pair[1] >= 0)

@@ -65,14 +65,15 @@ static void one_offers_and_the_others_find_it(void **state)
 	pid_t writer = start_writer("copies");
 	struct feed_reader *r = reader("copies", &a), *s = reader("copies", &b);
 	int memory = memfd_create("gpu", MFD_CLOEXEC), got = -1, none = -1;
+	const struct feed_memory offer = { memory, STRIDE, BYTES }, larger = { memory, STRIDE, 2 * BYTES };
 	assert_int_equal(feed_item_slots(&a), SLOTS);
-	assert_int_equal(feed_reader_copies(r, &a, "gpu-0", WAIT_MS, -1, 0, 0, &mine, &none, &err), 0);
+	assert_int_equal(feed_reader_copies(r, &a, "gpu-0", WAIT_MS, NULL, &mine, &none, &err), 0);
 	assert_null(mine);
-	assert_int_equal(feed_reader_copies(r, &a, "gpu-0", WAIT_MS, memory, STRIDE, BYTES, &mine, &none, &err), 0);
+	assert_int_equal(feed_reader_copies(r, &a, "gpu-0", WAIT_MS, &offer, &mine, &none, &err), 0);
 	assert_non_null(mine);
-	assert_int_equal(feed_reader_copies(s, &b, "gpu-1", WAIT_MS, -1, 0, 0, &more, &none, &err), 0);
+	assert_int_equal(feed_reader_copies(s, &b, "gpu-1", WAIT_MS, NULL, &more, &none, &err), 0);
 	/* A later offer gets what is there. */
-	assert_int_equal(feed_reader_copies(s, &b, "gpu-0", WAIT_MS, memory, STRIDE, 2 * BYTES, &theirs, &got, &err), 1);
+	assert_int_equal(feed_reader_copies(s, &b, "gpu-0", WAIT_MS, &larger, &theirs, &got, &err), 1);
 	assert_int_equal(fstat(memory, &one) | fstat(got, &two), 0);
 	assert_true(one.st_ino == two.st_ino);
 	feed_copies_size(theirs, &stride, &bytes);
@@ -91,7 +92,7 @@ static void one_offers_and_the_others_find_it(void **state)
 	stop_writer(writer);
 	writer = start_writer("copies");
 	int rc;
-	while ((rc = feed_reader_copies(r, &a, "gpu-0", WAIT_MS, -1, 0, 0, &more, &none, &err)) < 0 && strstr(err.text, "is gone"))
+	while ((rc = feed_reader_copies(r, &a, "gpu-0", WAIT_MS, NULL, &more, &none, &err)) < 0 && strstr(err.text, "is gone"))
 		;	/* until the next one listens */
 	assert_true(rc < 0 && err.code == ERR_NOT_FOUND && strstr(err.text, "another writer's"));
 	feed_copies_close(mine);

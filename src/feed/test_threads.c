@@ -271,15 +271,15 @@ static void share(struct copier *c, const struct feed_item *item)
 	struct error err = ERROR_INIT;
 	int memory = -1;
 	uint64_t stride, slots = feed_item_slots(item);
-	int rc = feed_reader_copies(c->reader, item, "gpu", ASK_MS, -1, 0, 0, &c->copies, &memory, &err);
+	int rc = feed_reader_copies(c->reader, item, "gpu", ASK_MS, NULL, &c->copies, &memory, &err);
 	if (rc == 0) {
-		int offer = memfd_create("gpu", MFD_CLOEXEC);
-		MUST(ftruncate(offer, (off_t)(slots * WORDS * 8)) == 0);
-		rc = feed_reader_copies(c->reader, item, "gpu", ASK_MS, offer, WORDS * 8, slots * WORDS * 8, &c->copies, &memory, &err);
+		struct feed_memory offer = { memfd_create("gpu", MFD_CLOEXEC), WORDS * 8, slots * WORDS * 8 };
+		MUST(ftruncate(offer.fd, (off_t)offer.bytes) == 0);
+		rc = feed_reader_copies(c->reader, item, "gpu", ASK_MS, &offer, &c->copies, &memory, &err);
 		if (rc == 0)
-			memory = offer;
+			memory = offer.fd;
 		else
-			close(offer);
+			close(offer.fd);
 	}
 	if (rc < 0) {
 		MUST(err.code == ERR_NOT_FOUND || err.code == ERR_UNAVAILABLE);	/* that writer's turn is over */
