@@ -290,7 +290,6 @@ static void apply_ended(struct task *t, const struct event *ev)
  * nobody's: it is skipped, not booked. */
 static void apply_requeued(struct task *t, const struct event *ev)
 {
-	t->booked_until_ms = ev->t_ms > t->booked_until_ms ? ev->t_ms : t->booked_until_ms;
 	t->n_earlier = t->n_attempts;
 	t->recoveries = t->n_slots = 0;
 	t->slot_ran_ms = 0;

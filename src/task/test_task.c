@@ -152,6 +152,29 @@ static void a_life_with_recovery_books_every_millisecond(void **state)
 	task_destroy(t);
 }
 
+/* That it ran before is kept; what it was over for is no time of its own, so from submission to end is longer than its jct. */
+static void over_until_it_was_requeued(void **state)
+{
+	(void)state;
+	struct task *t = new_task();
+	struct event again = placed(70000);
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 10000 });
+	apply(t, placed(12000));
+	apply(t, ended(20000, VERDICT_FAILED, NEXT_DONE, TASK_FAILED));
+	apply(t, (struct event){ .kind = EV_REQUEUED, .t_ms = 60000 });
+	apply(t, (struct event){ .kind = EV_HELD, .t_ms = 61000 });
+	apply(t, (struct event){ .kind = EV_RELEASED, .t_ms = 66000 });
+	apply(t, again);
+	apply(t, ended(90000, VERDICT_OK, NEXT_DONE, TASK_COMPLETED));
+	apply(t, (struct event){ .kind = EV_REQUEUED, .t_ms = 100000 });
+	apply(t, (struct event){ .kind = EV_CANCELLED, .t_ms = 103000 });
+	struct task_times times = task_times(t, 999999);
+	assert_true(times.wait_s == 2 + 1 + 4 + 3 && times.held_s == 5 && times.run_s == 8 + 20 && times.lost_s == 8);
+	assert_true(times.jct_s == times.wait_s + times.held_s + times.run_s);
+	assert_true((double)(t->end_ms - t->submit_ms) / 1000 == times.jct_s + 40 + 10);
+	task_destroy(t);
+}
+
 /* Time that a person took from it is no time of its own: not run, not lost, and not of its limit. */
 static void suspended_time_is_apart(void **state)
 {
@@ -513,7 +536,7 @@ int main(void)
 		cmocka_unit_test(events_that_make_no_sense_are_refused),
 		cmocka_unit_test(a_new_name_is_the_tasks_alone),
 		cmocka_unit_test(a_life_with_recovery_books_every_millisecond),
-		cmocka_unit_test(suspended_time_is_apart),
+		cmocka_unit_test(over_until_it_was_requeued), cmocka_unit_test(suspended_time_is_apart),
 		cmocka_unit_test(a_clock_set_back_books_nothing),
 		cmocka_unit_test(dependencies_count_as_held),
 		cmocka_unit_test(events_survive_json),
