@@ -151,12 +151,12 @@ def spread(runs, nodes):
 def picture(runs, nodes):
     parts, y = [], 8
     for load in LOADS:
-        for key, title in (("avg_jct_s", "mean completion time"), ("avg_wait_s", "of it waiting")):
+        for key, title, unit_s, digits in (("avg_jct_s", "mean completion time, hours", 3600, 2), ("avg_wait_s", "of it waiting, minutes", 60, 1)):
             rows = []
             for name, _ in WAYS:
-                known = values(runs, name, load, nodes, key)
+                known = [v / unit_s for v in values(runs, name, load, nodes, key)]
                 rows.append((name, statistics.mean(known), (max(known) - min(known)) / 2))
-            panel, high = svg.bars(70, y, 700, f"Load {load}: {title}, hours", rows, lambda v: f"{v / 3600:.2f}")
+            panel, high = svg.bars(70, y, 700, f"Load {load}: {title}", rows, f"{{:.{digits}f}}".format)
             parts += panel
             y += high + 10
     return svg.document(780, y, parts, "A cluster of 4,096 GPUs, run in several ways")

@@ -3,8 +3,8 @@
 import itertools
 
 WIDE, LINE, LEFT = 900, 9, 96
-COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#72b7b2", "#eeca3b", "#9d755d", "#ff9da6", "#79706e", "#86bcb6", "#d67195",
-           "#439894", "#e45756")
+COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#17becf", "#eeca3b", "#9d755d", "#ff9da6", "#79706e", "#a6d854", "#d62790",
+           "#1b5e50", "#e45756")
 
 
 def lanes(spans, gpu):

@@ -71,7 +71,7 @@ def bars(x, y, width, title, rows, words):
         parts.append(f'<rect x="{x + 136:.1f}" y="{top:.1f}" width="{max(end - x - 136, 1):.1f}" height="13" fill="{COLOURS[0]}"/>')
         if spread:
             half = spread / (most or 1) * (width - 220)
-            parts.append(line(end - half, top + 6.5, end + half, top + 6.5, 'stroke="#000000"'))
+            parts.append(line(max(end - half, x + 136), top + 6.5, end + half, top + 6.5, 'stroke="#000000"'))
             end += half
         parts.append(text(end + 6, top + 11, words(value)))
     return parts, 28 + 18 * len(rows)
