@@ -409,9 +409,12 @@ static void runner_stop(struct watch *w)
 		runner_let_go(w);
 		return;
 	}
-	if (w->stage == WATCH_UNREAD) {		/* nobody wants to wait for that any more */
+	if (w->stage == WATCH_UNREAD) {
 		launch_signal(&w->r->plan.home, runner_task_of(w), SIGKILL);
-		runner_end(w, &(struct exit_report){ .have_record = false });
+		if (runner_task_of(w)->stopping == STOP_REQUEUE)	/* whether it may run again, only its record says */
+			w->delay.retry_ms = 0;
+		else		/* nobody wants to wait for that any more */
+			runner_end(w, &(struct exit_report){ .have_record = false });
 		return;
 	}
 	if (w->stage != WATCH_RUNNING) {	/* not started yet: it need not be */

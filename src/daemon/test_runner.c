@@ -232,38 +232,65 @@ static void one_whose_launch_waits_can_be_cancelled(void **state)
 	task_destroy(t);
 }
 
-/* The end cannot be read for want of a descriptor: it is read later. */
-static void an_end_that_cannot_be_read_is_read_later(void **state)
+/* No further one is given out. */
+static struct rlimit no_descriptors(void)
 {
-	struct running *s = *state;
-	struct rlimit before, few;
+	struct rlimit before, none;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){ .rlim_cur = 3, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	return before;
+}
+
+/* A task that has ended, and whose end cannot be read for want of a descriptor. */
+static task_id end_unread(struct running *s, struct rlimit *before)
+{
 	task_id id = begin(s, WAITS "exit 6\n");
 	struct proc_id shim = shim_of(s, id);
 	until_file(s, "began");
 	make_file(s, "go");
 	until_gone(shim);
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	few = (struct rlimit){ .rlim_cur = 3, .rlim_max = before.rlim_max };
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	*before = no_descriptors();
 	while (!runner_delay(s->runner, id))
 		uv_run(&s->w.loop, UV_RUN_ONCE);
+	return id;
+}
+
+static void an_end_that_cannot_be_read_is_read_later(void **state)
+{
+	struct running *s = *state;
+	struct rlimit before;
+	task_id id = end_unread(s, &before);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_non_null(strstr(runner_delay(s->runner, id), "how cannot be read yet"));
 	expect_end(s, id, TASK_FAILED, 6);
+}
+
+/* That it is asked to run again meanwhile makes it none of which nobody knows how it ended. */
+static void one_whose_end_is_unread_is_run_again_when_it_is_read(void **state)
+{
+	struct running *s = *state;
+	struct rlimit before;
+	task_id id = end_unread(s, &before);
+	int rc = core_requeue(s->w.core, id, getuid(), now_read(), NULL);
+	turn(s);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(rc, 0);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_RUNNING);
+	assert_int_equal(t->n_attempts, 2);
+	task_destroy(t);
 }
 
 /* A shim that cannot be looked at for want of a descriptor is none that ended. */
 static void one_that_cannot_be_looked_at_goes_on(void **state)
 {
 	struct running *s = *state;
-	struct rlimit before, few;
 	task_id id = begin(s, WAITS "exit 6\n");
 	shim_of(s, id);
 	until_file(s, "began");
 	forget_all(s);
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	few = (struct rlimit){ .rlim_cur = 3, .rlim_max = before.rlim_max };
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	struct rlimit before = no_descriptors();
 	runner_adopt(s->runner, core_task(s->w.core, id), false);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_null(runner_delay(s->runner, id));
@@ -650,7 +677,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_program_runs_and_its_end_is_told), T(nothing_runs_before_the_commit),
 		T(a_launch_that_fails_waits_and_is_no_fault_of_the_task), T(one_whose_launch_waits_can_be_cancelled),
-		T(an_end_that_cannot_be_read_is_read_later), T(one_that_cannot_be_looked_at_goes_on),
+		T(an_end_that_cannot_be_read_is_read_later),
+		T(one_whose_end_is_unread_is_run_again_when_it_is_read), T(one_that_cannot_be_looked_at_goes_on),
 		T(they_start_in_the_order_of_their_placements),
 		T(one_under_way_outlives_the_runner), T(one_that_heeds_TERM_ends_by_itself), T(one_that_does_not_is_killed),
 		T(one_that_is_cancelled_where_it_was_placed_ends), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
