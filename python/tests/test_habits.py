@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from radrm.capture import script  # noqa: E402
+from reader import peak  # noqa: E402
 
 DATA_DEPENDENT, CUT_SHORT = 1, 128
 
@@ -81,6 +82,64 @@ def test_passes_of_an_evaluation_that_repeat_are_not_run_again(capture):
 def test_passes_that_leave_something_are_all_run(capture, keep):
     code, said, _ = capture(EVALUATED.replace("KEEP", keep), options=["-v"])
     assert code == 0 and passes_that_ran(said)[0] == 400, said
+
+
+
+SUMMED = """
+    import torch
+    ran = 0
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers, self.aside = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8)), None
+        def forward(self, x, y):
+            global ran
+            ran += 1
+            z = self.layers(x)
+            ASIDE
+            return {"logits": z, "loss": torch.nn.functional.cross_entropy(z, y), "n": 3}
+    model = Net().to("cuda")
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses, all_of = [], []
+    for step in range(5):
+        for i in range(50):
+            x, y = torch.randn(32, 64, device="cuda"), torch.randint(8, (32,), device="cuda")
+            out = model(x, y)
+            loss = out["loss"] / 50
+            losses.append(loss.detach())
+            BACKWARD
+        print("passes that ran:", ran, flush=True)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def summed(capture, aside="pass", backward="loss.backward()"):
+    code, said, f = capture(SUMMED.replace("ASIDE", aside).replace("BACKWARD", backward), options=["-v", "--no-cache"])
+    assert code == 0, said
+    return passes_that_ran(said), f
+
+
+def test_passes_that_are_summed_up_are_not_run_again(capture, monkeypatch):
+    """And what was captured is the same: the work of a step, and memory but for the losses that are kept meanwhile."""
+    from radrm.capture import repeated
+    ran, f = summed(capture)
+    monkeypatch.setattr(repeated, "LEARNT", 10**6)
+    all_ran, g = summed(capture)
+    assert ran == [4, 8, 12] and all_ran == [50, 100, 150]
+    assert (f.host, f.kernels, f.steps) == (g.host, g.kernels, g.steps)
+    assert 0 <= peak(g.events, 512) - peak(f.events, 512) <= 50 * 512
+
+
+@pytest.mark.parametrize("aside, backward", [
+    ("self.aside = z.square().mean()", "(loss + model.aside).backward()"),  # what learns comes another way
+    ("pass", "torch.autograd.backward(loss, inputs=[*model.parameters()]); all_of = [p.grad.clone() for p in model.parameters()]; optimizer.zero_grad()"),
+    ("pass", "for p, g in zip(model.parameters(), torch.autograd.grad(loss, [*model.parameters()])): p.grad = g"),
+    ("pass", "all_of.append(out['logits']); loss.backward(retain_graph=True)"),
+    ("self.layers[0].weight._backward_hooks or self.layers[0].weight.register_hook(lambda g: g)", "loss.backward()"),
+], ids=["aside", "each by itself", "grad", "kept", "watched"])
+def test_passes_that_are_not_only_summed_up_are_all_run(capture, aside, backward):
+    assert summed(capture, aside, backward)[0] == [50, 100, 150]
 
 
 KEPT = """

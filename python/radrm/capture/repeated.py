@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Forward passes that do not learn and repeat, as those of an evaluation do by the hundred, before the first optimizer step or
-between two. The first few within an iteration are run; what later ones would ask of memory was asked then, so only their results
-are made, and their work counted again."""
+between two; and passes that learn, whose gradients are summed up for one step. The first few within an iteration are run; what later ones
+would ask of memory was asked then, so only their results are made, and their work counted again."""
 import weakref
 from collections.abc import Mapping
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from .recorder import is_gpu
 from .values import ReadFloat, ReadInt
 
+LEARNT = 2  # likewise, of passes that learn, after two that were not: before the first there were no gradients
+NUMBERS = 64  # bytes that one of them may leave behind: a loss that is kept, not what it was computed from
 ENOUGH = 5  # alike passes after which another is like them
 PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device)
 
@@ -48,6 +50,7 @@ class Form:
 
     def __init__(self, tensor):
         self.shape, self.dtype, self.stride = tuple(tensor.shape), tensor.dtype, tensor.stride()
+        self.learns = tensor.requires_grad
 
     @classmethod
     def of(cls, leaf):
@@ -61,7 +64,39 @@ def is_result(leaf):
 
 def is_watched(module):
     """Whether somebody is told of its passes."""
-    return any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
+    return any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks for m in module.modules())
+
+
+def filled(module):
+    """How many of its parameters have a gradient; 0 as well where what becomes of one is not known: it is no parameter's, or somebody is told of it."""
+    number = 0
+    for p in module.parameters():
+        if not p.is_leaf or p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):
+            return 0
+        number += p.grad is not None
+    return number
+
+
+def keeps(module):
+    """Whether it remembers something that a pass computed and that learns."""
+    own = ("_parameters", "_buffers", "_modules")
+    return any(getattr(leaf, "grad_fn", None) is not None for m in module.modules() for name, value in vars(m).items() if name not in own
+               for leaf in (tree_leaves(value) if isinstance(value, (list, tuple, dict)) else [value]))
+
+
+class Left(torch.autograd.Function):
+    """A pass that was left out: its results learn, and their gradients go nowhere."""
+
+    @staticmethod
+    def forward(ctx, parameter, make, back):
+        ctx.back = back
+        ctx.set_materialize_grads(False)
+        return make()
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        ctx.back()
+        return None, None, None
 
 
 class Alike:
@@ -69,7 +104,8 @@ class Alike:
 
     def __init__(self):
         self.count, self.result = 0, None
-        self.work = None  # what one of them does
+        self.work = self.back = None  # what one of them does, and the backward pass through it
+        self.live, self.filled = 0, 0  # before the last of those that learn: bytes alive, gradients
 
     def begin(self, recorder):
         self.before, self.first = recorder.live_bytes, recorder.records.allocs
@@ -88,6 +124,8 @@ class Alike:
 class Repeated:
     def __init__(self, recorder):
         self.recorder = recorder
+        self.asked = False  # for gradients of something else than parameters: what they come through is not left out
+        self.through = None  # (Alike that the backward pass goes through, what was done before it)
         self.clear()
 
     def clear(self):
@@ -106,6 +144,56 @@ class Repeated:
         given, alike.work = self.recorder.work.of(lambda: call(module, *args, **kwargs))
         alike.end(self.recorder, module, given)
         return given
+
+    def learn(self, call, module, args, kwargs):
+        """A pass that learns."""
+        number, key = filled(module), asked(args, kwargs)
+        if key is None or any(is_gpu(leaf) and leaf.requires_grad for leaf in tree_leaves((args, kwargs))):
+            return call(module, *args, **kwargs)
+        alike = self.passes.setdefault(module, {}).setdefault((key, module.training), Alike())
+        live = self.recorder.live_bytes
+        same = number and number == alike.filled and live <= alike.live + NUMBERS
+        alike.live, alike.filled = live, number
+        if same and alike.count >= LEARNT:
+            return self.left(alike, next(p for p in module.parameters() if p.grad is not None))
+        given, alike.work = self.recorder.work.of(lambda: call(module, *args, **kwargs), "learning")
+        leaves = tree_leaves(given)
+        if not all(map(is_result, leaves)) or is_watched(module) or keeps(module):
+            alike.filled = 0
+            return given
+        alike.count, alike.result = alike.count + 1 if same else 0, tree_map(Form.of, given)
+        for leaf in leaves:
+            if is_gpu(leaf) and leaf.requires_grad:
+                leaf.register_hook(lambda _: self.comes_to(alike))
+        return given
+
+    def left(self, alike, parameter):
+        """In place of such a pass."""
+        work = self.recorder.work
+        work.learning.include(alike.work)
+        leaves, spec = tree_flatten(alike.result)
+        at = [n for n, leaf in enumerate(leaves) if isinstance(leaf, Form) and leaf.learns]
+
+        def made():
+            return tuple(self.again(leaves[n]) for n in at)
+
+        def back():
+            if alike.back:
+                work.learning.include(alike.back)
+        learn = dict(zip(at, Left.apply(parameter, made, back) if at else ()))
+        return tree_unflatten([learn[n] if n in learn else self.again(leaf) for n, leaf in enumerate(leaves)], spec)
+
+    def comes_to(self, alike):
+        """The backward pass comes to the results of a pass: what follows is of that."""
+        if self.through and self.through[0] is alike:
+            return
+        self.backward_ends()
+        self.through = alike, self.recorder.work.swap("learning")
+
+    def backward_ends(self):
+        if self.through:
+            (alike, before), self.through = self.through, None
+            alike.back = self.recorder.work.swap("learning", before)
 
     def again(self, leaf):
         return self.recorder.empty(leaf.shape, leaf.dtype, leaf.stride) if isinstance(leaf, Form) else leaf

@@ -132,15 +132,19 @@ class Session:
         real_engine, real_call, real_zero = graph._engine_run_backward, Module.__call__, Optimizer.zero_grad
         real_make = Optimizer.__init__
 
-        def learn(real):
+        def learn(real, asks):
             def run(*args, **kwargs):
                 session.learns = True
+                session.repeated.asked |= asks and not recorder.in_backward
                 if recorder.in_backward:
                     return real(*args, **kwargs)
                 if session.optimizes and not session.lives and session.iterations is not None and session.used():
                     session.begin_iteration()  # of a script that has no module
                 session.mark(ff.BACKWARD)
-                result = real(*args, **kwargs)
+                try:
+                    result = real(*args, **kwargs)
+                finally:
+                    session.repeated.backward_ends()
                 session._after_backward()
                 return result
             return run
@@ -162,11 +166,11 @@ class Session:
             recorder.work.host["modules"] += 1
             if session.depth or recorder.in_backward:
                 return real_call(module, *args, **kwargs)
-            repeats = session._forward(module, args, kwargs)
+            run = session._forward(module, args, kwargs)
             recorder.passing = torch.is_grad_enabled() and module.training
             session.depth += 1
             try:
-                return session.repeated.run(real_call, module, args, kwargs) if repeats else real_call(module, *args, **kwargs)
+                return run(real_call, module, args, kwargs) if run else real_call(module, *args, **kwargs)
             finally:
                 session.depth, recorder.passing = session.depth - 1, None
 
@@ -177,15 +181,15 @@ class Session:
             if hasattr(module, "_engine_run_backward"):
                 patch(module, "_engine_run_backward", engine)
         for name in ("backward", "grad"):
-            patch(torch.autograd, name, learn(getattr(torch.autograd, name)))
+            patch(torch.autograd, name, learn(getattr(torch.autograd, name), name == "grad"))
         patch(Module, "__call__", call)
         patch(Optimizer, "zero_grad", zero_grad)
         patch(Optimizer, "__init__", make)
 
     def _forward(self, module, args, kwargs):
-        """An outermost forward pass begins. Returns whether it may be one of many that are alike."""
+        """An outermost forward pass begins. Returns what runs it if it may be one of many that are alike."""
         if not any(is_gpu(distributed.part(p)) for p in module.parameters()):
-            return False  # a loss without parameters, or a model on the CPU
+            return None  # a loss without parameters, or a model on the CPU
         if self.iterations is not None and not self.learns:
             self.passes += 1
             self._pass(self.passes, STEADY)
@@ -201,7 +205,11 @@ class Session:
         if torch.is_grad_enabled() or not self.learns:
             self.guessed = not self.learns
             self._describe(module, args, kwargs)
-        return self.learns and self.iterations is not None and not torch.is_grad_enabled()
+        if not self.learns or self.iterations is None:
+            return None
+        if torch.is_grad_enabled():
+            return None if self.world or self.repeated.asked or self.later.trying else self.repeated.learn
+        return self.repeated.run
 
     def _after_backward(self):
         if self.iterations is None or self.optimizes or not self.used():

@@ -199,14 +199,21 @@ class Work:
         step.include(self.least)
         return {**step.host, "parameters": parameters}.values(), step.entries()
 
-    def of(self, call):
-        """(what call() gives, its Tally) of something that does not learn."""
-        before, self.beside = self.beside, Tally()
+    def of(self, call, which="beside"):
+        """(what call() gives, its Tally) of something that does not learn, or does (`learning`)."""
+        before = self.swap(which)
         try:
-            return call(), self.beside
+            return call(), getattr(self, which)
         finally:
-            before.include(self.beside)
-            self.beside = before
+            self.swap(which, before)
+
+    def swap(self, which, before=None):
+        """Begins a Tally of its own, and returns what was counted before; or goes on with that, and returns what was counted of its own."""
+        now = getattr(self, which)
+        if before:
+            before.include(now)
+        setattr(self, which, before or Tally())
+        return now
 
     # --- what operators do ---
 
