@@ -220,11 +220,26 @@ def test_masks_that_the_script_put_there(capture):
         mask = torch.arange(900) % 3 == 0
         mask, x = mask.cuda(), torch.ones(900, 64, device="cuda")
         assert x[mask].shape[0] == mask.nonzero().shape[0] == torch.masked_select(x[:, 0], mask).shape[0] == 300
+        assert x[~mask].shape[0] == 600 and x[~~mask].shape[0] == mask.clone().view(30, 30).nonzero().shape[0] == 300
+        assert x[:, 0][torch.logical_not(mask)].shape[0] == 600
         CHANGE""")
     code, said, f = capture(body.replace("CHANGE", ""))
     assert code == 0 and f.header["flags"] & DATA_DEPENDENT == 0, said
     code, said, f = capture(body.replace("CHANGE", "mask[0] = False; assert x[mask].shape[0] == 900"))
     assert code == 0 and f.header["flags"] & DATA_DEPENDENT, said
+
+
+@pytest.mark.parametrize("body, flags", [
+    ("assert torch.bincount(y, minlength=10).shape == (10,) and torch.bincount(y, minlength=3).dtype == torch.int64", 0),
+    ("torch.bincount(y, weights=torch.rand(9, device='cuda'), minlength=2).add_(1.0)", 0),
+    ("torch.bincount(y)", DATA_DEPENDENT),
+    ("w = model.weight.detach().requires_grad_(); torch.fake_quantize_per_tensor_affine(w, 0.1, 0, -128, 127).sum().backward()", 0),
+    ("w = model.weight.detach().requires_grad_(); s = torch.ones(8, device='cuda'); "
+     "torch.fake_quantize_per_channel_affine(w, s, s.int(), 0, -128, 127).sum().backward()", 0),
+], ids=["counts", "weights", "how many", "tensor", "channels"])
+def test_counts_and_quantizations(capture, body, flags):
+    code, said, f = capture(STEP.replace("BODY", body))
+    assert code == 0 and f.header["flags"] == flags, said
 
 
 def test_each_of_two_may_be_all(capture):

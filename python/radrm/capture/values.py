@@ -290,6 +290,8 @@ def equals(recorder, func, args, kwargs, result):
 def same_mask(recorder, func, args, kwargs, result):
     """A view of a mask, or whether anything in its rows holds, has no more elements that hold."""
     viewed(recorder, func, args, kwargs, result)
+    if func in SEEN and counted(args[0]) is not None and is_mask(result) and result.numel() == args[0].numel():
+        result.radrm_holds = counted(args[0]), version_of(result)
     many, version = getattr(args[0], "radrm_one_of_many", (False, None))
     if many and version == version_of(args[0]) and is_gpu(result):
         result.radrm_one_of_many = many, version_of(result)
@@ -331,6 +333,13 @@ def opposite(tensor):
     return not known(tensor) if tensor.dtype == torch.bool else None
 
 
+def negated(recorder, func, args, kwargs, result):
+    """Where one mask holds the other does not."""
+    told(opposite)(recorder, func, args, kwargs, result)
+    if args[0].dtype == torch.bool and counted(args[0]) is not None:
+        result.radrm_holds = args[0].numel() - counted(args[0]), version_of(result)
+
+
 def kept(tensor, *_):
     return known(tensor)
 
@@ -363,7 +372,7 @@ AROUND = {
     aten.eq.Scalar: equals,
     **{op: told(both) for op in (aten.mul.Tensor, aten.logical_and.default, aten.bitwise_and.Tensor)},
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
-    **{op: told(opposite) for op in (aten.logical_not.default, aten.bitwise_not.default)},
+    **{op: negated for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: same_mask for op in VIEWS},
     aten.sum.default: told(summed),
     **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
@@ -580,6 +589,25 @@ def is_mask(tensor):
     return isinstance(tensor, torch.Tensor) and tensor.dtype in (torch.bool, torch.uint8)
 
 
+def bincount(recorder, func, args, kwargs):
+    """As many results as the script asks for at least; more where a value is larger."""
+    least = args[2] if len(args) > 2 else kwargs.get("minlength", 0)
+    weights = args[1] if len(args) > 1 else kwargs.get("weights")
+    recorder.value_read()
+    if not least:
+        decided(recorder, "a shape that depends on values (bincount without minlength): one result was taken")
+    kind = torch.int64 if weights is None else torch.float32 if weights.dtype == torch.float32 else torch.float64
+    return recorder.empty((least or 1,), kind)
+
+
+def quantized(recorder, func, args, kwargs):
+    """What would be left after a quantization, and which values were within its bounds."""
+    with recorder.fake:
+        result = torch.empty_like(args[0])
+    recorder.record(result)
+    return result, recorder.empty(tuple(args[0].shape), torch.bool, result.stride())
+
+
 def repeat_interleave(recorder, func, args, kwargs):
     size = kwargs.get("output_size")
     if size is None:
@@ -615,4 +643,8 @@ RULES = {
     aten._unique2.default: unique,
     aten.index.Tensor: index,
     aten.repeat_interleave.Tensor: repeat_interleave,
+    aten.bincount.default: bincount,
+    **{getattr(aten, name).default: quantized for name in (
+        "fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
+        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams") if hasattr(aten, name)},
 }
