@@ -520,6 +520,10 @@ SAMPLED = """
         x = torch.randn(800, 512, device="cuda")
         for t in torch.arange(1000):
             x = model(x, t)
+
+    class SomePipeline:
+        def __call__(self):
+            return sample()
     for epoch in range(30):
         for x in learn:
             optimizer.zero_grad()
@@ -529,8 +533,11 @@ SAMPLED = """
 """
 
 
-def test_samples_at_the_end_of_an_epoch(capture):
+@pytest.mark.parametrize("call", ["sample()", "pipeline = SomePipeline(); pipeline()", "SomePipeline()()",
+                                  "if (epoch + 1) % 10 == 0 or epoch == 29: SomePipeline()()"])
+def test_samples_at_the_end_of_an_epoch(capture, call):
     """Of a thousand passes after two epochs the first few are run: the numbers that they are given differ, the memory does not."""
-    code, said, f = capture(SAMPLED, options=["-v"])
+    after = SAMPLED.rindex("sample()")
+    code, said, f = capture(SAMPLED[:after] + call + SAMPLED[after + len("sample()"):], options=["-v"])
     assert code == 0 and f.steps == 3000 and 800 * 512 * 4 in f.events, said
     assert 2 <= len(re.findall("^one$", said, re.MULTILINE)) <= 20

@@ -13,7 +13,8 @@ import runpy
 from . import growing
 
 TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
-SAMPLES = re.compile(r"(^|_)(sample|samples|generate|visualize|inference)(_|$)")
+SAMPLES = re.compile(r"(^|_)(sample|samples|generate|visualize|inference|pipe|pipeline)(_|$)")
+MAKES = re.compile(r"Pipeline$")  # classes of what makes samples when it is called
 TRAINS = {"main", "train", "fit"}  # functions that may have something without gradients in them
 NAME = "__radrm_every__"  # what the conditions call
 
@@ -26,7 +27,8 @@ def called(node):
 def is_test(node):
     """Whether a call is of an evaluation or makes samples, by what is called: a function, or a method of what trains."""
     name, own = called(node), isinstance(node.func, ast.Name) or isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
-    return bool(TESTS.search(name) and (name != "eval" or node.args) or own and SAMPLES.search(name))
+    made = isinstance(node.func, ast.Call) and MAKES.search(called(node.func))
+    return bool(TESTS.search(name) and (name != "eval" or node.args) or own and SAMPLES.search(name) or made)
 
 
 def is_quiet(node):
@@ -69,7 +71,7 @@ def conditions(tree):
             parts = [node.test]
             while parts:
                 part = parts.pop()
-                if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+                if isinstance(part, ast.BoolOp):
                     parts += part.values
                 elif period(part) is not None:
                     yield part
