@@ -4,6 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from reader import peak  # noqa: E402
+
 SOLVER = 512
 GEMM = (5, 1)
 N = 512
@@ -23,14 +25,6 @@ def once(traced):
 
 def products(f):
     return sum((kind, argument) == GEMM for kind, argument, _ in f.records)
-
-
-def peak(events):
-    live = most = 0
-    for e in events:
-        live += e if e > 0 else -[n for n in events if n > 0][-1 - e]
-        most = max(most, live)
-    return most
 
 
 L = torch.linalg
