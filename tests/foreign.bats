@@ -238,7 +238,7 @@ reservation_is()
 		2 --begin 2031-02-30 --for 1h|no such day
 		2 --begin now+2h --end now|before it begins
 		2 --for 100d|90 days
-		2 --for 0|before it begins
+		2 --for 0|out of range: write 1s
 		2 --for soon|--for
 		2 --begin 2090-01-01 --for 1h|within a year
 		--delete 77|reservation 77
