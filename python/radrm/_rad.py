@@ -27,10 +27,12 @@ def find():
     return found
 
 
-def call(words):
-    """What it prints. What it says besides goes to this process's stderr; a failure is a RadError with its line."""
+def call(words, keep=()):
+    """What it prints. What it says besides goes to this process's stderr; a failure is a RadError with its line. `keep`: descriptors that
+    it has too."""
     try:
-        child = subprocess.run([find(), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+        child = subprocess.run([find(), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
+                               pass_fds=keep)
     except OSError as error:    # rad is being replaced, or no process can be made just now
         raise RadError("rad: cannot be run: %s" % error) from error
     said = child.stderr.strip()

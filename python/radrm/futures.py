@@ -13,6 +13,8 @@ decide; a call that runs out of GPU memory is run again by it before anybody her
 gets them by RadExecutor(folder).resume().
 """
 import concurrent.futures
+import contextlib
+import fcntl
 import glob
 import json
 import multiprocessing.spawn
@@ -34,6 +36,15 @@ _LARGEST_ARRAY = 10000
 _LOOK_S = 0.2       # between looks for results
 _ASK_S = 1.0        # between questions to radd, or longer where an answer takes long
 _FORGOTTEN = {"state": "LOST", "attempts": [{"evidence": "radd knows it no more (rad purge)"}]}
+
+
+@contextlib.contextmanager
+def _submitting(folder):
+    """For one at a time, whatever process; but where the file system has no locks."""
+    with open(os.path.join(folder, "setup.json"), "r+b") as f:
+        with contextlib.suppress(OSError):
+            fcntl.flock(f, fcntl.LOCK_EX)
+        yield f.fileno()
 
 
 class TaskFailed(RuntimeError):
@@ -273,7 +284,7 @@ class RadExecutor(concurrent.futures.Executor):
             folder = os.path.dirname(setup)
             with open(setup) as f:
                 said = json.load(f)
-            job = self._job_of(folder) or self._queue(folder, said["words"])
+            job = self._noted(folder) or self._queue_once(folder, said["words"])
             futures += self._futures_of(folder, job, said["n"], said["array"])
         with self._lock:
             self._futures += futures
@@ -291,7 +302,8 @@ class RadExecutor(concurrent.futures.Executor):
             concurrent.futures.wait(futures)
 
     # From a call to a task: the folder is written whole, then submitted, then the id noted. A process that is killed between leaves a
-    # folder without an id, whose task, if there is one, is found by its command.
+    # folder without an id, whose task, if there is one, is found by its command. Until the id is noted the folder is locked, by
+    # `rad submit` too, which goes on where this process is killed.
 
     def _start(self, calls, at_once):
         with self._lock:
@@ -316,12 +328,13 @@ class RadExecutor(concurrent.futures.Executor):
         setup = {"path": [os.path.abspath(p) for p in sys.path], "words": words, "n": len(calls), "array": at_once is not None,
                  "main": main}
         write(os.path.join(folder + ".part", "setup.json"), json.dumps(setup).encode())
-        os.rename(folder + ".part", folder)
-        try:
-            job = self._queue(folder, words)
-        except RadError:
-            self._forget(folder)
-            raise
+        with _submitting(folder + ".part") as lock:
+            os.rename(folder + ".part", folder)
+            try:
+                job = self._queue(folder, words, lock)
+            except RadError:
+                self._forget(folder)
+                raise
         futures = self._futures_of(folder, job, len(calls), at_once is not None)
         with self._lock:
             self._futures += futures
@@ -338,26 +351,33 @@ class RadExecutor(concurrent.futures.Executor):
         return [*words, *self._options, "--", self._python, worker, folder]
 
     @staticmethod
-    def _queue(folder, words):
-        job = _rad.call(["submit", "--parsable", *words]).strip()
+    def _queue(folder, words, lock):
+        job = _rad.call(["submit", "--parsable", *words], [lock]).strip()
         write(os.path.join(folder, "job"), job.encode())
         return job
 
     def _forget(self, folder):
         """What was refused is no call that resume() finds; unless there is a task of it all the same, or nobody can say."""
         try:
-            if self._job_of(folder) is None:
+            if self._found(folder) is None:
                 shutil.rmtree(folder, ignore_errors=True)
         except (RadError, ValueError):
             pass
 
+    def _queue_once(self, folder, words):
+        with _submitting(folder) as lock:
+            return self._noted(folder) or self._found(folder) or self._queue(folder, words, lock)
+
     @staticmethod
-    def _job_of(folder):
+    def _noted(folder):
         try:
             with open(os.path.join(folder, "job")) as f:
                 return f.read()
         except FileNotFoundError:
-            pass
+            return None
+
+    @staticmethod
+    def _found(folder):
         for words in (["queue", "--json"], ["acct", "--json", "--since", "7d"]):
             for task in json.loads(_rad.call(words))["tasks"]:
                 if (task.get("command") or "").endswith(os.path.basename(folder)):

@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -210,6 +211,40 @@ def test_what_was_refused_or_half_written_is_not_resumed(executor, tmp_path):
     (half / "setup.json").write_text('{"words": ["--", "true"], "n": 1, "array": false}')
     assert [f.result(WAIT) for f in RadExecutor(tmp_path / "f").resume()] == [1]
     assert done.result(WAIT) == 1
+
+
+def test_of_two_who_resume_at_once_one_submits(radd, executor, tmp_path, monkeypatch):  # noqa: F811
+    executor.submit(add, 1, 2).result(WAIT)
+    folder = next((tmp_path / "f").iterdir())
+    os.rename(folder, tmp_path / "f" / "resumed-by-two")    # no task names it: as if nothing had been submitted
+    folder = tmp_path / "f" / "resumed-by-two"
+    for name in ("job", "result-0.pkl"):
+        os.unlink(folder / name)
+    setup = folder / "setup.json"
+    setup.write_text(json.dumps(dict(json.loads(setup.read_text()), words=["--output=/dev/null", "--", "true"])))
+    rad = tmp_path / "rad"
+    rad.write_text(textwrap.dedent("""\
+        #!/bin/sh
+        [ $1 != submit ] || { echo $$ >>'%s/submits'; until [ -e '%s/go' ]; do sleep 0.05; done; }
+        exec '%s' "$@"
+    """ % (tmp_path, tmp_path, shutil.which("rad"))))
+    rad.chmod(0o755)
+    monkeypatch.setenv("RAD", str(rad))
+
+    def submits():
+        return (tmp_path / "submits").read_text().split() if (tmp_path / "submits").exists() else []
+
+    def one_waits():
+        with open("/proc/locks") as locks:
+            return any(" -> FLOCK" in line and ":%d " % setup.stat().st_ino in line for line in locks)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as both:
+        resumed = [both.submit(RadExecutor(tmp_path / "f").resume) for _ in range(2)]
+        wait_for(lambda: len(submits()) == 2 or (submits() and one_waits()))
+        (tmp_path / "go").touch()
+        futures = [future for one in resumed for future in one.result(WAIT)]
+    assert len(submits()) == 1 and len(futures) == 2 and futures[0].task == futures[1].task
+    assert all(isinstance(future.exception(WAIT), TaskFailed) for future in futures)    # `true` leaves no result
 
 
 def run_script(tmp_path, end):
