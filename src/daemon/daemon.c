@@ -596,14 +596,14 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	claims_refresh(d->claims, d->core);
 	nobody_look(d->nobody);
 	daemon_start_turns(d);
+	log_info("radd " RAD_VERSION ": devices %s, %s, state %s, socket %s", d->config.devices, sampling_gpus(d->sampling),
+		 d->state_dir, d->socket_path);
+	log_mps(d);
 	return d;
 }
 
 int daemon_run(struct daemon *d)
 {
-	log_info("radd " RAD_VERSION ": devices %s, %s, state %s, socket %s", d->config.devices, sampling_gpus(d->sampling),
-		 d->state_dir, d->socket_path);
-	log_mps(d);
 	uv_run(&d->loop, UV_RUN_DEFAULT);
 	runner_leave(d->runner);
 	return d->store_failed ? 1 : 0;
