@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/clock.h"
 #include "feed/fds.h"
 #include "feed/wire.h"
 #include "feed/writer.h"
@@ -48,6 +49,7 @@ static void peer_begin(struct feed_writer *w, struct peer *p, uint64_t item)
 {
 	p->stage = PEER_READS;
 	p->done = item;
+	p->since_ms = clock_mono_ms();
 	atomic_store_explicit(&p->control->done, item, memory_order_release);
 	peer_note(w, p);	/* before it may read: who has read anything is known to the next writer */
 	atomic_store_explicit(&w->ring->start[p - w->peer], item, memory_order_seq_cst);
@@ -230,6 +232,8 @@ uint64_t feed_peers_least(struct feed_writer *w)
 			peer_drop(w, p);
 			continue;
 		}
+		if (done != p->done)
+			p->since_ms = clock_mono_ms();
 		p->done = done;
 		if (done < least)
 			least = done;
@@ -254,10 +258,10 @@ void feed_peers_expect(struct feed_writer *w)
 		}
 }
 
-void feed_peers_drop(struct feed_writer *w, uint64_t least)
+void feed_peers_drop(struct feed_writer *w, uint64_t least, int64_t since_ms)
 {
 	for (size_t i = 0; i < FEED_READERS_MAX; i++)
-		if (w->peer[i].stage == PEER_READS && w->peer[i].done == least)
+		if (w->peer[i].stage == PEER_READS && w->peer[i].done == least && w->peer[i].since_ms <= since_ms)
 			peer_drop(w, &w->peer[i]);
 	for (; least == 0 && w->expected_count; w->expected_count--)
 		feed_place_forget(w->state, w->expected[w->expected_count - 1]);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -200,6 +201,40 @@ static void who_joins_a_writer_that_has_waited_is_given_time(void **state)
 	assert_int_equal(pthread_join(thread, &reserved), 0);
 	assert_ptr_equal(reserved, w);
 	feed_reader_close(r);
+	feed_writer_close(w);
+}
+
+/* It begins where the one stands that has held the writer up for nearly as long as it may. */
+static void who_joins_beside_one_that_is_dropped_stays(void **state)
+{
+	(void)state;
+	enum { PATIENCE_MS = 600 };
+	struct error err = ERROR_INIT;
+	struct feed_item item, held;
+	pthread_t thread;
+	struct feed_writer *w = feed_writer_claim("beside", "data", 7, NULL);
+	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, PATIENCE_MS, &err), 0);
+	struct feed_reader *slow = reader_of("beside", FEED_JOIN_NEXT);
+	write_item(w, FEED_BATCH, 0);
+	join(w, slow);
+	assert_int_equal(next(slow, &item, &err), ERR_NONE);
+	for (int i = 1; i < SLOTS; i++)
+		write_item(w, FEED_BATCH, i);
+	assert_int_equal(pthread_create(&thread, NULL, reserves, w), 0);
+	struct timespec most = { .tv_nsec = (PATIENCE_MS - 200) * 1000000l };
+	nanosleep(&most, NULL);
+	struct feed_reader *other = reader_of("beside", FEED_JOIN_NEXT);
+	if (feed_reader_next(other, 10000, &held, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(held.index, 0);
+	while (next(slow, &item, &err) != ERR_DENIED)
+		sched_yield();
+	expect_item(other, 0, 1, 1);
+	feed_reader_release(other, held.ring, held.slot);
+	/* there is room now, if this one was not dropped as well */
+	assert_int_equal(pthread_timedjoin_np(thread, NULL, &(struct timespec){ .tv_sec = time(NULL) + 10 }), 0);
+	feed_reader_close(slow);
+	feed_reader_close(other);
 	feed_writer_close(w);
 }
 
@@ -597,6 +632,7 @@ int main(void)
 		cmocka_unit_test(the_slowest_holds_back_and_is_told_of_its_hoard),
 		cmocka_unit_test(one_that_holds_back_for_too_long_is_dropped),
 		cmocka_unit_test(who_joins_a_writer_that_has_waited_is_given_time),
+		cmocka_unit_test(who_joins_beside_one_that_is_dropped_stays),
 		cmocka_unit_test(other_data_of_that_name_are_refused),
 		cmocka_unit_test(names_and_folders_are_looked_at),
 		cmocka_unit_test(a_batch_that_is_too_large_is_refused),

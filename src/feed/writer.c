@@ -136,15 +136,13 @@ void feed_writer_wants(struct feed_writer *w, uint32_t readers)
 	w->wants = readers;
 }
 
-/* How long to sleep for want of room; 0 if time is up for those who hold it. *since: from when on they have held it. */
-static int64_t sleep_ms(const struct feed_writer *w, int64_t *since)
+/* How long to sleep for want of room; 0 if time is up for those who hold it. */
+static int64_t sleep_ms(const struct feed_writer *w, int64_t since)
 {
 	int64_t ms = w->expected_count || w->until ? EXPECTED_LOOK_MS : -1;
-	if (!w->patience_ms || !feed_peers_any(w) || feed_writer_awaits(w, feed_writer_readers(w))) {
-		*since = clock_mono_ms();
+	if (!w->patience_ms || !feed_peers_any(w) || feed_writer_awaits(w, feed_writer_readers(w)))
 		return ms;
-	}
-	int64_t left = *since + w->patience_ms - clock_mono_ms();
+	int64_t left = since + w->patience_ms - clock_mono_ms();
 	left = left < 0 ? 0 : left;
 	return ms < 0 || left < ms ? left : ms;
 }
@@ -182,9 +180,10 @@ static int wait_for_room(struct feed_writer *w, struct error *err)
 			return error_set(err, ERR_NOT_FOUND, "feed: nobody reads");
 		if (has_room(w))
 			return 0;
-		ms = sleep_ms(w, &since);
+		ms = sleep_ms(w, since);
 		if (ms == 0) {
-			feed_peers_drop(w, feed_peers_least(w));
+			feed_peers_drop(w, feed_peers_least(w), since);
+			since = clock_mono_ms();
 			continue;
 		}
 		atomic_store(&w->ring->writer_sleeps, 1);

@@ -26,6 +26,7 @@ struct peer {
 	int sock;
 	uint64_t token, want;
 	uint64_t done;			/* as last believed */
+	int64_t since_ms;		/* since when it stands there; mono */
 	pid_t pid;
 	struct feed_span span;
 	struct feed_control *control;
@@ -74,8 +75,8 @@ uint64_t feed_peers_least(struct feed_writer *w);
 bool feed_peers_any(const struct feed_writer *w);
 /* Forgets the expected ones that are no more. */
 void feed_peers_expect(struct feed_writer *w);
-/* Drops all who hold the item `least`. */
-void feed_peers_drop(struct feed_writer *w, uint64_t least);
+/* Drops all who hold the item `least` since then or longer: who came later has its own time. */
+void feed_peers_drop(struct feed_writer *w, uint64_t least, int64_t since_ms);
 /* Those who wait for the item that is about to be published begin with it. */
 void feed_peers_begin(struct feed_writer *w);
 /* Wakes those who sleep. */
