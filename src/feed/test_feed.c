@@ -210,14 +210,14 @@ static void who_joins_beside_one_that_is_dropped_stays(void **state)
 	(void)state;
 	enum { PATIENCE_MS = 600 };
 	struct error err = ERROR_INIT;
-	struct feed_item item, held;
+	struct feed_item first, item, held;
 	pthread_t thread;
 	struct feed_writer *w = feed_writer_claim("beside", "data", 7, NULL);
 	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, PATIENCE_MS, &err), 0);
 	struct feed_reader *slow = reader_of("beside", FEED_JOIN_NEXT);
 	write_item(w, FEED_BATCH, 0);
 	join(w, slow);
-	assert_int_equal(next(slow, &item, &err), ERR_NONE);
+	assert_int_equal(next(slow, &first, &err), ERR_NONE);
 	for (int i = 1; i < SLOTS; i++)
 		write_item(w, FEED_BATCH, i);
 	assert_int_equal(pthread_create(&thread, NULL, reserves, w), 0);
@@ -233,6 +233,7 @@ static void who_joins_beside_one_that_is_dropped_stays(void **state)
 	feed_reader_release(other, held.ring, held.slot);
 	/* there is room now, if this one was not dropped as well */
 	assert_int_equal(pthread_timedjoin_np(thread, NULL, &(struct timespec){ .tv_sec = time(NULL) + 10 }), 0);
+	feed_reader_release(slow, first.ring, first.slot);
 	feed_reader_close(slow);
 	feed_reader_close(other);
 	feed_writer_close(w);

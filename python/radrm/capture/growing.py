@@ -132,10 +132,14 @@ class Asked:
         moved = (self.last - self.first) / max(self.times - 1, 1) * self.times / max(seen, 1)
         return self.last + (moved * max(steps - seen, 0) if moved > 0 else max(epochs - 1, 0))
 
-    def largest(self, end):
-        """(the value, and of which counter) up to its end, or (None, None), where it grows for ever."""
-        if end is None:
-            far = [self.function(10**n) for n in (6, 7)]
-            return (far[0], 10**6) if far[0] == far[1] else (None, None)
-        found = [round(self.last + (end - self.last) * n / SAMPLES) for n in range(SAMPLES + 1)]
-        return max((self.function(n), n) for n in found)
+    def larger(self, end):
+        """(its largest value, counters on the way to that, each with a larger value) up to its end, or (None, []), where it grows for ever."""
+        ends = [self.function(10**n) for n in (6, 7)] if end is None else []
+        if len(set(ends)) > 1:
+            return None, []
+        found, most = [], self.value
+        for counter in [2**n for n in range(21)] if end is None else [round(self.last + (end - self.last) * n / SAMPLES) for n in range(SAMPLES + 1)]:
+            if self.function(counter) > most:
+                found.append(counter)
+                most = self.function(counter)
+        return most, found

@@ -37,6 +37,7 @@ MORE = 1.02  # times the memory that is worth telling
 HUGE = 1 << 28  # bytes that go to the CPU
 SAMPLES, WHOLE = 64, 1 << 17  # batches that are looked at for the largest one, and of which they are taken
 LOOKING = 3  # seconds for it
+CLIMBING = 10  # seconds for sizes on the way to the largest; it is left out where less is left than for it and twice that
 LOOKS = 3  # batches of an evaluation that tell whether something is kept of each: one may be fetched ahead
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
 DATA = re.compile(r"load|data|batch", re.IGNORECASE)
@@ -172,19 +173,35 @@ def may_differ(one):
         one._collate_fn not in (_utils.collate.default_collate, _utils.collate.default_convert) or type(one._index_sampler) is not BatchSampler)
 
 
-def largest(one):
-    """(the largest batch of some all over that loader, how many were looked at); which are in one, loaders know beforehand."""
+def larger(one, size):
+    """(what is in each batch that has more than so many elements and than all before it, the last of these batches, how many were looked at),
+    of some all over that loader; which are in one, loaders know beforehand."""
     until = time.monotonic() + LOOKING
     asked = list(itertools.islice(iter(one._index_sampler), WHOLE))
-    found, most, looked = None, 0, 0
+    found, most, sizes = None, 0, {}
     for at in dict.fromkeys([len(asked) - 1, 0, *(n * len(asked) // SAMPLES for n in range(SAMPLES))] if asked else ()):
         if time.monotonic() > until:
             break
         batch = one._dataset_fetcher.fetch(asked[at])
-        looked += 1
-        if elements(batch) > most:
-            found, most = batch, elements(batch)
-    return found, looked
+        sizes[at] = elements(batch)
+        if sizes[at] > most:
+            found, most = batch, sizes[at]
+    records = []
+    for at in sorted(sizes):
+        if sizes[at] > size:
+            records.append(asked[at])
+            size = sizes[at]
+    return records, found, len(sizes)
+
+
+class Larger:
+    """Batches of one loader on the way to the largest."""
+
+    def __init__(self, one, records, last):
+        self.fetcher, self.records, self.last = one._dataset_fetcher, records, last
+
+    def batch(self, at):
+        return self.fetcher.fetch(self.records[at]) if at < len(self.records) - 1 else again(self.last)
 
 
 class Pass:
@@ -223,9 +240,10 @@ class Later:
         self.given = weakref.WeakKeyDictionary()  # pass over a loader -> Pass
         self.last = None  # the Pass that gave the last batch
         self.sizes = weakref.WeakKeyDictionary()  # pass over a loader -> most elements of a batch that it gave before it goes on
-        self.largest = {}  # dataset, by its id -> a larger batch, that it gives then
+        self.larger = {}  # dataset, by its id -> Larger, that it gives then
         self.rising = {}  # (file, line) of a size that hangs on what counts -> growing.Asked
-        self.risen = {}  # those that become larger -> the counter then
+        self.risen = {}  # those that become larger -> the counters as they do
+        self.climb, self.reached = 0, 1  # steps before that of the largest, and what part of that way is behind it
         self.gathered = set()  # batches of evaluations that kept something of each, and were gone through to their end
         self.used = set()  # of which something was done with one since the last step
         self.conditions = set()  # lines, in whatever file, that ask whether an evaluation is due
@@ -275,7 +293,19 @@ class Later:
                     self.gathered.add(now.batches)
                 return now.batches
             return min(LOOKS, now.batches or LOOKS) if len(now.lives) < 2 else 0
-        return max(self.session.length.summed, 1 + (0 < self.since < TRIED))
+        return max(self.session.length.summed * (1 + self.climb if self.reached < 1 else 1), 1 + (0 < self.since < TRIED))
+
+    def climbs(self):
+        """On the way to the largest size: one a step, and further on where steps take long. PyTorch's allocator keeps blocks of each size, and
+        of those that grow it can use none again."""
+        if self.reached < 1:
+            self.reached = min(1, max(self.steps / self.climb, 1 - (self.hurry - time.monotonic()) / CLIMBING))
+            if self.reached == 1:
+                self.climb = self.steps
+
+    def at(self, n):
+        """Which of so many sizes it has reached; the same throughout a step."""
+        return round(self.reached * (n - 1))
 
     def tests(self):
         """Whether what comes now is an evaluation, of a loader that fetches ahead: nothing was done with its batch yet."""
@@ -289,8 +319,9 @@ class Later:
             batch = fetch()
             self.sizes[one] = max(elements(batch), self.sizes.get(one, 0))
             return batch
-        if id(one._dataset) in self.largest and not self.tests():
-            return again(self.largest[id(one._dataset)])
+        if id(one._dataset) in self.larger and not self.tests():
+            found = self.larger[id(one._dataset)]
+            return found.batch(self.at(len(found.records)))
         if not now.kept:
             now.last = fetch()
             return now.last
@@ -337,7 +368,8 @@ class Later:
         if not self.going:
             self.rising.setdefault(where, growing.Asked(counter)).again(value, function, counter, self.session.learnt())
         elif where in self.risen and not self.trying:
-            return max(value, function(self.risen[where]))
+            found = self.risen[where]
+            return max(value, function(found[self.at(len(found))]))
         return value
 
     def rises(self, loops):
@@ -347,12 +379,12 @@ class Later:
             if not asked.goes_on(any(code.co_filename == path and loop.lineno <= line <= loop.end_lineno for (code, _), loop in loops.items())):
                 continue
             end = asked.end(self.seen, steps, steps / inner if 1 <= inner <= steps else 1) if steps else None
-            value, counter = asked.largest(end)
+            value, found = asked.larger(end)
             what = f"{os.path.basename(path)}:{line}: a size grows in the run, from {asked.value}"
             if value is None:
                 self.session.recorder.note(0, f"{what}, and its end is not known: say what the run needs (rad submit --gpu-mem)")
             elif value > asked.value:
-                self.risen[path, line] = counter
+                self.risen[path, line] = found
                 self.session.recorder.note(0, f"{what} to {value}: its memory is that of the largest, its time and load are of the first")
 
     # --- signs ---
@@ -398,16 +430,20 @@ class Later:
             self.looks_for(one)
         with contextlib.suppress(Exception):  # of whatever stands in a script
             self.rises(loops)
-        if not self.where and not self.phases and not tested and not self.largest and not self.risen:
+        if not self.where and not self.phases and not tested and not self.larger and not self.risen:
             return False
         left = signal.getitimer(signal.ITIMER_REAL)[0]
-        self.deadline = time.monotonic() + min(PATIENCE, left / 2 if left else PATIENCE)
+        patience = min(PATIENCE, left / 2 if left else PATIENCE)
+        self.deadline, self.hurry = time.monotonic() + patience, time.monotonic() + patience - 2 * CLIMBING
+        self.climb = max([len(found.records) for found in self.larger.values()] + [len(found) for found in self.risen.values()], default=1) - 1
+        self.reached = 0 if self.climb else 1
+        self.climbs()
         self.going, self.before = True, self.looks()
         work = self.session.recorder.work
         self.usual = [tally.seconds() if tally else 0 for tally in (work.whole, work.least)]
         passes = self.session.length.passes or list(self.session.length.fetched)
         for one in passes:
-            self.given[one] = Pass(one, not self.risen and id(one._dataset) not in self.largest)
+            self.given[one] = Pass(one, not self.risen and id(one._dataset) not in self.larger)
         if self.session.length.evaluates:
             self.session.length.evaluates()
         if not passes and not due and not self.risen:
@@ -419,9 +455,10 @@ class Later:
         try:
             if not may_differ(one):
                 return
-            batch, looked = largest(one)
-            if elements(batch) > MORE * self.sizes.get(one, 0) > 0:
-                self.largest[id(one._dataset)] = batch
+            size = self.sizes.get(one, 0)
+            records, last, looked = larger(one, size)
+            if elements(last) > MORE * size > 0:
+                self.larger[id(one._dataset)] = Larger(one, records, last)
                 self.session.recorder.note(ff.VARIABLE_SHAPES, f"batches differ in size: the largest of {looked} was taken")
         except Exception:  # of a dataset, or a sampler, with ideas of its own
             pass
@@ -431,10 +468,12 @@ class Later:
         self.steps, now = self.steps + 1, self.looks()
         if self.trying:
             return self.tried()
-        self.count()
+        self.climbs()
+        if self.steps > self.climb:
+            self.count()
         self.since = 1 if now != self.before else self.since + 1 if self.since else 0
         self.before = now
-        most = STEPS if self.where or self.phases else ENDS
+        most = STEPS if self.where or self.phases else self.climb + ENDS
         over = time.monotonic() > self.deadline or self.steps >= most or self.where and self.since >= TRIED and not self.frozen()
         return over and not (self.where and self.frozen() and self.tries())
 
