@@ -227,8 +227,9 @@ static void who_joins_beside_one_that_is_dropped_stays(void **state)
 	if (feed_reader_next(other, 10000, &held, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(held.index, 0);
-	while (next(slow, &item, &err) != ERR_DENIED)
-		sched_yield();
+	for (enum error_code code; (code = next(slow, &item, &err)) != ERR_DENIED; sched_yield())
+		if (code == ERR_NONE)
+			feed_reader_release(slow, item.ring, item.slot);
 	expect_item(other, 0, 1, 1);
 	feed_reader_release(other, held.ring, held.slot);
 	/* there is room now, if this one was not dropped as well */
