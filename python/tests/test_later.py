@@ -207,6 +207,19 @@ def test_sizes_that_grow_with_the_step(capture, loop, told, most):
     assert (re.search(r"train.py:\d+: " + told, said) if told else "grows" not in said and len([p for _, p in f.marks if p == 1]) <= 3), said
 
 
+def widths(f):
+    """Of the batches of 8 lines of so many times 64 numbers."""
+    return [n // (8 * 64 * 4) for n in f.events if n > 16384]
+
+
+def test_sizes_on_the_way_to_the_largest(capture):
+    """PyTorch's allocator keeps a block of each."""
+    code, said, f = capture(textwrap.dedent(GROWING) + "for step in range(2000):\n    length = min(1024, 64 + step // 50 * 64)\n    learn(torch.randn(8, length))")
+    assert code == 0 and {*range(128, 1025, 64)} <= set(widths(f)), said
+    code, said, f = capture(BUCKETS.replace("LENGTHS", "range(16, 816)").replace("MORE", "batch_size=8, collate_fn=pad_sequence"), options=["-v"])
+    assert code == 0 and f.steps == 200 and len(set(widths(f))) > 40, said
+
+
 def test_a_size_that_grows_and_cannot_be_looked_at(capture):
     code, said, f = capture(textwrap.dedent(GROWING) + "for step in range(2000):\n    length = 64 + step // 50 * 64\n    assert length < 1000\n    learn(torch.randn(8, length))")
     assert code == 0 and "the largest could not be captured" in said and f.header["flags"] & 4, said

@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SPARED 1.5	/* times what it would be otherwise, that is worth telling */
+
 _Static_assert(CAPTURE_MAX_BYTES / 3 * 4 <= SPEC_MAX_CAPTURE, "a spec has room for every capture, in base64");
 
 static const char *replay_variable(const struct spec *s, const char *name)
@@ -89,6 +91,33 @@ static void replay_tell(const struct replay_figures *f, const struct overheads *
 		snprintf(out->note + n, sizeof out->note - (size_t)n, "; %s", more);
 }
 
+/* What the job would take in all if PyTorch kept what it was given back in one range, and not a block for each size that was
+ * ever asked for; 0: little less, or it does so. Only where much of what is reserved is not in use. */
+static uint64_t replay_spared(const struct capture *c, const struct alloc_conf *conf, const struct replay_environment *env,
+			      const struct overheads *o, uint64_t total, const struct replay_figures *f)
+{
+	struct alloc_conf expandable = *conf;
+	struct replay_figures spared;
+	uint64_t bytes;
+
+	if (conf->expandable || conf->async || (double)f->comfort < SPARED * (double)f->allocated)
+		return 0;
+	expandable.expandable = true;
+	if (replay_capture(c, &expandable, env, o, total, &spared, NULL))
+		return 0;
+	bytes = spared.comfort + spared.fixed;
+	return (double)(f->comfort + f->fixed) < SPARED * (double)bytes ? 0 : bytes;
+}
+
+static void replay_tell_spared(uint64_t bytes, struct estimate_result *out)
+{
+	size_t n = strlen(out->note);
+
+	if (bytes)
+		snprintf(out->note + n, sizeof out->note - n, "; %llu MiB with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+			 (unsigned long long)replay_mib(bytes));
+}
+
 /* What grows little is added: a doubt would cost more. */
 static void replay_conclude(const struct replay_figures *f, uint64_t grown, bool doubtful, double learnt,
 			    struct estimate_result *out)
@@ -131,6 +160,7 @@ static int replay_estimate(const struct spec *s, const struct estimate_context *
 	why = replay_doubt(&capture, &conf, &figures, grown);
 	replay_conclude(&figures, grown, why || figures.capped, c->margin, out);
 	replay_tell(&figures, o, why, out);
+	replay_tell_spared(replay_spared(&capture, &conf, &env, o, c->gpu_total_mib * MIB, &figures), out);
 	return 0;
 }
 

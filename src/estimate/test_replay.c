@@ -494,6 +494,30 @@ static void test_environment_decides(void **state)
 	spec_unref(s);
 }
 
+/* Blocks that nothing later fits into. */
+static void test_one_range_in_their_place_is_told(void **state)
+{
+	static const struct { const char *words, *conf; unsigned mib; } jobs[] = {
+		{ "a1000 f0 a1200 f1 a1400 f2 a1600 i i i", NULL, 1600 + 632 },
+		{ "a1000 f0 a1200 f1 a1400 f2 a1600 i i i", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", 0 },
+		{ "a1000 a1200 f0 f1 a1100 f2 a900 i i i", NULL, 0 },		/* into what the larger one left */
+		{ "a100 f0 a120 f1 a140 i i i", NULL, 0 },			/* which is little beside what is outside */
+	};
+	struct estimate_result r;
+	char said[32];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(jobs); i++) {
+		struct spec *s = spec_of(jobs[i].words, 0, 0, "");
+
+		set_environ(s, jobs[i].conf, NULL);
+		assert_true(ask(s, "NVIDIA H200", &r));
+		snprintf(said, sizeof said, "; %u MiB with PYTORCH_", jobs[i].mib);
+		assert_true(strstr(r.note, jobs[i].mib ? said : "with PYTORCH_") ? jobs[i].mib : !jobs[i].mib);
+		spec_unref(s);
+	}
+}
+
 static void test_blas_workspaces(void **state)
 {
 	static const struct { const char *torch, *config, *lt_size, *unified; uint64_t kib, lt_kib; int lt; } rows[] = {
@@ -577,6 +601,7 @@ int main(void)
 		cmocka_unit_test(test_doubtful_estimates),
 		cmocka_unit_test(test_little_growth_is_added),
 		cmocka_unit_test(test_environment_decides),
+		cmocka_unit_test(test_one_range_in_their_place_is_told),
 		cmocka_unit_test(test_blas_workspaces),
 		cmocka_unit_test(test_environment_sets_workspaces),
 		cmocka_unit_test(test_refused),

@@ -17,7 +17,7 @@ SHAPED = {"randn", "rand", "randint", "zeros", "ones", "empty", "full", "arange"
 FUNCTIONS = {"min", "max", "int", "round", "len", "float", "pow"}
 PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-SAMPLES = 16  # moments of the run
+SAMPLES = 512  # moments of the run
 
 
 def word(node):
@@ -137,9 +137,11 @@ class Asked:
         ends = [self.function(10**n) for n in (6, 7)] if end is None else []
         if len(set(ends)) > 1:
             return None, []
+        moments = [2**n for n in range(21)] if end is None else (round(self.last + (end - self.last) * n / SAMPLES) for n in range(SAMPLES + 1))
         found, most = [], self.value
-        for counter in [2**n for n in range(21)] if end is None else [round(self.last + (end - self.last) * n / SAMPLES) for n in range(SAMPLES + 1)]:
-            if self.function(counter) > most:
+        for counter in moments:
+            value = self.function(counter)
+            if value > most:
                 found.append(counter)
-                most = self.function(counter)
+                most = value
         return most, found

@@ -210,6 +210,7 @@ class Pass:
     def __init__(self, one, given=0, most=math.inf):
         """`most`: batches that are taken of one that is not learnt from."""
         self.given, self.batches, self.learns = given, 0, None
+        self.climbs = False  # it gives batches on the way to the largest, and that
         self.ran = False  # something was done with the last batch
         self.lives = []  # bytes alive when something had been done with one more
         self.kept = 0  # of them each batch leaves so many, and all would be worth telling
@@ -280,6 +281,7 @@ class Later:
             self.unseen(self.given.get(one))
             self.session._finish()
         self.last = now = self.given.setdefault(one, Pass(one, most=self.session.length.most))
+        now.climbs = now.climbs or self.reached < 1
         over = now.given >= self.most(now)
         now.given += not over
         return over
@@ -293,7 +295,7 @@ class Later:
                     self.gathered.add(now.batches)
                 return now.batches
             return min(LOOKS, now.batches or LOOKS) if len(now.lives) < 2 else 0
-        return max(self.session.length.summed * (1 + self.climb if self.reached < 1 else 1), 1 + (0 < self.since < TRIED))
+        return max(self.session.length.summed * (1 + now.climbs * self.climb), 1 + (0 < self.since < TRIED))
 
     def climbs(self):
         """On the way to the largest size: one a step, and further on where steps take long. PyTorch's allocator keeps blocks of each size, and
@@ -435,7 +437,8 @@ class Later:
         left = signal.getitimer(signal.ITIMER_REAL)[0]
         patience = min(PATIENCE, left / 2 if left else PATIENCE)
         self.deadline, self.hurry = time.monotonic() + patience, time.monotonic() + patience - 2 * CLIMBING
-        self.climb = max([len(found.records) for found in self.larger.values()] + [len(found) for found in self.risen.values()], default=1) - 1
+        sizes = max([len(found.records) for found in self.larger.values()] + [len(found) for found in self.risen.values()], default=1)
+        self.climb = min(sizes, SAMPLES) - 1
         self.reached = 0 if self.climb else 1
         self.climbs()
         self.going, self.before = True, self.looks()
@@ -551,7 +554,7 @@ class Later:
 
     def end(self):
         """Nothing more is recorded."""
-        if self.risen and not self.steps:
+        if self.risen and self.steps <= self.climb:
             self.session.recorder.note(ff.VARIABLE_SHAPES, "of sizes that grow in the run the largest could not be captured: say what the run needs (rad submit --gpu-mem)")
         if self.trying:
             self.trying = False
