@@ -79,7 +79,7 @@ def test_what_cannot_be_looked_at_is_told(capture):
     """Without a loader nothing can be left out. It is tried what the four weights would take, and the file has no part of it."""
     code, said, f = capture(frozen(loader=NO_LOADER))
     told = re.search(r"train.py:\d+: parameters that do not learn in what was captured may later: with all of them there would be (\d+) MiB", said)
-    assert code == 0 and 16 <= int(told[1]) <= 20 and "rad submit --gpu-mem" in said
+    assert code == 0 and 16 <= int(told[1]) <= 20 and "rad submit --gpu-mem" in said and f.header["flags"] & 1024
     assert re.search(r"out.radcap: \d+ bytes, [45] MiB in tensors", said) and f.steps == 4000
 
 

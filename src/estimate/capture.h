@@ -24,7 +24,8 @@ enum capture_flag {
 	CAPTURE_CUT_SHORT = 1 << 7,
 	CAPTURE_PAIR = 1 << 8,
 	CAPTURE_SOLVER = 1 << 9,
-	CAPTURE_FLAGS = (1 << 10) - 1,
+	CAPTURE_MAY_LEARN = 1 << 10,
+	CAPTURE_FLAGS = (1 << 11) - 1,
 };
 
 enum capture_kind {

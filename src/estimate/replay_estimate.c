@@ -59,6 +59,7 @@ static const char *replay_doubt(const struct capture *c, const struct alloc_conf
 		{ c->flags & CAPTURE_UNKNOWN_OP, "it runs operators that are not known" },
 		{ c->flags & CAPTURE_DATA_DEPENDENT, "what it runs depends on its data" },
 		{ c->flags & CAPTURE_VARIABLE_SHAPES, "its shapes vary" },
+		{ c->flags & CAPTURE_MAY_LEARN, "layers that do not learn may do so later" },
 		{ c->flags & CAPTURE_CUDNN_BENCHMARK, "cudnn.benchmark tries kernels that are not in it" },
 		{ (double)grown > MARGIN_GROWN * (double)(f->high + f->fixed), "its memory grows from iteration to iteration" },
 		{ c->iterations < 3, "fewer than 3 iterations were captured" },

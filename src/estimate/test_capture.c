@@ -244,7 +244,7 @@ static void test_header_refused(void **state)
 		{ { "2.11.0+cu130 and so on and on and on and on", "", "" }, 0, 0, "torch is 43" },
 		{ { "2.11\n", "", "" }, 0, 0, "printable" },
 		{ { "", "", "caf\xc3\xa9" }, 0, 0, "printable" },
-		{ { "", "", "" }, 1024, 0, "flags is 1024" },
+		{ { "", "", "" }, 2048, 0, "flags is 2048" },
 		{ { "", "", "" }, 0, 65, "communicators is 65" },
 	};
 

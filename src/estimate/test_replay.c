@@ -420,6 +420,7 @@ static void test_doubtful_estimates(void **state)
 		{ "a100 i i i", CAPTURE_DATA_DEPENDENT, 0, "depends on its data" }, { "a100 i i i", CAPTURE_UNKNOWN_OP, 0, "not known" },
 		{ "a100 i i i", CAPTURE_VARIABLE_SHAPES, 0, "vary" }, { "a100 i i i", CAPTURE_COMPILED, 0, "compiled" },
 		{ "a100 i i i", CAPTURE_CUDNN_BENCHMARK, 0, "benchmark" }, { "a100 i i i", CAPTURE_CUT_SHORT, 0, "cut short" },
+		{ "a100 i i i", CAPTURE_MAY_LEARN, 0, "may do so later" },
 		{ "a100 i i i", 0, 4096, "grows" }, { "a100 i i", 0, 0, "fewer than 3" },
 	};
 	struct estimate_result r;

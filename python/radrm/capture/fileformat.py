@@ -17,8 +17,8 @@ GEMM, CONV, ATTENTION, SCRATCH = range(1, 5)
 NONE, SINGLE, TF32, HALF, DOUBLE = range(5)
 HOST_FIELDS = ("forward", "backward", "updates", "views", "modules", "listed", "parameters", "waits", "transfers", "transferred")
 
-DATA_DEPENDENT, UNKNOWN_OP, VARIABLE_SHAPES, COMPILED, CUDNN_BENCHMARK, CUDNN_OFF, ALL_TO_ALL, CUT_SHORT, PAIR, SOLVER = (
-    1 << bit for bit in range(10))
+DATA_DEPENDENT, UNKNOWN_OP, VARIABLE_SHAPES, COMPILED, CUDNN_BENCHMARK, CUDNN_OFF, ALL_TO_ALL, CUT_SHORT, PAIR, SOLVER, MAY_LEARN = (
+    1 << bit for bit in range(11))
 
 
 class TooLarge(Exception):

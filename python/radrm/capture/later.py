@@ -544,7 +544,7 @@ class Later:
         return True
 
     def tell(self, what):
-        self.session.recorder.note(0, f"{self.where}: parameters that do not learn in what was captured may later: {what}: say what the run "
+        self.session.recorder.note(ff.MAY_LEARN, f"{self.where}: parameters that do not learn in what was captured may later: {what}: say what the run "
                                    "needs (rad submit --gpu-mem) if it comes to that")
 
     def broken(self):
