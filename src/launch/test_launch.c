@@ -650,15 +650,15 @@ static void test_cgroup_is_not_forgotten(void **state)
 	assert_int_equal(access(folder, F_OK), -1);
 }
 
-/* Descriptors that are given out up to there, and no further. */
-static struct rlimit leave_descriptors(int n)
+/* One more is given out, and no further. */
+static struct rlimit leave_one_descriptor(void)
 {
 	struct rlimit before, few;
 	int next = dup(0);
 	assert_true(next >= 0);
 	close(next);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	few = (struct rlimit){ .rlim_cur = (rlim_t)(next + n), .rlim_max = before.rlim_max };
+	few = (struct rlimit){ .rlim_cur = (rlim_t)next + 1, .rlim_max = before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	return before;
 }
@@ -672,7 +672,7 @@ static void test_nothing_is_forgotten_before_its_cgroup_is_known(void **state)
 	set_script(b, "true\n");
 	run(b);
 	scoped_free char *folder = launch_folder(&b->request.home, b->task), *claim = alloc_printf("%s/" ATTEMPT_CLAIM, folder);
-	struct rlimit before = leave_descriptors(1);
+	struct rlimit before = leave_one_descriptor();
 	bool gone = launch_forget(folder);
 	int taken = launch_unclaim(&b->request.home, b->task, &cgroup, &err);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
