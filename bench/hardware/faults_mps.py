@@ -159,3 +159,27 @@ def process_memory(step):
     step.check(len(known) == len(clients), "NVML's compute list has every client with its memory")
     server = [p for p in lists["compute"] or [] if "mps" in (p["name"] or "")]
     step.note(f"the MPS server itself: {[(p['name'], p['mem_mib']) for p in server]}")
+
+
+WAYS = {  # of taking memory: what makes probe.py take it so
+    "cudaMalloc": {},
+    "cuMemCreate (expandable_segments)": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+    "cudaMallocAsync": {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
+    "cuMemAllocManaged": {"PROBE_TAKE": "managed"},
+}
+
+
+def ways(step):
+    """Which ways of taking memory does a client's limit of 4 GiB count?"""
+    gpu = step.gpu()
+    with Mps(step.ws, "ways", gpu.uuid) as mps:
+        for way, how in WAYS.items():
+            env = mps.client_env(gpu.uuid, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=4G", PROBE_TAKE_MIB="8192", PROBE_STAY_S="2", **how)
+            client = Client(step.ws, way.split()[0], [step.args.python, str(HERE / "probe.py")], env)
+            client.wait_output("{", 40)
+            answer, memory = last_json(client.text()), gpu.memory()
+            seen = [p["mem_mib"] for p in gpu.processes() or [] if p["pid"] == client.process.pid]
+            client.end(signal.SIGKILL)
+            step.keep(**{way: {**answer, "nvml_mib": seen, "used_mib": memory.used >> 20 if memory else None}})
+            step.note(f"{way}: took {answer.get('taken_mib')} MiB of 8192; NVML shows {seen} MiB for it, the GPU {memory.used >> 20} in use"
+                      f" {answer.get('error', '')}")

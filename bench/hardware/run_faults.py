@@ -41,6 +41,7 @@ STEPS = {
     "l": (faults_mps_many.two_servers, 100, True),
     "m": (faults_rad.killed_control, 200, True),
     "n": (faults_rad.understated, 200, False),
+    "o": (faults_mps.ways, 120, True),
 }
 
 

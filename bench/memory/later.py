@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What takes memory later than a run's first steps: scripts of that kind, captured and run.
 
-    later.py --rad build/rad --out FOLDER [--workers N] [NAME...]
+    later.py --rad build/rad --out FOLDER [--workers N] [--alloc-conf PYTORCH_CUDA_ALLOC_CONF] [NAME...]
 
 A line a script in FOLDER/later.jsonl: the replay's figures (for the GPU that is here, else an H100) and, where there is a GPU, what its
 allocator reserved and had in use at most and what NVML showed for its process, in MiB. All runs are side by side, so it needs
@@ -208,9 +208,12 @@ def main():
     parser.add_argument("--rad", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) // 2))
+    parser.add_argument("--alloc-conf", metavar="WORDS", help="PYTORCH_CUDA_ALLOC_CONF of captures and runs, as expandable_segments:True")
     parser.add_argument("names", nargs="*", default=list(SCRIPTS), metavar="NAME")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    if args.alloc_conf:
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = args.alloc_conf
     rad, watch = args.rad.resolve(), Watch()
     gpu = watch.gpu.name if watch.gpu else "NVIDIA H100 80GB HBM3"
     with concurrent.futures.ThreadPoolExecutor(args.workers) as captures, concurrent.futures.ThreadPoolExecutor(4) as runs:
