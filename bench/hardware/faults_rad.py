@@ -108,6 +108,28 @@ def understated(step):
     rad.stop()
 
 
+def paged(step):
+    """A task with 3 GiB of managed memory, which NVML lists with no process: is it told, is the second run fenced with it in mind?"""
+    rad = start(step)
+    command = ["env", "PROBE_TAKE=managed", "PROBE_TAKE_MIB=3072", "PROBE_STAY_S=12", step.args.python, str(HERE / "probe.py")]
+    tasks, foreign = {}, []
+    for name in ("first", "second"):
+        ids = {name: rad.submit(name, command)}
+        rad.wait_state(ids[name], {"RUNNING"}, 60)
+        wait_for(f"the memory of {name}", 60, lambda: "taken_mib" in tail(rad.output(name)) and rad.tasks()[ids[name]]["state"] == "RUNNING")
+        time.sleep(7)  # readings in which it stands
+        foreign.append(rad.json("gpus")["gpus"][0]["mem_foreign_mib"])
+        rad.wait_all(ids.values(), 60)
+        tasks.update(collect(step, rad, ids))
+    for name, task in tasks.items():
+        step.note(f"{describe(task)}; took {task['attempts'][-1]['peak_mib']} MiB, claim {task['attempts'][-1]['claim_mib']}")
+    step.keep(foreign_mib=foreign, tasks=tasks)
+    step.check(all(mib < 256 for mib in foreign), f"none of it is taken for a foreigner's ({foreign} MiB)")
+    step.check(all(task["attempts"][0]["peak_mib"] > 3072 for task in tasks.values()), "it is the task's")
+    step.check(tasks["second"]["state"] == "COMPLETED" and len(tasks["second"]["attempts"]) == 1, "the second run fits its fence")
+    rad.stop()
+
+
 def killed_daemon(step):
     """kill -9 of radd while tasks run and one waits; one ends while there is no daemon; then a new radd on the same state."""
     rad = start(step)

@@ -42,6 +42,7 @@ STEPS = {
     "m": (faults_rad.killed_control, 200, True),
     "n": (faults_rad.understated, 200, False),
     "o": (faults_mps.ways, 120, True),
+    "p": (faults_rad.paged, 150, True),
 }
 
 

@@ -11,6 +11,7 @@
  *	fleet.c		slots and attempts, which come and go; what people and plans see
  *	fleet_move.c	attempts whose processes are on other GPUs than they were given
  *	fleet_others.c	what other daemons of this machine hold, and what they are told
+ *	fleet_unlisted.c	memory that no process is listed with
  *	fleet_read.c	snapshots
  *	fleet_pace.c	how far attempts say they are, and how fast they went
  *	fleet_cores.c	what attempts take of the machine's cores
@@ -98,6 +99,17 @@ struct fleet_span {
 	double told_ms;			/* how long a stretch was when inference was told of it last */
 };
 
+/* Memory of a GPU that no process is listed with: fleet_unlisted.c. */
+#define UNLISTED_READINGS 3
+struct unlisted {
+	uint64_t recent_mib[UNLISTED_READINGS];	/* as of the last readings, the nth in [n % UNLISTED_READINGS] */
+	unsigned n;
+	bool before_known;
+	uint64_t before_mib;		/* when nobody ran there last */
+	task_id task;			/* who has more than that; 0: nobody is known to */
+	uint64_t mib;
+};
+
 /* What the processes of one task held there in the snapshot being read. */
 struct slot_seen { task_id task; uint64_t mib; };
 
@@ -134,6 +146,7 @@ struct slot {
 	struct slot_seen *seen;
 	size_t n_seen, cap_seen;
 	uint64_t foreign_mib, mps_mib;
+	struct unlisted unlisted;
 	struct core_claim *others;	/* what other daemons hold there: one a user */
 	size_t n_others, cap_others;
 	struct proc_reading *procs;	/* of the last snapshot, with `claimed` set to the owner */
@@ -252,6 +265,10 @@ bool fleet_fill_tenants(const struct fleet *f, struct slot *s);
 /* What its meters say; fleet_measure adds what was inferred, which costs more. */
 struct measured fleet_metered(const struct fleet *f, const struct run *r);
 struct measured fleet_measure(const struct fleet *f, const struct run *r);
+
+/* fleet_unlisted.c */
+/* All processes of the snapshot are booked: whoever has memory there that none of them is listed with gets it added. */
+void fleet_note_unlisted(struct slot *s);
 
 /* fleet_meter.c */
 /* The lowest free memory in the last minute, UINT64_MAX: not known. `stood`: the reading is not of this moment alone, it was so

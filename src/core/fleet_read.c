@@ -186,6 +186,8 @@ void fleet_read(struct fleet *f, const struct snapshot *snap, enum core_mps mps,
 	for (uint32_t i = 0; i < snap->n_procs; i++)
 		if (snap->procs[i].gpu < snap->n_gpus)
 			fleet_read_process(f, f->slots[f->reading[snap->procs[i].gpu]], &snap->procs[i]);
+	for (uint32_t i = 0; i < snap->n_gpus; i++)
+		fleet_note_unlisted(f->slots[f->reading[i]]);
 	if (!f->config->readings_stand)
 		fleet_meter_all(f, now);
 	for (uint32_t i = 0; i < snap->n_gpus; i++)
