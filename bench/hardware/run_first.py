@@ -7,8 +7,8 @@
     bench/hardware/run_first.py --bin build --out results --table --page doc/results/README.md
 
 The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`,
-each with its capture; `second`, the same again with what the first run left; named by --runs, too: `memory`, with --gpu-mem; some of these
-with `settle: 30`, or under `magm` and `fifo`; and `magm-known`, with all that `exclusive` taught. But for what RUNS says, settings are those of an
+each with its capture; `second`, the same again with what the first run left; named by --runs, too: `known`, with all that `exclusive` taught;
+`memory`, with --gpu-mem; some of these with `settle: 30`, or under `magm` and `fifo`. But for what RUNS says, settings are those of an
 empty configuration, which are what is shipped. Captures are made beforehand, without the GPU. Writes OUT/run-NAME.json after each, and
 the table and the picture of all that are there.
 
@@ -64,6 +64,7 @@ RUNS = {
     "memory-30": Run("the same with `settle: 30`", "settle: 30\n", MEMORY),
     "first": Run("as shipped, captures", "", CAPTURE),
     "second": Run("as shipped, captures, second time", "", CAPTURE, "first"),
+    "known": Run("as shipped, captures, each alone before", "", CAPTURE, "exclusive"),
     "magm-nothing": Run("magm, fifo, nothing known", MAGM, NOTHING),
     "magm-first": Run("magm, fifo, captures", MAGM, CAPTURE),
     "magm-second": Run("magm, fifo, captures, second time", MAGM, CAPTURE, "magm-first"),
