@@ -116,7 +116,7 @@ def paged(step):
     for name in ("first", "second"):
         ids = {name: rad.submit(name, command)}
         rad.wait_state(ids[name], {"RUNNING"}, 60)
-        wait_for(f"the memory of {name}", 60, lambda: "taken_mib" in tail(rad.output(name)) and rad.tasks()[ids[name]]["state"] == "RUNNING")
+        wait_for(f"the memory of {name}", 60, lambda: "taken_mib" in (tail(rad.output(name)) or ""))
         time.sleep(7)  # readings in which it stands
         foreign.append(rad.json("gpus")["gpus"][0]["mem_foreign_mib"])
         rad.wait_all(ids.values(), 60)
