@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from radrm.capture import later  # noqa: E402
 from reader import peak  # noqa: E402
 
 W = 512 * 512 * 4
@@ -218,6 +219,19 @@ def test_sizes_on_the_way_to_the_largest(capture):
     assert code == 0 and {*range(128, 1025, 64)} <= set(widths(f)), said
     code, said, f = capture(BUCKETS.replace("LENGTHS", "range(16, 816)").replace("MORE", "batch_size=8, collate_fn=pad_sequence"), options=["-v"])
     assert code == 0 and f.steps == 200 and len(set(widths(f))) > 40, said
+
+
+@pytest.mark.parametrize("more", ["pass", "torch.empty(4 * length, device='cuda') if length > 600 else None"], ids=["alike", "but for what is given back at once"])
+def test_sizes_that_there_was_no_time_for(capture, monkeypatch, more):
+    """Steps of them are put in between: as if all had been captured."""
+    def some(self):
+        self.reached = min(1, self.steps / 3)
+        self.climb = min(self.climb, 3)
+    body = textwrap.dedent(GROWING) + f"for step in range(2000):\n    length = min(1024, 64 + step // 50 * 64)\n    {more}\n    learn(torch.randn(8, length))"
+    _, _, whole = capture(body)
+    monkeypatch.setattr(later.Later, "climbs", some)
+    code, said, f = capture(body, options=["--no-cache"])
+    assert code == 0 and widths(f) == widths(whole) and f.live_at_end() == whole.live_at_end(), said
 
 
 def test_a_size_that_grows_and_cannot_be_looked_at(capture):

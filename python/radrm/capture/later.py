@@ -245,6 +245,7 @@ class Later:
         self.rising = {}  # (file, line) of a size that hangs on what counts -> growing.Asked
         self.risen = {}  # those that become larger -> the counters as they do
         self.climb, self.reached = 0, 1  # steps before that of the largest, and what part of that way is behind it
+        self.climbing, self.way = 0, []  # sizes on that way; of each step since it goes on: (records before it, sizes left out before it)
         self.gathered = set()  # batches of evaluations that kept something of each, and were gone through to their end
         self.used = set()  # of which something was done with one since the last step
         self.conditions = set()  # lines, in whatever file, that ask whether an evaluation is due
@@ -438,9 +439,10 @@ class Later:
         patience = min(PATIENCE, left / 2 if left else PATIENCE)
         self.deadline, self.hurry = time.monotonic() + patience, time.monotonic() + patience - 2 * CLIMBING
         sizes = max([len(found.records) for found in self.larger.values()] + [len(found) for found in self.risen.values()], default=1)
-        self.climb = min(sizes, SAMPLES) - 1
+        self.climb = self.climbing = min(sizes, SAMPLES) - 1
         self.reached = 0 if self.climb else 1
         self.climbs()
+        self.way.append((self.session.recorder.records.count, self.at(self.climbing + 1)))
         self.going, self.before = True, self.looks()
         work = self.session.recorder.work
         self.usual = [tally.seconds() if tally else 0 for tally in (work.whole, work.least)]
@@ -471,7 +473,9 @@ class Later:
         self.steps, now = self.steps + 1, self.looks()
         if self.trying:
             return self.tried()
+        behind = self.at(self.climbing + 1)
         self.climbs()
+        self.way.append((self.session.recorder.records.count, max(self.at(self.climbing + 1) - behind - 1, 0)))
         if self.steps > self.climb:
             self.count()
         self.since = 1 if now != self.before else self.since + 1 if self.since else 0

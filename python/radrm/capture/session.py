@@ -9,6 +9,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from . import fileformat as ff
 from . import attention, distributed, indexing, kernels, layers, linalg, losses, recurrent, together, values
+from .between import filled
 from .gpu import Gpu
 from .later import Later
 from .length import Length
@@ -357,7 +358,7 @@ class Session:
             header.params = sum(p.numel() for p in self.model.parameters())
             header.precision = self.precision()
         header.optimizer = self.optimizer
-        return self.recorder.records.file(header, *work, steps=self.length.steps, beside=self.later.beside())
+        return filled(self.recorder.records, self.later.way).file(header, *work, steps=self.length.steps, beside=self.later.beside())
 
     def _figures(self):
         """(work, flags, growth) of the steps that were seen."""
