@@ -189,6 +189,13 @@ class Gpu:
         """Where a script names a device: the index is put in."""
         real_to = torch.Tensor.to
 
+        def from_parts(real):
+            """Made where the parts are, then moved."""
+            def make(*args, device=None, requires_grad=False, **kwargs):
+                result = real(*args, **kwargs)
+                return (result if device is None else to(result, device)).requires_grad_(requires_grad or result.requires_grad)
+            return make
+
         def with_index(real):
             return lambda data, *args, **kwargs: real(plain(data), *args,
                                                       **{k: indexed(v) if k == "device" else v for k, v in kwargs.items()})
@@ -222,6 +229,8 @@ class Gpu:
         torch.utils._device._device_constructors()  # remembers the real ones: what torch.set_default_device() is about
         for name in ("tensor", "as_tensor", "asarray"):
             self.patch(torch, name, with_index(getattr(torch, name)))
+        for name in ("sparse_coo_tensor", "sparse_compressed_tensor", "sparse_csr_tensor", "sparse_csc_tensor"):
+            self.patch(torch, name, from_parts(getattr(torch, name)))
         context = torch.utils._device.DeviceContext
         real_init = context.__init__
         self.patch(context, "__init__", lambda self, device: real_init(self, indexed(device)))

@@ -129,9 +129,14 @@ class Recorder(TorchDispatchMode):
 
     def sparse(self, tensor):
         """A sparse tensor is its indices and its values."""
-        if tensor.layout is torch.sparse_coo:
-            for part in (aten._indices.default, aten._values.default):
-                self.storage(self.evaluate(part, (tensor,), {}))
+        from .sparse import parts
+        for part in parts(self, tensor):
+            self.storage(part)
+
+    def values_of(self, args):
+        """Arguments, with its values in place of a sparse tensor on the GPU."""
+        from .sparse import parts
+        return [parts(self, arg)[-1] if is_gpu(arg) and arg.layout is not torch.strided else arg for arg in args]
 
     def _born(self, key, nbytes, storage):
         if self.live_bytes + nbytes > self.capacity:

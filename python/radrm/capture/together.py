@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Batch normalisation over all GPUs of a job (SyncBatchNorm), whose operators only CUDA has; and sparse tensors whose equal indices are joined."""
+"""Batch normalisation over all GPUs of a job (SyncBatchNorm), whose operators only CUDA has."""
 import torch
 
 from .recorder import aten
@@ -27,20 +27,10 @@ def like(place):
     return lambda recorder, func, args, kwargs: recorder.plain(aten.empty_like.default, (args[place],), {})
 
 
-def coalesce(recorder, func, args, kwargs):
-    """No indices are taken to be equal."""
-    tensor = args[0]
-    parts = [recorder.plain(aten.clone.default, (recorder.evaluate(part, (tensor,), {}),), {}) for part in (aten._indices.default, aten._values.default)]
-    with recorder.fake:
-        result = torch.sparse_coo_tensor(*parts, tensor.shape, check_invariants=False, is_coalesced=True)
-    return result
-
-
 RULES = {
     aten.batch_norm_stats.default: stats,
     aten.batch_norm_gather_stats_with_counts.default: stats,
     aten.batch_norm_elemt.default: like(0),
     aten.batch_norm_backward_reduce.default: reduce,
     aten.batch_norm_backward_elemt.default: like(1),
-    aten._coalesce.default: coalesce,
 }

@@ -484,6 +484,9 @@ def install(recorder, patch):
 def copy_to(recorder, func, args, kwargs):
     """.to(): to the GPU a new storage without reading the source, from the GPU a tensor of ones."""
     source, device = args[0], kwargs.get("device")
+    if source.layout is not torch.strided:
+        from . import sparse
+        return sparse.moved(recorder, source, device, kwargs.get("dtype"))
     if is_gpu(source):
         if device is None or device.type == "cuda":
             if device is not None and sys_engine() and kwargs.get("dtype") in (None, source.dtype):

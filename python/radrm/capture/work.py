@@ -226,6 +226,9 @@ class Work:
             self.host["views"] += 1
             return
         self.host["backward" if recorder.in_backward else "updates" if self.phase == ff.STEP else "forward"] += 1
+        if any(isinstance(t, torch.Tensor) and t.layout is not torch.strided for t in (*args, result)):
+            rule, which = plain, ff.GATHER
+            args, result = recorder.values_of(args), recorder.values_of((result,))[0]
         try:
             rule(self, which, args, kwargs, result)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as e:  # its arguments are not those we know

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""Sparse tensors on the GPU: their indices and values, and what is made of them."""
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from reader import sizes  # noqa: E402
+
+N, E, D = 1000, 8192, 256
+INDICES, VALUES, DENSE = 2 * 8 * E, 4 * E, 4 * N * D
+UNKNOWN = 2
+
+GRAPH = f"""
+    import torch
+    from torch import nn
+    N, E, D = {N}, {E}, {D}
+    index, numbers = torch.randint(0, N, (2, E)), torch.ones(E)
+    graph = GRAPH
+    model = nn.Linear(D, D, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.randn(N, D, device="cuda")
+    for step in range(100):
+        USE.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+COO = "torch.sparse_coo_tensor(index, numbers, (N, N))"
+
+
+@pytest.mark.parametrize("graph, parts", [
+    (f"{COO}.cuda()", [INDICES, VALUES]), (f"{COO}.coalesce().to('cuda')", None), (f"{COO[:-1]}, device='cuda')", [INDICES, VALUES]),
+    (COO.replace("index", "index.cuda()").replace("numbers", "numbers.cuda()"), [INDICES, VALUES]),
+    (f"{COO}.cuda().coalesce()", [INDICES, VALUES]), (f"{COO}.to_sparse_csr().cuda()", None), (f"{COO}.cuda().to_sparse_csr()", [8 * (N + 1), 8 * E, VALUES]),
+    ("torch.eye(N).to_sparse_csr().to('cuda')", [8 * (N + 1), 8 * N, 4 * N])], ids=["moved", "sorted", "device", "parts", "sorted there", "rows", "rows there", "diagonal"])
+@pytest.mark.parametrize("use", ["torch.sparse.mm(graph, model(x))", "(graph @ model(x))"], ids=["mm", "@"])
+def test_products(capture, graph, parts, use):
+    """Forward with the tensor, backward with its transposed one."""
+    code, said, f = capture(GRAPH.replace("GRAPH", graph).replace("USE", use))
+    assert code == 0 and "what cuSPARSE takes is not known" in said and f.header["flags"] & UNKNOWN, said
+    before = f.events[:f.marks[0][0]]
+    assert parts is None or all(before.count(n) >= parts.count(n) for n in parts)
+    step = f.iteration(2)
+    assert step.count(DENSE) >= 4, "two products and the two results copied"
+    assert sum(entry[4] for entry in f.kernels) < 3 * 2 * N * D * D, "not the work of dense matrices"
+
+
+def test_values_that_learn(capture):
+    code, said, f = capture(GRAPH.replace("GRAPH", "nn.Parameter(numbers.cuda())").replace("model.parameters()", "[graph]").replace(
+        "USE", "torch.sparse.mm(torch.sparse_coo_tensor(index.cuda(), graph, (N, N)), x)"))
+    assert code == 0, said
+    assert 4 * N * N in f.iteration(2), "its gradient is masked from a dense one"
+
+
+@pytest.mark.parametrize("optimizer, states", [("SparseAdam", 2), ("Adagrad", 1), ("SGD", 0)])
+@pytest.mark.parametrize("use", ["table(lines).sum()", "table(lines).sum() + table(lines[:64]).sum()"], ids=["once", "twice"])
+def test_tables_of_sparse_gradients(capture, optimizer, states, use):
+    code, said, f = capture(f"""
+        import torch
+        table = torch.nn.Embedding(100000, 64, sparse=True).cuda()
+        optimizer = torch.optim.{optimizer}(table.parameters(), lr=0.1)
+        for step in range(100):
+            lines = torch.randint(0, 100000, (512,), device="cuda")
+            optimizer.zero_grad()
+            ({use}).backward()
+            optimizer.step()
+    """)
+    assert code == 0 and not f.header["flags"] & UNKNOWN, said
+    assert [n for n in sizes(f.events) if n == 4 * 100000 * 64] == [4 * 100000 * 64] * (1 + states)
+
+
+@pytest.mark.parametrize("make", ["graph.cpu()", "graph.to_sparse_csr().cpu()", "(graph * 2).to_dense().cpu()", "torch.sparse.sum(graph, 1).to_dense().cpu()",
+                                  "torch.eye(N).cuda().to_sparse().cpu()", "torch.sparse.softmax(graph, 1).cpu()"])
+def test_what_is_made_of_one(capture, make):
+    body = GRAPH.replace("GRAPH", f"{COO}.coalesce().cuda()").replace("USE", "(graph @ model(x))")
+    code, said, f = capture(body.replace("    for step", f"    made = {make}\n    assert made.shape[0] == N and made.device.type == 'cpu'\n    for step"))
+    assert code == 0, said
