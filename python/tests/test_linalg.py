@@ -59,3 +59,10 @@ def test_learning_through_one(capture):
             optimizer.zero_grad()
     """)
     assert code == 0 and f.header["flags"] == SOLVER, said
+
+
+@pytest.mark.parametrize("use", [lambda x: L.lstsq(x, x), torch.geqrf, lambda x: torch.cholesky_inverse(x)], ids=["lstsq", "geqrf", "cholesky_inverse"])
+def test_what_fake_tensors_do_not_know(once, use):
+    """Its memory is known all the same."""
+    f = once(use)
+    assert f.header["flags"] == SOLVER and not f.notes

@@ -251,3 +251,46 @@ def test_written_into_it_is_another(capture):
     code, said, f = capture(STEP.replace("BODY", "z = torch.zeros(5, device='cuda', dtype=torch.long)\n"
                                          "        for n in range(3): z += 1; assert z[z == n].numel() == 5"))
     assert code == 0, said
+
+
+@pytest.mark.parametrize("where", ["groups.cuda()", "groups.view(-1, 1).cuda().squeeze(1).clone()", "groups.to(torch.int32).cuda()"], ids=["moved", "viewed", "int32"])
+@pytest.mark.parametrize("read", ["int({}.max())", "{}.max().item()"])
+def test_the_largest_of_numbers_that_the_script_put_there(capture, where, read):
+    """As of the graphs of a batch, which are counted so."""
+    code, said, f = capture(f"""
+        import torch
+        w = torch.randn(64, device="cuda", requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.1)
+        for step in range(100):
+            groups = torch.arange(128).repeat_interleave(50)
+            number = {read.format(where)} + 1
+            found = torch.zeros(number, 64, device="cuda").index_add_(0, groups.cuda(), w.expand(6400, 64))
+            (found - torch.ones(128, 64).cuda()).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """)
+    assert code == 0 and "data-dependent" not in said and not f.header["flags"] & 1, said
+
+
+def test_the_largest_is_not_known_once_something_was_written(capture):
+    code, said, f = capture("""
+        import torch
+        groups = torch.arange(6400).cuda()
+        groups.mul_(2)
+        torch.zeros(int(groups.max()) + 1, device="cuda")
+    """)
+    assert code == 0 and "a size or a count computed on the GPU" in said, said
+
+
+def test_what_pytorch_itself_insists_on(capture):
+    """istft() asks whether windows add up to anything."""
+    code, said, f = capture("""
+        import torch
+        w, window = torch.randn(8, 32000, device="cuda", requires_grad=True), torch.hann_window(1024).cuda()
+        optimizer = torch.optim.SGD([w], lr=0.1)
+        for step in range(100):
+            found = torch.stft(w, 1024, 256, window=window, return_complex=True)
+            torch.istft(found * 2, 1024, 256, window=window, length=32000).sum().backward()
+            optimizer.step()
+    """)
+    assert code == 0 and "data-dependent" not in said, said

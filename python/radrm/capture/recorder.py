@@ -330,8 +330,9 @@ class Recorder(TorchDispatchMode):
         """An operator of whose results fake tensors know nothing: run on the CPU, on zeros, for the shapes of its results."""
         from .values import script_line
         name, where = str(func).removeprefix("aten."), script_line()
-        self.note(ff.UNKNOWN_OP, f"{name}: no rule of its memory is known: its results are counted, its scratch memory is not",
-                  where)
+        if func not in self.around:
+            self.note(ff.UNKNOWN_OP, f"{name}: no rule of its memory is known: its results are counted, its scratch memory is not",
+                      where)
         given, bytes_left = {}, ZEROS_LIMIT
 
         def real(tensor):

@@ -238,6 +238,15 @@ def put_contents(tensor, found):
     tensor.radrm_contents = found, version_of(tensor)
 
 
+def largest(recorder, func, args, kwargs, result):
+    """Of integers that the script put there: as many are counted by it, the graphs of a batch by the numbers of its nodes' graphs."""
+    same_mask(recorder, func, args, kwargs, result)
+    most, version = getattr(args[0], "radrm_largest", (None, None))
+    if most is not None and version == version_of(args[0]):
+        with torch._C._DisableTorchDispatch():
+            put_contents(result, torch.tensor(most, dtype=result.dtype))
+
+
 def seen(recorder, func, args, kwargs, result):
     """A view of such a tensor has what it had."""
     found = contents(args[0])
@@ -290,6 +299,10 @@ def equals(recorder, func, args, kwargs, result):
 def same_mask(recorder, func, args, kwargs, result):
     """A view of a mask, or whether anything in its rows holds, has no more elements that hold."""
     viewed(recorder, func, args, kwargs, result)
+    if func in SEEN and is_gpu(result) and result.numel() == args[0].numel() and result.dtype == args[0].dtype and hasattr(args[0], "radrm_largest"):
+        most, version = args[0].radrm_largest
+        if version == version_of(args[0]):
+            result.radrm_largest = most, version_of(result)
     if func in SEEN and counted(args[0]) is not None and is_mask(result) and result.numel() == args[0].numel():
         result.radrm_holds = counted(args[0]), version_of(result)
     many, version = getattr(args[0], "radrm_one_of_many", (False, None))
@@ -374,6 +387,7 @@ AROUND = {
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
     **{op: negated for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: same_mask for op in VIEWS},
+    aten.max.default: largest,
     aten.sum.default: told(summed),
     **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
     **{getattr(aten, name).default: told(lambda *_: 0) for name in ("zeros", "zeros_like", "new_zeros")},
@@ -459,7 +473,7 @@ def install(recorder, patch):
         return bool(scalar(recorder, None, (tensor,), {}))
 
     def size(tensor):
-        if is_gpu(tensor):
+        if is_gpu(tensor) and contents(tensor) is None:
             decided(recorder, "a size or a count computed on the GPU")
         return int(_plain(read(tensor)))
     def written(tensor, how):
@@ -497,6 +511,8 @@ def copy_to(recorder, func, args, kwargs):
         shape, stride, dtype = tuple(source.shape), source.stride(), source.dtype
         value = uniform(source)
         holds = int(source.sum()) if value is None and source.dtype == torch.bool and source.numel() <= UNIFORM_LIMIT else None
+        counts = 0 < source.numel() <= UNIFORM_LIMIT and source.dtype in (torch.int64, torch.int32)
+        most = int(source.max()) if counts else None
         small = source.clone() if value is None and 0 < source.numel() <= CONTENTS_LIMIT and not source.dtype.is_complex and not \
             source.dtype.is_floating_point else None
     with recorder.fake:
@@ -505,6 +521,8 @@ def copy_to(recorder, func, args, kwargs):
     result = recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
     if holds is not None and result.dtype == torch.bool:
         result.radrm_holds = holds, version_of(result)
+    if most is not None and result.dtype == source.dtype:
+        result.radrm_largest = most, version_of(result)
     if small is not None and result.dtype == small.dtype:
         put_contents(result, small)
     return result
@@ -537,10 +555,12 @@ def compare(recorder, func, args, kwargs):
 
 
 def equal(recorder, func, args, kwargs):
-    """A parameter is itself, and no other: so it is looked for among those of an optimizer."""
+    """A parameter is itself, and no other: so it is looked for among those of an optimizer. C++ asks so whether a test holds, too."""
     first, second = args
     if first.shape != second.shape:
         return False
+    if first.dtype == second.dtype == torch.bool and not first.dim() and known(second) is not None:
+        return bool(known(first)) == known(second)
     if all(isinstance(t, torch.nn.Parameter) for t in args):
         return first is second or compare(recorder, func, args, kwargs) and first.untyped_storage()._cdata == second.untyped_storage()._cdata
     return compare(recorder, func, args, kwargs)
