@@ -23,7 +23,7 @@ static uint64_t not_listed(const struct slot *s)
 static uint64_t stood(const struct unlisted *u)
 {
 	uint64_t least = UINT64_MAX;
-	for (unsigned i = 0; i < UNLISTED_READINGS; i++)
+	for (unsigned i = 0; i < UNLISTED_READINGS && i < u->n; i++)
 		least = u->recent_mib[i] < least ? u->recent_mib[i] : least;
 	return least;
 }
@@ -44,14 +44,12 @@ void fleet_note_unlisted(struct slot *s)
 	u->recent_mib[u->n++ % UNLISTED_READINGS] = not_listed(s);
 	if (u->task && !runs_there(s, u->task))
 		u->task = 0;
-	if (u->n < UNLISTED_READINGS)
-		return;
 	uint64_t now = stood(u);
 	if (!s->n_runs && !s->n_seen) {
 		u->before_known = true;
 		u->before_mib = now;
 	}
-	if (u->before_known && s->n_runs == 1) {
+	if (u->before_known && u->n >= UNLISTED_READINGS && s->n_runs == 1) {
 		u->task = s->runs[0]->t->id;
 		u->mib = now > u->before_mib + LEAST_MIB ? now - u->before_mib : 0;
 	}
