@@ -694,3 +694,19 @@ def test_a_mask_that_learns_is_added_in_place(traced, autocast):
                 torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=bias.permute(2, 0, 1)[None])
         return step
     assert asked(traced(setup).iteration(0)).count(2 * 8 * 64 * 64 * 4) == 2
+
+
+def test_learning_through_second_derivatives(capture):
+    """The engine makes zeros for what torch.func gave."""
+    code, said, f = capture("""
+        import torch
+        from torch.func import hessian, vmap
+        net = torch.nn.Sequential(torch.nn.Linear(16, 128), torch.nn.Tanh(), torch.nn.Linear(128, 1)).cuda()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for step in range(100):
+            x = torch.randn(256, 16, device="cuda")
+            vmap(hessian(lambda one: net(one).squeeze()))(x).pow(2).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """)
+    assert code == 0 and f.steps == 100, said

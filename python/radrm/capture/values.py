@@ -528,6 +528,11 @@ def copy_to(recorder, func, args, kwargs):
     return result
 
 
+def from_nowhere(recorder, func, args, kwargs):
+    """The engine makes zeros where it takes a result of torch.func to be, which is "meta", and moves them."""
+    return recorder.empty(tuple(args[0].shape), args[0].dtype) if type(args[0]) is torch.Tensor and args[0].is_meta else NotImplemented
+
+
 def sys_engine():
     """Whether the autograd engine itself, not a script's hook, called the operator."""
     from .recorder import ENGINE_CODE
@@ -658,6 +663,7 @@ RULES = {
     aten._pack_padded_sequence.default: packed,
     aten._to_copy.default: copy_to,
     aten.copy_.default: copy_into,
+    **{getattr(aten.to, name): from_nowhere for name in ("dtype_layout", "device", "other")},
     aten._local_scalar_dense.default: scalar,
     aten.equal.default: equal,
     aten.allclose.default: compare,
