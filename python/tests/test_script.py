@@ -321,3 +321,22 @@ def test_rad_capture_and_what_the_replay_makes_of_it(tmp_path):
     replay, = json.loads(found)["estimates"]
     # Parameters, gradients, two moments and the foreach form's temporary: 5 x 80 MB; 32 MiB of cuBLAS for each thread; 766 MiB
     assert 1180 < replay["comfort_mib"] < 1400 and replay["need_mib"] <= replay["comfort_mib"]
+
+
+@pytest.mark.parametrize("given, steps, kept", [("", 200, 100), ("history_size=7, line_search_fn='strong_wolfe'", 200, 7), ("max_iter=4", 10, 40)],
+                         ids=["as many as it may", "fewer", "as many as it comes to"])
+def test_what_lbfgs_keeps(capture, given, steps, kept):
+    code, said, f = capture(f"""
+        import torch
+        w = torch.randn(1 << 20, device="cuda", requires_grad=True)
+        optimizer = torch.optim.LBFGS([w], {given})
+        def closure():
+            optimizer.zero_grad()
+            loss = w.pow(2).sum()
+            loss.backward()
+            return loss
+        for step in range({steps}):
+            optimizer.step(closure)
+    """)
+    assert code == 0 and f.steps == steps and f.header["growth"] == 0, said
+    assert 2 * kept < f.live_at_end() / (4 << 20) < 2 * kept + 8

@@ -290,9 +290,23 @@ class Session:
                 self._finish()
         else:
             self.length.step(sys._getframe(1))
+            if isinstance(optimizer, torch.optim.LBFGS):
+                self._fill(optimizer)
             if self._enough():
                 self._go_on(sys._getframe(1))
         self.begin_iteration()
+
+    def _fill(self, optimizer):
+        """LBFGS keeps its last directions and steps, up to a number. That is not seen: what it computes decides whether it keeps one."""
+        state, group = optimizer.state[optimizer._params[0]], optimizer.param_groups[0]
+        if "d" not in state:  # what has no gradient
+            return
+        most = min(group["history_size"], group["max_iter"] * (self.length.steps or MANY))
+        with torch.no_grad():
+            for _ in range(len(state["ro"]), most):
+                for name in ("old_dirs", "old_stps"):
+                    state[name].append(torch.empty_like(state["d"]))
+                state["ro"].append(state["d"].new_ones(()))
 
     def _go_on(self, frame):
         """Enough was seen of its steps; of its memory not, where something comes later."""
