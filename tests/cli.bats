@@ -354,7 +354,7 @@ for verb, title in (("gpus", "TASKS"), ("queue", "REASON")):
 
 @test "ids: not one, unknown ones, and several of which one is wrong" {
 	run rad show abc
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "abc"
 	run rad show 9999
 	[ "$status" -eq 1 ]

@@ -57,6 +57,29 @@ on_terminal()
 	one_line_error "names no tasks"
 }
 
+@test "a word that is no id is a wrong use of every verb that takes ids" {
+	local verb
+	for verb in show "show --script" "show --events" why logs queue acct cancel hold release requeue suspend resume \
+		"update priority=1" "lease --give-back" "adopt --give-back" "capture true --for"; do
+		# shellcheck disable=SC2086
+		run env RAD_SOCKET="$WORLD/none" rad $verb 12x
+		[ "$status" -eq 2 ] || { echo "rad $verb 12x: $status" >&2; return 1; }
+		[ "${#lines[@]}" -eq 1 ]
+		[[ "$output" == "rad: ${verb%% *}: "*"12x"*"(see rad ${verb%% *} --help)" ]]
+	done
+	for verb in wait "monitor --task"; do	# whose codes are a task's or a command's
+		# shellcheck disable=SC2086
+		run rad $verb 12x
+		[ "$status" -eq 125 ]
+		one_line_error "12x"
+	done
+	# the slip in the last word is found before anything is shown of the first
+	id=$(submit --hold true)
+	run rad why "$id" 12x
+	[ "$status" -eq 2 ]
+	one_line_error "'12x' names no tasks"
+}
+
 @test "rows and lists of ids; what is not there is passed over" {
 	a=$(submit --hold true) b=$(submit --hold true) c=$(submit --hold true)
 	rad release "$a,$c"

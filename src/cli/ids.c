@@ -119,6 +119,33 @@ void ids_clear(struct ids *ids)
 	*ids = (struct ids){ 0 };
 }
 
+bool ids_want(struct cli_call *c, size_t min, size_t max)
+{
+	struct error err = ERROR_INIT;
+	if (!cli_want_words(c, min, max))
+		return false;
+	for (size_t i = 0; i < c->n_words; i++) {
+		struct ids word = { 0 };
+		bool read = !ids_add(c->words[i], &word, &err);
+		ids_clear(&word);
+		if (read)
+			continue;
+		c->rc = cli_usage(c, "%s", err.text);
+		return false;
+	}
+	return true;
+}
+
+bool ids_want_one(struct cli_call *c, const char *word)
+{
+	task_id id;
+	struct error err = ERROR_INIT;
+	if (!task_id_parse(word, &id, &err))
+		return true;
+	c->rc = cli_usage(c, "%s", err.text);
+	return false;
+}
+
 bool ids_have(const struct ids *ids, task_id id)
 {
 	const task_id whole = TASK_ID(TASK_JOB(id), -1);

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
+#include "cli/ids.h"
 #include "cli/process.h"
 #include "cli/submit_client.h"
 
@@ -80,6 +81,9 @@ int verb_adopt(struct cli_call *c)
 	};
 	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
+	for (size_t i = 0; wish.give_back && i < c->n_words; i++)
+		if (!ids_want_one(c, c->words[i]))
+			return c->rc;
 	int rc = CLI_DONE;
 	scoped_json *answers = json_array();
 	for (size_t i = 0; i < c->n_words; i++) {

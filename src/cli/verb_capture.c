@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/ids.h"
 #include "cli/submit_capture.h"
 #include "cli/submit_client.h"
 
@@ -121,6 +122,8 @@ int verb_capture(struct cli_call *c)
 		return c->rc;
 	if (!w.output == !w.task)
 		return cli_usage(c, "%s", w.task ? "either -o FILE or --for ID" : "-o FILE is missing");
+	if (w.task && !ids_want_one(c, w.task))
+		return c->rc;
 	char script[32];
 	struct spec *spec = NULL;
 	int64_t seconds = DEFAULT_SECONDS;

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
+#include "cli/ids.h"
 #include "cli/process.h"
 #include "cli/submit_client.h"
 
@@ -232,6 +233,8 @@ int verb_lease(struct cli_call *c)
 	const char *id = c->n_words ? c->words[0] : getenv("RAD_TASK_ID");
 	if (!id)
 		return cli_usage(c, "which lease? RAD_TASK_ID is not set");
+	if (!ids_want_one(c, id))
+		return c->rc;
 	give_back(id, &err);
 	return *err.text ? cli_fail(c, &err) : CLI_DONE;
 }

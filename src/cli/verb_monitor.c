@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/format.h"
+#include "cli/ids.h"
 #include "cli/process.h"
 #include "cli/watch_table.h"
 #include "cli/watched.h"
@@ -360,6 +361,8 @@ static bool read_options(struct cli_call *c, struct monitoring *w, const struct 
 		c->rc = cli_usage(c, "%s", err.text);
 	else if ((wrong = !!a->task + !!a->pid + !!c->n_words > 1))
 		c->rc = cli_usage(c, "of --task, --pid and a command, one is watched");
+	else if (a->task && !ids_want_one(c, a->task))
+		return false;
 	else if ((wrong = find_processes(w, a, &err)))
 		c->rc = cli_fail(c, &err);
 	return !wrong;

@@ -13,6 +13,7 @@
 #include "cli/event_text.h"
 #include "cli/feeds.h"
 #include "cli/format.h"
+#include "cli/ids.h"
 #include "cli/which.h"
 #include "submit/wire.h"
 
@@ -397,7 +398,8 @@ int verb_show(struct cli_call *c)
 	if (c->n_words && other_thing(c->words[0]))
 		return cli_usage(c, "'%.60s': %s", c->words[0], other_thing(c->words[0]));
 	c->n_words = ids_bare_words(c->words, c->n_words);
-	if (!cli_want_words(c, 1, events || script ? 1 : CLI_ANY_NUMBER))
+	bool one = events || script;
+	if (one ? !cli_want_words(c, 1, 1) || !ids_want_one(c, c->words[0]) : !ids_want(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
 	if (script)
 		return show_script(c, c->words[0], json);

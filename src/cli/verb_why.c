@@ -8,6 +8,7 @@
 #include "cli/client.h"
 #include "cli/feeds.h"
 #include "cli/format.h"
+#include "cli/ids.h"
 #include "cli/log_file.h"
 #include "cli/which.h"
 #include "submit/wire.h"
@@ -256,7 +257,7 @@ int verb_why(struct cli_call *c)
 	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
 	struct error err = ERROR_INIT;
 	int rc = CLI_DONE;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, json ? 1 : CLI_ANY_NUMBER))
+	if (!cli_options(c, options) || !ids_want(c, 1, json ? 1 : CLI_ANY_NUMBER))
 		return c->rc;
 	scoped_json *gpus = client_call(wire_request("gpus"), &err);
 	if (!gpus)
