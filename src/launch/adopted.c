@@ -8,6 +8,7 @@
 #include "base/proc_tree.h"
 #include "base/scope.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +28,18 @@ static bool is_all(pid_t pid, uid_t uid)
 
 int adopted_check(struct proc_id process, uid_t uid, struct error *err)
 {
+	struct error unseen = ERROR_INIT;
+	errno = 0;
 	scoped_fd int fd = proc_pidfd(process.pid);
-	if (fd < 0 || !proc_alive(process))
+	bool there = fd >= 0 && proc_alive(process), own = there && is_all(process.pid, uid);
+	if (!own)
+		error_errno(&unseen, "process %d: radd cannot look at it now", (int)process.pid);
+	if (error_is_shortage(&unseen))
+		return error_set(err, ERR_UNAVAILABLE, "%s: try again", unseen.text);
+	if (!there)
 		return error_set(err, ERR_NOT_FOUND, "process %d: radd sees no such process, or another one by that number (is one of "
 				 "you in a container?)", (int)process.pid);
-	if (!is_all(process.pid, uid))
+	if (!own)
 		return error_set(err, ERR_DENIED, "process %d: is not yours alone: real and effective user must be you", (int)process.pid);
 	if (proc_descends(getpid(), process.pid))
 		return error_set(err, ERR_INVALID, "process %d: radd itself runs below it", (int)process.pid);

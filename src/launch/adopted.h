@@ -18,7 +18,8 @@
 #include "recover/recover.h"
 #include "task/task.h"
 
-/* Whether that process may become a task of that user: it is there since then, and all its uids are his. -1 with the reason. */
+/* Whether that process may become a task of that user: it is there since then, and all its uids are his. -1 with the reason;
+ * ERR_UNAVAILABLE where it cannot be looked at for want of a descriptor. */
 int adopted_check(struct proc_id process, uid_t uid, struct error *err);
 
 /* The following are launch.h's, for such a task. */

@@ -3,6 +3,8 @@
  */
 #include "launch/test_launch.h"
 
+#include <sys/resource.h>
+
 static const char fake_conda[] =
 	"#!/bin/sh\n"
 	"[ \"$1\" = shell.bash ] || exit 1\n"
@@ -215,6 +217,21 @@ static void test_adopted_by_others(void **state)
 	assert_int_equal(err.code, ERR_DENIED);
 	assert_int_equal(adopted_check(self, getuid(), &err), -1);	/* "radd" itself */
 	assert_int_equal(err.code, ERR_INVALID);
+	struct rlimit before, few;
+	int next = dup(STDIN_FILENO);
+	assert_true(next >= 0);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	for (rlim_t room = 0; room < 2; room++) {	/* for no descriptor; for the process's, and none for a look at it */
+		few = (struct rlimit){ .rlim_cur = (rlim_t)next + room, .rlim_max = before.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		int rc = adopted_check(child, getuid(), &err);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+		assert_int_equal(rc, -1);
+		assert_int_equal(err.code, ERR_UNAVAILABLE);
+		assert_non_null(strstr(err.text, "radd cannot look at it now: Too many open files: try again"));
+	}
+	assert_int_equal(adopted_check(child, getuid(), &err), 0);
 	child.start_ticks++;
 	assert_int_equal(adopted_check(child, getuid(), &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
