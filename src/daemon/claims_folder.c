@@ -281,15 +281,33 @@ static void keep_known(struct claims_folder *f)
 	}
 }
 
+/* Of ours, without a lock (the caller has one): a file that nobody makes or writes any more. */
+static bool is_left_over(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_mtim.tv_sec + LEFT_S < clock_wall_ms() / 1000;
+}
+
+/* What a daemon that was killed before its file came to its name has left. */
+static void drop_unmade(const struct claims_folder *f, const char *name)
+{
+	struct stat st;
+	scoped_fd int fd = openat(f->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd >= 0 && !fstat(fd, &st) && is_left_over(&st) && !flock(fd, LOCK_SH | LOCK_NB))
+		unlinkat(f->fd, name, 0);
+}
+
 static void find_new(struct claims_folder *f, DIR *dir)
 {
 	size_t entries = 0, stats = 0;
 	for (const struct dirent *e; entries < MAX_ENTRIES && stats < MAX_STATS && (e = readdir(dir)); entries++) {
 		uid_t uid;
-		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)))
+		bool unmade = *e->d_name == '.';
+		if (strncmp(e->d_name + unmade, PREFIX, strlen(PREFIX)))
 			continue;
 		stats++;
-		if (f->n_others == CLAIMS_FILES || !is_a_claim(f, e->d_name, &uid))
+		if (unmade)
+			drop_unmade(f, e->d_name);
+		if (unmade || f->n_others == CLAIMS_FILES || !is_a_claim(f, e->d_name, &uid))
 			continue;
 		struct other *o = &f->others[f->n_others++];
 		*o = (struct other){ .uid = uid };
@@ -369,7 +387,7 @@ static int read_file(const struct claims_folder *f, const struct other *o, struc
 	*uid = st.st_uid;
 	if (!flock(fd, LOCK_SH | LOCK_NB)) {
 		int left = read_left(f, fd, st.st_uid, page);
-		if (left && st.st_uid == geteuid() && st.st_mtim.tv_sec + LEFT_S < clock_wall_ms() / 1000)
+		if (left && is_left_over(&st))
 			unlinkat(f->fd, o->name, 0);
 		return left;
 	}
