@@ -2,10 +2,10 @@
  * A plan is played from event to event: whoever may start starts, then time goes on to the next end. Places are numbers of
  * tasks in the caller's array, so that a plan that is tried is only an order and a few words per task.
  *
- * A search plays a thousand plans that differ little, so playing is what it costs. Four things keep that down, none of which
+ * A search plays a thousand plans that differ little, so playing is what it costs. Five things keep that down, none of which
  * changes what is found: who did not fit is asked again only where somebody left, speeds are found anew only where somebody
- * came or left, those of tasks that were together before not even then, and a plan is played no further than to where it must
- * be worse than is taken.
+ * came or left, those of tasks that were together before not even then, a plan is played no further than to where it must
+ * be worse than is taken, and where few tasks wait, so that a search comes upon the same plans again, each is played once.
  */
 #include "map/plan.h"
 
@@ -20,6 +20,8 @@
 #define MOST_WORK 10000000	/* of a search: 25 milliseconds */
 #define SOLVED 1024		/* sets of tasks whose speeds are remembered; power of two */
 #define SOLVED_TASKS 8		/* of a set, a byte each: of more they are found anew */
+#define PLAYED 4096		/* plans whose costs are remembered; power of two */
+#define PLAYED_TASKS 4		/* while no more than these wait */
 #define HARDLY (1 + 1e-9)	/* by which sums of the same in another order may differ, and more */
 
 _Static_assert(PLAN_TASKS < 256, "a task's number and one fit into a byte");
@@ -69,8 +71,22 @@ struct plan_player {
 	unsigned long work;		/* tasks that were looked at, the costly way to find speeds counted as more */
 };
 
+/* All that the cost of a draft hangs on, by places in its order. */
+struct draft_key {
+	uint64_t on[PLAYED_TASKS];
+	uint8_t task[PLAYED_TASKS];	/* of those that wait, its number and one; 0: none */
+	uint8_t keeps[PLAYED_TASKS], among[PLAYED_TASKS];
+	uint8_t none[4];		/* 0: keys are compared as bytes */
+};
+
+struct played {
+	struct draft_key key;
+	double cost, most;		/* cost: INFINITY: above `most`, until where it was played */
+};
+
 struct search {
 	struct plan_player player;
+	struct played played[PLAYED];
 	struct draft now, next, best;
 	uint64_t dice;
 	unsigned n_waiting, fixed;	/* the first so many stay first */
@@ -369,6 +385,44 @@ static void play(struct search *s, struct draft *d, double most)
 	d->cost = costs(p, d->end_s, ends);
 }
 
+static struct draft_key key_of(const struct search *s, const struct draft *d)
+{
+	struct draft_key key = { .on = { 0 } };
+	for (unsigned i = 0; i < s->n_waiting; i++) {
+		uint16_t task = d->order[i];
+		key.task[i] = (uint8_t)(task - s->player.plan->n_running + 1);
+		key.on[i] = d->on[task];
+		key.keeps[i] = d->keeps[task] && i + 1 < s->n_waiting;	/* from those behind it */
+		key.among[i] = d->among[task];
+	}
+	return key;
+}
+
+static struct played *played_of(struct search *s, const struct draft_key *key)
+{
+	uint64_t words[sizeof *key / sizeof(uint64_t)], hash = 0;
+	memcpy(words, key, sizeof words);
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		hash = (hash ^ words[i] ^ hash >> 29) * 0x9e3779b97f4a7c15u;
+	return &s->played[(hash >> 40) % PLAYED];
+}
+
+/* As play(); but of one that was tried before only the cost is filled, and that one is no better than the best. */
+static void try(struct search *s, struct draft *d, double most)
+{
+	if (s->n_waiting > PLAYED_TASKS) {
+		play(s, d, most);
+		return;
+	}
+	const struct draft_key key = key_of(s, d);
+	struct played *known = played_of(s, &key);
+	if (memcmp(&known->key, &key, sizeof key) || (isinf(known->cost) && known->most < most)) {
+		play(s, d, most);
+		*known = (struct played){ key, d->cost, most };
+	}
+	d->cost = known->cost;
+}
+
 /* Searching ---------------------------------------------------------------------------------------------------------------- */
 
 static unsigned draw(struct search *s, unsigned below)
@@ -429,6 +483,17 @@ static void change(struct search *s, struct draft *d)
 	}
 }
 
+/* What a draft decides, and its cost: not when its tasks start. */
+static void copy_draft(const struct search *s, struct draft *to, const struct draft *from)
+{
+	const size_t n = s->n_waiting, at = s->player.plan->n_running;
+	memcpy(to->order, from->order, n * sizeof *to->order);
+	memcpy(&to->on[at], &from->on[at], n * sizeof *to->on);
+	memcpy(&to->keeps[at], &from->keeps[at], n * sizeof *to->keeps);
+	memcpy(&to->among[at], &from->among[at], n * sizeof *to->among);
+	to->cost = from->cost;
+}
+
 /* Improves s->now; the best of all goes to s->best. */
 static void improve(struct search *s, unsigned steps)
 {
@@ -440,15 +505,15 @@ static void improve(struct search *s, unsigned steps)
 	s->any = true;
 	for (unsigned i = 0; i < steps; i++) {
 		double allowed = HEAT * (double)(steps - i) / (double)steps;
-		s->next = s->now;
+		copy_draft(s, &s->next, &s->now);
 		for (unsigned k = draw(s, MOST_CHANGES) + 1; k; k--)
 			change(s, &s->next);
-		play(s, &s->next, s->now.cost * (1 + allowed));
+		try(s, &s->next, s->now.cost * (1 + allowed));
 		if (s->next.cost > s->now.cost * (1 + allowed))
 			continue;
-		s->now = s->next;
-		if (s->now.cost < s->best.cost)
-			s->best = s->now;
+		copy_draft(s, &s->now, &s->next);
+		if (s->next.cost < s->best.cost)
+			s->best = s->next;
 	}
 }
 
@@ -538,6 +603,7 @@ double plan_improve(struct plan *p, unsigned steps)
 		s.fixed++;
 	s.dice = p->n * 2 + 1;
 	memset(s.player.solved, 0, sizeof s.player.solved);
+	memset(s.played, 0, sizeof s.played);
 	s.any = false;
 	for (int afresh = 0; afresh < 2; afresh++) {
 		first_draft(&s, afresh);

@@ -218,6 +218,64 @@ static void a_better_plan_is_never_given_up(void **state)
 	assert_true(after <= before * 1.01);
 }
 
+static unsigned dice;
+
+static unsigned draw(unsigned below)
+{
+	dice = dice * 1664525 + 1013904223;
+	return (dice >> 16) % below;
+}
+
+/* One or two run on two GPUs, and two wait, some of which can be held back. */
+static void small_problem(void)
+{
+	some_gpus(2, draw(2) ? SHARE_MPS : SHARE_STREAMS);
+	for (unsigned i = 0, n = 3 + draw(2); i < n; i++) {
+		bool runs = i + 2 < n;
+		struct plan_task *t = add(runs ? 50 + draw(400) : 200 + draw(900), (5 + draw(15)) * GIB, 1 + !draw(4),
+					  (struct share_task){ 0.3 + 0.1 * draw(8), 0.1 + 0.1 * draw(8) });
+		p.n_running += runs;
+		t->on = !runs ? 0 : t->gpus == 2 ? 3 : 1 + draw(2);
+		t->patient = !runs && draw(2);
+		t->begin_s = runs ? 0 : draw(2) * 10;
+		for (unsigned g = 0; g < 2 && runs; g++)
+			if (t->on >> g & 1) {
+				gpus[g].free_mib -= t->mib;
+				gpus[g].mode = gpus[g].first;
+			}
+	}
+}
+
+/* The end of the best of all plans for those who wait. */
+static double best_of_all(const struct plan_task waiting[2])
+{
+	double best_s = INFINITY;
+	for (unsigned way = 0; way < 2 * 4 * 4 * 64; way++) {
+		for (unsigned i = 0; i < 2; i++) {
+			struct plan_task *t = &tasks[p.n_running + i];
+			*t = waiting[(i + way) % 2];
+			t->on = t->gpus == 2 ? 3 : 1 + (way >> (1 + i) & 1);
+			t->keeps = way >> (3 + i) & 1;
+			t->among = t->patient ? way >> (5 + 3 * i) & 7 : 0;
+		}
+		best_s = fmin(best_s, plan_improve(&p, 0));
+	}
+	return best_s;
+}
+
+/* A search comes upon the same plans over and over, and remembers what they cost. */
+static void the_best_of_a_small_problem_is_found(void **state)
+{
+	(void)state;
+	dice = 1;
+	for (int i = 0; i < 60; i++) {
+		small_problem();
+		struct plan_task waiting[2] = { tasks[p.n_running], tasks[p.n_running + 1] };
+		double found_s = plan_improve(&p, 4000);
+		near(found_s, best_of_all(waiting));
+	}
+}
+
 /* Every GPU has 64 tasks: one step costs a thousand times what one of a small plan does. A turn of the loop is waiting. */
 static void a_plan_that_is_slow_to_play_is_tried_less_often(void **state)
 {
@@ -243,6 +301,7 @@ int main(void)
 		cmocka_unit_test(those_who_are_alike_keep_their_turns),
 		cmocka_unit_test(equal_problems_have_equal_plans),
 		cmocka_unit_test(a_better_plan_is_never_given_up),
+		cmocka_unit_test(the_best_of_a_small_problem_is_found),
 		cmocka_unit_test(a_plan_that_is_slow_to_play_is_tried_less_often),
 	};
 	return cmocka_run_group_tests(tests_here, NULL, NULL);
