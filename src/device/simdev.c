@@ -111,6 +111,12 @@ static bool is_text(const char *text, size_t size)
 	return n && n < size;
 }
 
+/* A share of time or of SMs: what is made of one that is none, a NaN even, would be believed of the whole GPU. */
+static bool is_part(double load)
+{
+	return load >= 0 && load <= 1;
+}
+
 static bool is_sound(const struct simdev_page *d, uint32_t index)
 {
 	const struct device_model *m = &d->model;
@@ -124,7 +130,8 @@ static bool is_sound(const struct simdev_page *d, uint32_t index)
 	    m->mem_reserved_mib >= m->mem_total_mib || d->advanced_ms < 0)
 		return false;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++)
-		if (d->clients[i].pid < 0 || d->clients[i].mem_mib > m->mem_total_mib)
+		if (d->clients[i].pid < 0 || d->clients[i].mem_mib > m->mem_total_mib || !is_part(d->clients[i].gract) ||
+		    !is_part(d->clients[i].smact))
 			return false;
 	return true;
 }

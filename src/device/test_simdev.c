@@ -587,6 +587,27 @@ static void test_bad_files_are_refused(void **state)
 	simdev_close(s);
 }
 
+/* A load of a hostile task's is in no reading, and slows nobody. */
+static void test_absurd_loads_are_refused(void **state)
+{
+	(void)state;
+	static const double absurd[] = { NAN, INFINITY, -INFINITY, -0.5, 1.5 };
+	for (size_t i = 0; i < COUNT_OF(absurd) * 2; i++) {
+		struct error err = ERROR_INIT;
+		struct simdev *s = open_devices("1xa100-40g");
+		struct snapshot before = look(s), snap = { 0 };
+		const char *uuid = before.gpus[0].uuid;
+		assert_int_equal(simdev_join(s, uuid, i % 2 ? .5 : absurd[i / 2], i % 2 ? absurd[i / 2] : .5, false, NULL), 0);
+		assert_int_equal(simdev_snapshot(s, &snap, &err), -1);
+		assert_non_null(strstr(err.text, "remove the file"));
+		assert_true(simdev_speed(s, uuid) == 0);
+		snapshot_clear(&before);
+		snapshot_clear(&snap);
+		simdev_close(s);
+		unlink(path);
+	}
+}
+
 /* A maker that died halfway leaves ready = 0: the next one begins again. */
 static void test_unfinished_file_is_made_again(void **state)
 {
@@ -681,7 +702,8 @@ int main(void)
 		TEST(test_speeds_are_those_of_the_model), TEST(test_energy_only_grows),
 		TEST(test_a_fault_ends_mps_clients_only), TEST(test_full_of_processes), TEST(test_many_at_once),
 		TEST(test_killed_in_the_middle), TEST(test_bad_files_are_refused),
-		TEST(test_unfinished_file_is_made_again), TEST(test_another_spec), TEST(test_kind), TEST(test_ramp),
+		TEST(test_absurd_loads_are_refused), TEST(test_unfinished_file_is_made_again), TEST(test_another_spec),
+		TEST(test_kind), TEST(test_ramp),
 	};
 	signal(SIGPIPE, SIG_IGN);
 	alarm(60);
