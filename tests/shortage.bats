@@ -141,6 +141,24 @@ small_disk()
 	[[ "$output" != *"is full"* ]]
 }
 
+@test "no room for a thread: radd has those that it needs, or does not start" {
+	start_radd
+	local id pid
+	pid=$(cat "$WORLD/pid")
+	# A thread has a stack of 8 MiB; for the rest there is enough.
+	prlimit --pid "$pid" --as="$(awk '/^VmSize/ { print ($2 + 6144) * 1024 }' "/proc/$pid/status"):"
+	id=$(submit --gpu-mem 100M true)
+	rad queue
+	prlimit --pid "$pid" --as=unlimited:
+	rad wait "$id"
+	[ "$(cat "$WORLD/pid")" = "$pid" ]
+	kill -0 "$pid"
+	stop_radd
+	run bash -c 'ulimit -s 8000000; ulimit -v 4000000; radd --devices sim:1xa100-40g --state "$0/other" --socket "$0/other.s"' "$WORLD"
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"no thread can be made"*"(ulimit -u, -v)"* ]]
+}
+
 @test "few descriptors: starts wait for one, and no end is thrown away" {
 	(ulimit -n 64; start_radd)
 	local id

@@ -37,6 +37,7 @@
 #include "daemon/pacing.h"
 #include "daemon/past.h"
 #include "daemon/recording.h"
+#include "daemon/pool.h"
 #include "daemon/remembering.h"
 #include "daemon/requests.h"
 #include "daemon/reserving.h"
@@ -577,7 +578,8 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	d->lock_fd = -1;
 	daemon_set_paths(d, o, program);
 	if (settings_load(&d->config, o->config_path, o->devices, NULL, NULL, err) ||
-	    !(d->device = device_create(d->config.devices, d->state_dir, err)) || daemon_open_state(d, err)) {
+	    !(d->device = device_create(d->config.devices, d->state_dir, err)) || daemon_open_state(d, err) ||
+	    pool_begin(err)) {
 		daemon_destroy(d);
 		return NULL;
 	}
