@@ -483,6 +483,13 @@ teardown()
 	RAD_STATE=$WORLD/file/state run rad submit -- true
 	one_line_error "$WORLD/file"
 	one_line_error "export RAD_STATE=/var/tmp/rad-$(id -u), or another"
+	# As somebody may have made /var/tmp/rad-UID, where there is no HOME: nothing is written there.
+	mkdir -m 777 "$WORLD/others"
+	chmod 777 "$WORLD/others"
+	RAD_STATE=$WORLD/others run rad submit -- true
+	[ "$status" -eq 1 ]
+	one_line_error "others may write to it"
+	[ -z "$(ls -A "$WORLD/others")" ]
 	local i
 	export RAD_DEVICES=sim:1xa100-40g
 	for i in 1 2 3 4 5; do

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/client_private.h"
+#include "store/store.h"
 #include "submit/wire.h"
 
 #include <errno.h>
@@ -72,15 +73,19 @@ static int read_report(int fd, struct buf *line)
 	return 0;
 }
 
-/* A home folder that is not there, or may not be written to, is what people have in containers. */
+/* A home folder that is not there, or may not be written to, is what people have in containers. In one that another user made
+ * (of /var/tmp, without HOME) nothing is written, as radd would not. */
 static int open_in_state(const char *name, char **path, struct error *err)
 {
 	scoped_free char *state = wire_own_state_dir();
 	struct error why = ERROR_INIT;
+	scoped_fd int folder = wire_make_state_dir(state, &why) ? -1 : store_open_place(state, &why);
 	int fd = -1;
-	if (!wire_make_state_dir(state, &why)) {
+	if (why.code == ERR_DENIED)
+		return error_set(err, why.code, "starting radd: %s, or RAD_STATE", why.text);
+	if (folder >= 0) {
 		*path = alloc_printf("%s/%s", state, name);
-		fd = open(*path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		fd = openat(folder, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0)
 			error_errno(&why, "%s", *path);
 	}

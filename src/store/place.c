@@ -90,10 +90,8 @@ static int check_file_system(const char *dir, struct error *err)
 }
 
 /* Looks at the open folder, not at the path again, so that nobody can exchange it in between. */
-int store_place(const char *dir, struct error *err)
+int store_open_place(const char *dir, struct error *err)
 {
-	if (io_make_dirs(dir, 0700, err))
-		return error_wrap(err, "state folder");
 	scoped_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st))
@@ -105,7 +103,15 @@ int store_place(const char *dir, struct error *err)
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return error_set(err, ERR_DENIED, "state folder %s: others may write to it (mode %03o): chmod go-w it, or "
 				 "choose another folder with --state", dir, (unsigned)st.st_mode & 0777);
-	return check_file_system(dir, err);
+	return steal_fd(fd);
+}
+
+int store_place(const char *dir, struct error *err)
+{
+	if (io_make_dirs(dir, 0700, err))
+		return error_wrap(err, "state folder");
+	scoped_fd int fd = store_open_place(dir, err);
+	return fd < 0 ? -1 : check_file_system(dir, err);
 }
 
 /* Where it cannot be told, writing will tell. */

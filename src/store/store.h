@@ -165,6 +165,10 @@ int store_load_means(struct store *s, int64_t from_ms, int64_t to_ms, store_each
 #define STORE_MIN_ROOM_BYTES ((unsigned long long)16 << 20)
 bool store_has_room(const struct store *s);
 
+/* Opens a folder for a state, which has to be its owner's (or root's) alone: nobody else's, and not for others to write to.
+ * Returns a descriptor, or -1; ERR_DENIED: it is another's. */
+int store_open_place(const char *dir, struct error *err);
+
 /* The kind of network file system that a folder is on ("NFS"), where no state may be kept; NULL: it is local, or that cannot be
  * told. Valid until the next call. */
 const char *store_network_folder(const char *dir);
