@@ -282,9 +282,14 @@ class RadExecutor(concurrent.futures.Executor):
         futures = []
         for setup in sorted(glob.glob(os.path.join(glob.escape(self._folder), "*[!t]", "setup.json"))):     # not .part
             folder = os.path.dirname(setup)
-            with open(setup) as f:
-                said = json.load(f)
-            job = self._noted(folder) or self._queue_once(folder, said["words"])
+            try:
+                with open(setup) as f:
+                    said = json.load(f)
+                job = self._noted(folder) or self._queue_once(folder, said["words"])
+            except FileNotFoundError:
+                if os.path.exists(setup):
+                    raise
+                continue    # refused meanwhile, and forgotten
             futures += self._futures_of(folder, job, said["n"], said["array"])
         with self._lock:
             self._futures += futures
@@ -366,6 +371,7 @@ class RadExecutor(concurrent.futures.Executor):
 
     def _queue_once(self, folder, words):
         with _submitting(folder) as lock:
+            os.stat(os.path.join(folder, "setup.json"))     # who had the lock before may have forgotten it
             return self._noted(folder) or self._found(folder) or self._queue(folder, words, lock)
 
     @staticmethod

@@ -213,6 +213,39 @@ def test_what_was_refused_or_half_written_is_not_resumed(executor, tmp_path):
     assert done.result(WAIT) == 1
 
 
+def rad_that_waits(tmp_path, monkeypatch):
+    """Its submissions say that they are there, and wait for the file `go`. Returns what asks for those there were."""
+    rad = tmp_path / "rad"
+    rad.write_text(textwrap.dedent("""\
+        #!/bin/sh
+        [ $1 != submit ] || { echo $$ >>'%s/submits'; until [ -e '%s/go' ]; do sleep 0.05; done; }
+        exec '%s' "$@"
+    """ % (tmp_path, tmp_path, shutil.which("rad"))))
+    rad.chmod(0o755)
+    monkeypatch.setenv("RAD", str(rad))
+    return lambda: (tmp_path / "submits").read_text().split() if (tmp_path / "submits").exists() else []
+
+
+def one_waits(setup):
+    """For the lock of that file."""
+    with open("/proc/locks") as locks:
+        return any(" -> FLOCK" in line and ":%d " % setup.stat().st_ino in line for line in locks)
+
+
+def test_what_is_refused_while_another_resumes_is_not_submitted(radd, tmp_path, monkeypatch):  # noqa: F811
+    submits = rad_that_waits(tmp_path, monkeypatch)
+    with concurrent.futures.ThreadPoolExecutor(2) as both:
+        refused = both.submit(RadExecutor(tmp_path / "f", gpu_mem="9T").submit, add, 1)
+        wait_for(submits)
+        setup = next((tmp_path / "f").iterdir()) / "setup.json"
+        resumed = both.submit(RadExecutor(tmp_path / "f").resume)
+        wait_for(lambda: one_waits(setup))
+        (tmp_path / "go").touch()
+        assert resumed.result(WAIT) == []
+        assert isinstance(refused.exception(WAIT), RadError)
+    assert len(submits()) == 1
+
+
 def test_of_two_who_resume_at_once_one_submits(radd, executor, tmp_path, monkeypatch):  # noqa: F811
     executor.submit(add, 1, 2).result(WAIT)
     folder = next((tmp_path / "f").iterdir())
@@ -222,25 +255,10 @@ def test_of_two_who_resume_at_once_one_submits(radd, executor, tmp_path, monkeyp
         os.unlink(folder / name)
     setup = folder / "setup.json"
     setup.write_text(json.dumps(dict(json.loads(setup.read_text()), words=["--output=/dev/null", "--", "true"])))
-    rad = tmp_path / "rad"
-    rad.write_text(textwrap.dedent("""\
-        #!/bin/sh
-        [ $1 != submit ] || { echo $$ >>'%s/submits'; until [ -e '%s/go' ]; do sleep 0.05; done; }
-        exec '%s' "$@"
-    """ % (tmp_path, tmp_path, shutil.which("rad"))))
-    rad.chmod(0o755)
-    monkeypatch.setenv("RAD", str(rad))
-
-    def submits():
-        return (tmp_path / "submits").read_text().split() if (tmp_path / "submits").exists() else []
-
-    def one_waits():
-        with open("/proc/locks") as locks:
-            return any(" -> FLOCK" in line and ":%d " % setup.stat().st_ino in line for line in locks)
-
+    submits = rad_that_waits(tmp_path, monkeypatch)
     with concurrent.futures.ThreadPoolExecutor(2) as both:
         resumed = [both.submit(RadExecutor(tmp_path / "f").resume) for _ in range(2)]
-        wait_for(lambda: len(submits()) == 2 or (submits() and one_waits()))
+        wait_for(lambda: len(submits()) == 2 or (submits() and one_waits(setup)))
         (tmp_path / "go").touch()
         futures = [future for one in resumed for future in one.result(WAIT)]
     assert len(submits()) == 1 and len(futures) == 2 and futures[0].task == futures[1].task
