@@ -94,7 +94,7 @@ class RadFuture(concurrent.futures.Future):
         """As everywhere: what runs already is not cancelled, and False returned; see kill()."""
         if self.done():
             return self.cancelled()
-        state = _rad.tasks([self.task])[self.task]["state"]
+        state = _rad.tasks([self.task]).get(self.task, _FORGOTTEN)["state"]
         if state not in ("PENDING", "HELD") or os.path.exists(self._path("result")):
             return False
         _rad.call(["cancel", self.task])
@@ -145,7 +145,10 @@ class RadFuture(concurrent.futures.Future):
         if task["state"] == "CANCELLED":
             error = concurrent.futures.CancelledError("task %s was cancelled" % self.task)
         elif error is None or task["state"] in ("TIMEOUT", "LOST"):
-            log = "\n".join(self.log().splitlines()[-20:])
+            try:
+                log = "\n".join(self.log().splitlines()[-20:])
+            except OSError as unread:
+                log = "(its log: %s)" % unread
             error = TaskFailed(self.task, task["state"], attempts[-1].get("evidence") or "", log)
         else:
             error.__cause__ = _RemoteTraceback(trace)

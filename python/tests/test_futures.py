@@ -320,6 +320,23 @@ def test_a_task_that_was_purged_keeps_no_other_from_its_end(executor, tmp_path):
         fails.result(WAIT)
     open(go, "w").close()
     assert lives.result(WAIT) == go
+    alone = [RadFuture("90000", str(tmp_path / "nowhere"), 0), RadFuture("90001_4", str(tmp_path / "nowhere"), 4)]
+    executor._watcher.add(alone)    # rad fails where it knows none of those that it is asked for
+    for future in alone:
+        assert future.cancel() is False
+        with pytest.raises(TaskFailed, match="LOST: radd knows it no more"):
+            future.result(WAIT)
+
+
+def test_a_log_that_cannot_be_read_keeps_nobody_waiting(executor, tmp_path):
+    go = str(tmp_path / "go")
+    blind, lives = RadFuture("90000", str(tmp_path), 0), executor.submit(until, go)
+    os.mkdir(tmp_path / "log-0.out")
+    executor._watcher.add([blind])
+    with pytest.raises(TaskFailed, match="LOST.*\n.its log: .*directory"):
+        blind.result(WAIT)
+    open(go, "w").close()
+    assert lives.result(WAIT) == go
 
 
 def test_what_rad_refuses_is_told(radd, tmp_path, monkeypatch):  # noqa: F811
