@@ -271,9 +271,11 @@ int slurm_conf_size(const struct slurm_conf *c, const struct slurm_wish *w, char
 		    struct error *err)
 {
 	bool whole = wants_whole(c, w, why);
-	uint64_t all = slurm_conf_all(c), each = whole && all ? all : pieces(c, w->claim_mib);
+	uint64_t all = slurm_conf_all(c), each = pieces(c, w->claim_mib);
 	if (slurm_conf_fits(c, w, err))
 		return -1;
+	if (all && (whole || each > all))	/* of a GPU that no number of pieces divides evenly, a rest is in none */
+		each = all;
 	if (w->placed == SLURM_PLACES_IN_SOME)
 		return error_set(err, ERR_INVALID, "radd places in some of its partitions and Slurm in others, and a job asks for what "
 				 "one of the two gives: name partitions of one kind ('place' of rad-slurm.conf: %.100s)", c->place);

@@ -70,6 +70,23 @@ static void without_shards_a_gpu_is_whole(void **state)
 	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), -1);
 }
 
+/* 40G is one piece of 24G and a rest, which Slurm has none for. */
+static void no_job_asks_for_more_pieces_than_a_gpu_has(void **state)
+{
+	struct slurm_conf c = conf_of("4x40G");
+	struct slurm_wish w = { 30720, 1, false, SLURM_PLACES_IN_NONE };
+	char gres[SLURM_GRES];
+	const char *why;
+	(void)state;
+	assert_int_equal(slurm_conf_set(&c, "piece", "24G", NULL), 0);
+	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), 0);
+	assert_string_equal(gres, "shard:1");
+	w.placed = SLURM_PLACES_IN_ALL;
+	w.gpus = 2;
+	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), 0);
+	assert_string_equal(gres, "radmem:2");
+}
+
 static void partitions_of_two_kinds_have_no_size(void **state)
 {
 	struct slurm_conf c = conf_of("4x40G");
@@ -189,6 +206,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_asks_for_what_it_takes), cmocka_unit_test(without_shards_a_gpu_is_whole),
+		cmocka_unit_test(no_job_asks_for_more_pieces_than_a_gpu_has),
 		cmocka_unit_test(partitions_of_two_kinds_have_no_size), cmocka_unit_test(what_no_node_has_is_refused),
 		cmocka_unit_test(lists_of_gres_are_counted),
 		cmocka_unit_test(a_file_is_read_and_its_slips_are_named), cmocka_unit_test(a_pipe_or_a_device_is_no_file),
