@@ -76,6 +76,11 @@ announce()
 	printf '#!/bin/sh\n#RAD --gpu-mem=8G --gpus=2\ntrue\n' >two.sh
 	[ "$(rad sbatch --dry-run -p a two.sh x --gres=y 2>/dev/null)" = "sbatch --gres=gpu:2 -p a two.sh x --gres=y" ]
 	[ "$(rad sbatch --dry-run two.sh -p a -- x --gpu-mem 2>/dev/null)" = "sbatch --gres=gpu:2 -p a two.sh x --gpu-mem" ]
+	# What can be no option's value is the script's, as for sbatch; one that is a script itself is not submitted in its place.
+	printf '#!/bin/sh\n' >other.sh
+	[ "$(rad sbatch --dry-run two.sh other.sh --time=1 2>/dev/null)" = "sbatch --gres=gpu:2 two.sh other.sh --time=1" ]
+	[ "$(rad sbatch --dry-run two.sh -p a --time=10 other.sh -- x 2>/dev/null)" = "sbatch --gres=gpu:2 -p a --time=10 two.sh other.sh -- x" ]
+	[ "$(rad sbatch --dry-run two.sh -p a --gpu-mem 9G x 2>/dev/null)" = "sbatch --gres=gpu:2 -p a two.sh x" ]
 	run -2 --separate-stderr rad sbatch --dry-run two.sh --gpu-mem
 	[[ "$stderr" == "rad: sbatch: --gpu-mem: how much?"* ]]
 	printf '#!/bin/sh\n#RAD --gpu-mem=8G --exclusive\ntrue\n' >alone.sh

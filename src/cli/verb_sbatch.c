@@ -89,7 +89,14 @@ static bool is_ours(const char *word)
 	       takes(word, "--rad-gpu-mem", (char **)&value, &value);
 }
 
-/* FILE first and sbatch's options behind it, the script's arguments after "--"; or as sbatch: options, FILE, arguments. */
+/* Neither an option nor what may be the value of the one before it. */
+static bool is_argument(char *const *word)
+{
+	return **word != '-' && (*word[-1] != '-' || strchr(word[-1], '='));
+}
+
+/* FILE first and sbatch's options behind it, the script's arguments after "--" or from the first word on that can be none of
+ * sbatch's; or as sbatch: options, FILE, arguments. */
 static void read_command(struct sbatch *s, int argc, char **argv)
 {
 	int at = 1;
@@ -104,6 +111,10 @@ static void read_command(struct sbatch *s, int argc, char **argv)
 			break;
 		if (!s->file && *argv[at] != '-' && submit_is_task_file(argv[at])) {
 			s->file = argv[at];
+			break;
+		}
+		if (s->file && is_argument(argv + at)) {
+			at--;
 			break;
 		}
 		at += read_word(s, argv + at);
