@@ -115,9 +115,12 @@ announce()
 	run --separate-stderr rad sbatch --dry-run idle.sh
 	[ "$output" = "sbatch --gres=shard:8 idle.sh" ]
 	[[ "$stderr" == *"idle.sh: --time, --priority: not told to Slurm"* ]]
-	printf 'gpu_mem: 8G\ntime: 2h\necho priority: 3\n' >idle.rad
+	printf '#!/bin/sh\n#RAD -t 10 --gpu-mem=8G -G1 --no-requeue\n#RAD --env x --mail-type=END\ntrue\n' >short.sh
+	run --separate-stderr rad sbatch --dry-run short.sh
+	[[ "$stderr" == *"short.sh: --time, --no-requeue, --env, --mail-type: not told to Slurm"* ]]
+	printf 'gpu_mem: 8G\nname: a\ntime_limit: 2h\nfeed_cpus: 2\necho priority: 3\n' >idle.rad
 	run --separate-stderr rad sbatch --dry-run idle.rad
-	[[ "$stderr" == *"idle.rad: time: not told to Slurm"* ]]
+	[[ "$stderr" == *"idle.rad: time, feed-cpus: not told to Slurm"* ]]
 	printf '#!/bin/sh\n#RAD --capture=auto\ntouch ran\n' >none.sh
 	run --separate-stderr rad sbatch --dry-run none.sh
 	[ "$output" = "sbatch --gres=shard:40 none.sh" ]

@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "parse/radfile.h"
+#include "submit/options.h"
 #include "task/spec.h"
 
 #include <stdio.h>
@@ -58,44 +59,36 @@ char *slurm_file_partition(const char *script)
 	return partition;
 }
 
-/* What these say is radd's business alone, and there is something like it in Slurm. */
-static const char *const idle[] = {
-	"array", "begin", "chdir", "constraint", "cpus-per-task", "dependency", "error", "feed", "gpu-model", "hold", "max-slowdown",
-	"mem", "nice", "notify", "notify-to", "output", "priority", "requeue", "requeue-code", "signal", "slot", "time", NULL,
+/* What a size is made of, and the name that a .rad file gives: all else says to radd alone when and how it is started. */
+static const char *const heard[] = {
+	"batch-size", "capture", "exclusive", "gpu-mem", "gpus", "gpus-per-node", "gres", "input-size", "job-name", "model", "name",
+	"optimizer", "policy", "precision", "seq-len", "share", NULL,
 };
 
-static bool is_word(const char *text, size_t len, const char *name)
+static void note(struct buf *found, const struct submit_option *o, const char *dashes)
 {
-	if (strlen(name) != len)
-		return false;
-	for (size_t i = 0; i < len; i++)
-		if (text[i] != name[i] && !(text[i] == '_' && name[i] == '-'))
-			return false;
-	return true;
-}
-
-static void note(struct buf *found, const char *text, size_t len, bool key)
-{
-	for (const char *const *name = idle; *name; name++)
-		if (is_word(text, len, *name))
-			buf_printf(found, "%s%s%s", found->len ? ", " : "", key ? "" : "--", *name);
+	const char *const *name = heard;
+	while (o && *name && strcmp(o->name, *name))
+		name++;
+	if (o && !*name)
+		buf_printf(found, "%s%s%s", found->len ? ", " : "", dashes, o->name);
 }
 
 static void note_line(struct buf *found, const char *line, const char *end, bool keys)
 {
+	size_t len = strcspn(line, ": \t\n");
 	if (!strncmp(line, "#RAD", 4) && (line[4] == ' ' || line[4] == '\t')) {
 		for (const char *word = line + 4; word < end; word += strcspn(word, " \t\r\n")) {
 			word += strspn(word, BLANKS);
 			if (*word == '#' || word >= end)
 				break;
-			if (!strncmp(word, "--", 2))
-				note(found, word + 2, strcspn(word + 2, "= \t\r\n"), false);
+			scoped_free char *name = alloc_printf("%.*s", (int)strcspn(word, "= \t\r\n"), word);
+			note(found, *name != '-' ? NULL : name[1] == '-' ? options_find(name + 2) : options_find_letter(name[1]), "--");
 		}
-		return;
+	} else if (keys && line[len] == ':') {
+		scoped_free char *key = alloc_printf("%.*s", (int)len, line);
+		note(found, options_find_key(key), "");
 	}
-	size_t len = strcspn(line, ": \t\n");
-	if (keys && line[len] == ':')
-		note(found, line, len, true);
 }
 
 char *slurm_file_idle(const char *path)
