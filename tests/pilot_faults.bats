@@ -9,7 +9,10 @@ load pilot.bash
 eval "pilot_$(declare -f teardown)"
 teardown()
 {
-	! grep -q " $RAD_QUEUE " /proc/mounts || umount -l "$RAD_QUEUE"
+	local dir
+	for dir in "$RAD_QUEUE" "$WORLD/n1/state"; do
+		! grep -q " $dir " /proc/mounts || umount -l "$dir"
+	done
 	pilot_teardown
 }
 
@@ -126,6 +129,22 @@ faulty()
 	mount -o remount,rw "$RAD_QUEUE"
 	kill "$(cat "$WORLD/n1.pid")"
 	gone "$(cat "$WORLD/n1.pid")"
+}
+
+@test "a node whose own disk is full takes nothing, and says why; it goes on when there is room" {
+	local a
+	need_root
+	mkdir -p "$WORLD/n1/state"
+	mount -t tmpfs -o size=48m,mode=700 tmpfs "$WORLD/n1/state" || skip "cannot mount a tmpfs here"
+	cat /dev/zero >"$WORLD/n1/state/fill" 2>/dev/null || :
+	truncate -s 46m "$WORLD/n1/state/fill"
+	a=$(submit --gpu-mem 2G -- true)
+	pilot n1
+	wait_for 40 grep -q "nothing more can be taken from the queue for now: the disk of $WORLD/n1/state/radd is full" "$WORLD/n1.log"
+	[ "$(field "$a" .claims)" = 0 ]
+	rm "$WORLD/n1/state/fill"
+	timeout 60 rad wait "$a"
+	[ "$(grep -c 'nothing more can be taken' "$WORLD/n1.log")" = 1 ]
 }
 
 @test "nodes whose clocks differ by minutes: nobody is taken for dead, and a dead one's tasks come back all the same" {

@@ -44,7 +44,7 @@ struct agent {
 	json_int_t beat;
 	int64_t clean_ms;	/* mono; when tmp/ was cleaned */
 	int64_t beat_ms, look_ms, idle_ms;	/* mono; of the last beat and look; since when there is nothing to do, 0: there is */
-	bool lost, lost_radd;		/* was told: the queue, the radd does not answer */
+	bool lost, lost_radd, stuck;	/* was told: the queue, the radd does not answer; nothing can be taken */
 };
 
 /* ---- the queue comes and goes ---- */
@@ -263,6 +263,14 @@ static int check_radd(struct agent *a)
 	return -1;
 }
 
+/* Of a radd whose disk is full, say: it answers, and takes nothing. */
+static void tell_stuck(struct agent *a, const struct error *err)
+{
+	if (err->code && !a->stuck)
+		cli_note("nothing more can be taken from the queue for now: %s", err->text);
+	a->stuck = err->code;
+}
+
 /* What was killed while it wrote. */
 static void clean(struct agent *a)
 {
@@ -298,6 +306,8 @@ static int step(struct agent *a, bool *busy)
 	pilot_notices_work(a->p->notices);
 	if (err.code == ERR_SYSTEM && a->p->s)
 		lose_queue(a, &err);
+	else
+		tell_stuck(a, &err);
 	return failed;
 }
 
