@@ -82,13 +82,6 @@ static bool read_word(struct sbatch *s, char **word)
 	return false;
 }
 
-static bool is_ours(const char *word)
-{
-	const char *value = NULL;
-	return !strcmp(word, "--dry-run") || !strcmp(word, "--size") || takes(word, "--gpu-mem", (char **)&value, &value) ||
-	       takes(word, "--rad-gpu-mem", (char **)&value, &value);
-}
-
 /* Neither an option nor what may be the value of the one before it. */
 static bool is_argument(char *const *word)
 {
@@ -102,9 +95,9 @@ static void read_command(struct sbatch *s, int argc, char **argv)
 	int at = 1;
 	s->argv = alloc_zero((size_t)(argc + 8) * sizeof *s->argv);
 	s->argv[s->n++] = "sbatch";
-	for (; at < argc && is_ours(argv[at]); at++)
+	for (; at < argc && *argv[at] == '-' && s->n == 1; at++)
 		at += read_word(s, argv + at);
-	if (at < argc && *argv[at] != '-')
+	if (at < argc && *argv[at] != '-' && s->n == 1)	/* nothing of sbatch's stands before it */
 		s->file = argv[at++];
 	for (; at < argc; at++) {
 		if (s->file && !strcmp(argv[at], "--"))
