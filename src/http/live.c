@@ -171,20 +171,15 @@ static bool publish(struct live *l, enum topic which, json_t *what)
 	return true;
 }
 
-static json_t *or_null(json_t *v)
-{
-	return v ? json_incref(v) : json_null();
-}
-
 static bool publish_gpus(struct live *l, json_t *const replies[], const char *why)
 {
 	char host[256] = "";
 	gethostname(host, sizeof host - 1);
 	bool up = replies[STATUS] && replies[FLEET];
-	return publish(l, GPUS, json_pack("{ss, sb, so, so, so, so, so}", "host", host, "up", up,
-		"why", json_text_or_null(up ? NULL : why), "version", or_null(json_object_get(replies[STATUS], "version")),
-		"tasks", or_null(json_object_get(replies[STATUS], "tasks")),
-		"troubles", or_null(json_object_get(replies[STATUS], "troubles")), "gpus", up ? gpus_of(replies[FLEET]) : json_null()));
+	return publish(l, GPUS, json_pack("{ss, sb, so, sO?, sO?, sO?, so?}", "host", host, "up", up,
+		"why", json_text_or_null(up ? NULL : why), "version", json_object_get(replies[STATUS], "version"),
+		"tasks", json_object_get(replies[STATUS], "tasks"), "troubles", json_object_get(replies[STATUS], "troubles"),
+		"gpus", up ? gpus_of(replies[FLEET]) : NULL));
 }
 
 static bool publish_queue(struct live *l, json_t *const replies[])
@@ -194,9 +189,8 @@ static bool publish_queue(struct live *l, json_t *const replies[])
 	json_decref(l->rows);
 	l->rows = rows_of(json_object_get(replies[TASKS], "tasks"), json_object_get(replies[STARTS], "starts"));
 	json_t *shown = bounded(l->rows, NULL);
-	json_object_set_new(shown, "truncated", or_null(json_object_get(replies[TASKS], "truncated")));
-	json_object_set_new(shown, "users", or_null(json_object_get(replies[USERS], "users")));
-	json_object_set_new(shown, "fair", or_null(json_object_get(replies[USERS], "fair")));
+	json_object_update_new(shown, json_pack("{sO?, sO?, sO?}", "truncated", json_object_get(replies[TASKS], "truncated"),
+		"users", json_object_get(replies[USERS], "users"), "fair", json_object_get(replies[USERS], "fair")));
 	return publish(l, QUEUE, shown);
 }
 

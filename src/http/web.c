@@ -107,8 +107,7 @@ static void on_task_told(void *ctx, json_t *const replies[], const char *why, do
 	json_array_foreach(json_object_get(reason, "gpus"), i, g)
 		live_strip(json_object_get(g, "foreign"));
 	feeds_tell(json_object_get(replies[0], "tasks"));	/* of whoever runs this: with his rights, and his tasks alone */
-	answer_json(call, json_pack("{sO, so, so}", "task", task, "why", reason ? json_incref(reason) : json_null(), "events",
-				    last_events(replies[2], replies[3])));
+	answer_json(call, json_pack("{sO, sO?, so}", "task", task, "why", reason, "events", last_events(replies[2], replies[3])));
 }
 
 static void on_task(void *ctx, struct serve_call *call)
@@ -167,11 +166,6 @@ static json_t *history_tasks(const json_t *answer)
 	return json_pack("{so, sI}", "tasks", list, "left_out", left_out);
 }
 
-static json_t *or_null(json_t *v)
-{
-	return v ? json_incref(v) : json_null();
-}
-
 static json_t *span_request(const char *op, const char *by, const struct inquiry *q)
 {
 	json_t *request = wire_request(op);
@@ -189,12 +183,10 @@ static void history_tell(struct inquiry *q, json_t *accounts)
 	struct web *w = q->web;
 	struct span *span = &w->spans[q->span];
 	scoped_json *o = history_tasks(accounts);
-	json_object_set_new(o, "hours", json_integer(spans_h[q->span]));
-	json_object_set_new(o, "now_ms", json_integer(clock_wall_ms()));
-	json_object_set_new(o, "shorter", json_boolean(q->shorter || json_is_true(json_object_get(accounts, "truncated"))));
-	json_object_set_new(o, "users", or_null(json_object_get(q->users, "groups")));
-	json_object_set_new(o, "gpus", or_null(json_object_get(q->series, "gpus")));
-	json_object_set_new(o, "series", or_null(json_object_get(q->series, "series")));
+	bool shorter = q->shorter || json_is_true(json_object_get(accounts, "truncated"));
+	json_object_update_new(o, json_pack("{si, sI, sb, sO?, sO?, sO?}", "hours", spans_h[q->span], "now_ms",
+		(json_int_t)clock_wall_ms(), "shorter", (int)shorter, "users", json_object_get(q->users, "groups"), "gpus",
+		json_object_get(q->series, "gpus"), "series", json_object_get(q->series, "series")));
 	free(span->text);
 	span->text = json_to_text(o);
 	span->until_ms = uv_now(w->loop) + HISTORY_FRESH_MS;
