@@ -305,6 +305,15 @@ static void sbatch_add_up(struct radfile_reader *r)
 	}
 }
 
+/* What is no option says nothing; but for one, behind which the options of another job of several follow. */
+static int sbatch_other(struct radfile_reader *r, const char *word)
+{
+	if (r->for_slurm || (strcmp(word, "hetjob") && strcmp(word, "packjob")))
+		return 0;
+	return error_set(r->err, ERR_INVALID, "%.300s:%d: #SBATCH %s asks for several jobs of one script, which is not done here: "
+			 "give each a script of its own", r->name, r->scan.line, word);
+}
+
 int radfile_sbatch(struct radfile_reader *r, struct radfile_line l)
 {
 	if (r->commands) {
@@ -316,7 +325,7 @@ int radfile_sbatch(struct radfile_reader *r, struct radfile_line l)
 	}
 	l = (struct radfile_line){ l.text + 7, l.len - 7 };
 	for (char *word; (word = next_word(&l));) {
-		int failed = *word == '-' && word[1] ? sbatch_word(r, word, &l) : 0;
+		int failed = *word == '-' && word[1] ? sbatch_word(r, word, &l) : sbatch_other(r, word);
 		free(word);
 		if (failed)
 			return -1;

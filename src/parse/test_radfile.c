@@ -371,6 +371,7 @@ static void slurms_lines(void **state)
 	expect("a.sh", "#SBATCH -t 1\n#RAD -G 2\nfalse\n", "time=1@1;gpus=2@2;", "#SBATCH -t 1\n#RAD -G 2\nfalse\n");
 	refuse("a.sh", "#SBATCH --nodes=2-4\ntrue\n", 25, "a.sh:1: #SBATCH asks for 2-4 nodes");
 	refuse("a.sh", "#SBATCH -N 2\ntrue\n", 18, "nodes");
+	refuse("a.sh", "#SBATCH -G 1\n#SBATCH hetjob\n#SBATCH -G 8\ntrue\n", 46, "a.sh:2: #SBATCH hetjob asks for several jobs");
 	refuse("a.sh", "#SBATCH --tme=1:00\ntrue\n", 24, "'--tme' after #SBATCH: did you mean '--time'?");
 	refuse("a.sh", "#SBATCH --grse=gpu:2\ntrue\n", 26, "did you mean '--gres'?");
 	refuse("a.sh", "#SBATCH --hold=yes\ntrue\n", 24, "'--hold' takes no value");
