@@ -4,7 +4,6 @@
 #include "cli/pilot_local.h"
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/client.h"
@@ -15,21 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static char *without_patterns(const struct spec *s, const char *pattern, task_id id)
-{
-	scoped_free char *path = spec_expand_path(s, pattern, id);
-	scoped_buf text = { 0 };
-	for (const char *c = path; *c; c++)
-		buf_add(&text, *c == '%' ? "%%" : c, *c == '%' ? 2 : 1);
-	return buf_steal(&text);
-}
-
 static void set_path(json_t *spec, const struct spec *s, const char *key, const char *pattern, task_id id)
 {
 	if (!pattern)
 		return;
-	scoped_free char *path = without_patterns(s, pattern, id);
-	json_object_set_new(spec, key, json_string(path));
+	scoped_free char *path = spec_expand_path(s, pattern, id), *literal = spec_literal_path(path);
+	json_object_set_new(spec, key, json_string(literal));
 }
 
 /* Of its beginning and end the pilot tells, by its number in the queue. */

@@ -410,8 +410,9 @@ static int settle(struct submit_job *j, struct error *err)
 		s->output = alloc_string(spec_log_name(wire_is_own_beside_server(), s->n_array));
 	submit_caller_name_machine(&s->output);
 	submit_caller_name_machine(&s->error);
-	make_absolute(&s->output, s->cwd);
-	make_absolute(&s->error, s->cwd);
+	scoped_free char *folder = spec_literal_path(s->cwd);
+	make_absolute(&s->output, folder);
+	make_absolute(&s->error, folder);
 	if (submit_caller_check_log("output", s, s->output, err) || (s->error && submit_caller_check_log("error", s, s->error, err)))
 		return -1;
 	char *note;

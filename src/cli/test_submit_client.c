@@ -35,7 +35,8 @@ static int set_up(void **state)
 {
 	(void)state;
 	strcpy(folder, "/tmp/rad-client-XXXXXX");
-	if (!mkdtemp(folder) || chdir(folder) || mkdir("jobs", 0755) || mkdir("logs", 0755) || mkdir("closed", 0555))
+	if (!mkdtemp(folder) || chdir(folder) || mkdir("jobs", 0755) || mkdir("logs", 0755) || mkdir("closed", 0555) ||
+	    mkdir("50%j", 0755))
 		return -1;
 	put("train.py", "import torch\n", 0644);
 	put("step.sh", "true\n", 0644);
@@ -192,6 +193,13 @@ static void test_command(void **state)
 	assert_string_equal(s->argv[2], "X");
 	assert_in_folder(s->cwd, "/jobs");
 	assert_int_equal(s->uid, getuid());
+	spec_unref(s);
+	/* What stands in the name of a folder is no pattern. */
+	s = take("--chdir 50%j -e ../logs/%x.err true");
+	scoped_free char *log = spec_expand_path(s, s->output, TASK_ID(7, -1));
+	scoped_free char *errors = spec_expand_path(s, s->error, TASK_ID(7, -1));
+	assert_in_folder(log, "/50%j/rad-7.out");
+	assert_in_folder(errors, "/50%j/../logs/true.err");
 	spec_unref(s);
 }
 

@@ -474,6 +474,14 @@ bool spec_log_is_default(const struct spec *s)
 	return false;
 }
 
+char *spec_literal_path(const char *path)
+{
+	scoped_buf pattern = { 0 };
+	for (; *path; path++)
+		buf_add(&pattern, *path == '%' ? "%%" : path, *path == '%' ? 2 : 1);
+	return buf_steal(&pattern);
+}
+
 /* An unknown letter stays as it was typed: a path with a % in it is likelier than a letter we have yet to learn. The letters
  * are sbatch's, with its zeros in front of numbers ("%03a"); a script of its is no step, on node 0, and task 0 there. */
 char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task)

@@ -184,6 +184,8 @@ struct proc_id spec_process(const struct spec *s);
 /* Expands %j %A %a %x %u %%: job or task id, array job id, array index, name, user; %J %n %t %s as of a batch script. "%03a"
  * has zeros in front of a number. Free it. */
 char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
+/* The pattern that becomes this path, whatever is in it. */
+char *spec_literal_path(const char *path);
 
 /* Bounds of what may be asked for. */
 #define SPEC_MAX_GPUS 64
