@@ -59,12 +59,29 @@ static int set_positive(int64_t *to, const char *value, struct error *err)
 	return units_parse_int(value, 1, INT32_MAX, to, err);
 }
 
+static int set_number_of_cpus(unsigned *to, const char *value, struct error *err)
+{
+	int64_t n;
+	if (units_parse_int(value, 1, 65536, &n, err))
+		return -1;
+	*to = (unsigned)n;
+	return 0;
+}
+
 /* `exclusive` and `share` say the same in two ways; they are kept in agreement. */
 static void set_sharing(struct spec *s, enum share_mode mode)
 {
 	s->share = mode;
 	s->exclusive = mode == SHARE_NEVER;
 }
+
+/* The function of a row, where it is one expression. */
+#define SETTER(name, expression) \
+	static int set_##name(struct spec *s, struct submit_pending *p, const char *value, struct error *err) \
+	{ \
+		(void)s, (void)p; \
+		return expression; \
+	}
 
 /* "2"; as Slurm has it, "a100:2". */
 static int set_gpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -114,11 +131,7 @@ static int set_gpu_mem(struct spec *s, struct submit_pending *p, const char *val
 	return 0;
 }
 
-static int set_constraint(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return constraint_check(value, err) ? -1 : set_text(&s->constraint, value, CONSTRAINT_MAX, err);
-}
+SETTER(constraint, constraint_check(value, err) ? -1 : set_text(&s->constraint, value, CONSTRAINT_MAX, err))
 
 static int set_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
@@ -129,37 +142,10 @@ static int set_mem(struct spec *s, struct submit_pending *p, const char *value, 
 	return 0;
 }
 
-static int set_feed(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return feed_name_check(value, FEED_STEM_MAX, err) ? -1 : set_text(&s->feed, value, MAX_WORD, err);
-}
-
-static int set_feed_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return units_parse_mib(value, &s->feed_mem_mib, err);
-}
-
-static int set_feed_cpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	int64_t n;
-	if (units_parse_int(value, 1, 65536, &n, err))
-		return -1;
-	s->feed_cpus = (unsigned)n;
-	return 0;
-}
-
-static int set_cpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	int64_t n;
-	if (units_parse_int(value, 1, 65536, &n, err))
-		return -1;
-	s->cpus = (unsigned)n;
-	return 0;
-}
+SETTER(feed, feed_name_check(value, FEED_STEM_MAX, err) ? -1 : set_text(&s->feed, value, MAX_WORD, err))
+SETTER(feed_mem, units_parse_mib(value, &s->feed_mem_mib, err))
+SETTER(feed_cpus, set_number_of_cpus(&s->feed_cpus, value, err))
+SETTER(cpus, set_number_of_cpus(&s->cpus, value, err))
 
 static int set_exclusive(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
@@ -191,23 +177,9 @@ static int set_share(struct spec *s, struct submit_pending *p, const char *value
 	return 0;
 }
 
-static int set_max_slowdown(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return units_parse_double(value, 1, SPEC_MAX_SLOWDOWN, &s->max_slowdown, err);
-}
-
-static int set_batch_size(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return set_positive(&s->batch_size, value, err);
-}
-
-static int set_seq_len(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return set_positive(&s->seq_len, value, err);
-}
+SETTER(max_slowdown, units_parse_double(value, 1, SPEC_MAX_SLOWDOWN, &s->max_slowdown, err))
+SETTER(batch_size, set_positive(&s->batch_size, value, err))
+SETTER(seq_len, set_positive(&s->seq_len, value, err))
 
 /* "3x224x224" */
 static int set_input_size(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -227,17 +199,8 @@ static int set_input_size(struct spec *s, struct submit_pending *p, const char *
 	return 0;
 }
 
-static int set_optimizer(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return set_text(&s->optimizer, value, MAX_WORD, err);
-}
-
-static int set_precision(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return set_text(&s->precision, value, MAX_WORD, err);
-}
+SETTER(optimizer, set_text(&s->optimizer, value, MAX_WORD, err))
+SETTER(precision, set_text(&s->precision, value, MAX_WORD, err))
 
 static int set_env(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
@@ -247,11 +210,7 @@ static int set_env(struct spec *s, struct submit_pending *p, const char *value, 
 	return set_text(&s->conda_env, value, SPEC_MAX_PATH - 1, err);
 }
 
-static int set_model(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)s;
-	return set_text(&p->model, value, SPEC_MAX_PATH - 1, err);
-}
+SETTER(model, set_text(&p->model, value, SPEC_MAX_PATH - 1, err))
 
 static int set_capture(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
@@ -262,17 +221,8 @@ static int set_capture(struct spec *s, struct submit_pending *p, const char *val
 	return p->capture_how == CAPTURE_FILE ? set_text(&p->capture, value, SPEC_MAX_PATH - 1, err) : 0;
 }
 
-static int set_chdir(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)s;
-	return set_text(&p->chdir, value, SPEC_MAX_PATH - 1, err);
-}
-
-static int set_name(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return set_text(&s->name, value, MAX_WORD, err);
-}
+SETTER(chdir, set_text(&p->chdir, value, SPEC_MAX_PATH - 1, err))
+SETTER(name, set_text(&s->name, value, MAX_WORD, err))
 
 /* A path in which % stands only before what it can name. */
 static int set_pattern(char **to, const char *value, struct error *err)
@@ -284,29 +234,10 @@ static int set_pattern(char **to, const char *value, struct error *err)
 	return set_text(to, value, SPEC_MAX_PATH - 1, err);
 }
 
-static int set_output(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return set_pattern(&s->output, value, err);
-}
-
-static int set_error(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return set_pattern(&s->error, value, err);
-}
-
-static int set_priority(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return units_parse_int(value, -1000000000, 1000000000, &s->priority, err);
-}
-
-static int set_nice(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)s;
-	return units_parse_int(*value ? value : "100", -1000000000, 1000000000, &p->nice, err);
-}
+SETTER(output, set_pattern(&s->output, value, err))
+SETTER(error, set_pattern(&s->error, value, err))
+SETTER(priority, units_parse_int(value, -1000000000, 1000000000, &s->priority, err))
+SETTER(nice, units_parse_int(*value ? value : "100", -1000000000, 1000000000, &p->nice, err))
 
 static int set_time(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
@@ -340,11 +271,7 @@ static int set_requeue_code(struct spec *s, struct submit_pending *p, const char
 	return 0;
 }
 
-static int set_signal(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return options_parse_signal(value, &s->signal, &s->signal_before_s, err);
-}
+SETTER(signal, options_parse_signal(value, &s->signal, &s->signal_before_s, err))
 
 static int set_array(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
@@ -372,35 +299,11 @@ static int set_dependency(struct spec *s, struct submit_pending *p, const char *
 	return 0;
 }
 
-static int set_begin(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)s;
-	return set_text(&p->begin, value, MAX_WORD, err);
-}
-
-static int set_export(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)s;
-	return set_text(&p->export, value, SPEC_MAX_TEXT, err);
-}
-
-static int set_hold(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return parse_flag(value, &s->hold, err);
-}
-
-static int set_notify(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return notices_check(value, err) ? -1 : set_text(&s->notify, value, MAX_WORD, err);
-}
-
-static int set_notify_to(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return notices_check_to(value, err) ? -1 : set_text(&s->notify_to, value, NOTICES_MAX_TO, err);
-}
+SETTER(begin, set_text(&p->begin, value, MAX_WORD, err))
+SETTER(export, set_text(&p->export, value, SPEC_MAX_TEXT, err))
+SETTER(hold, parse_flag(value, &s->hold, err))
+SETTER(notify, notices_check(value, err) ? -1 : set_text(&s->notify, value, MAX_WORD, err))
+SETTER(notify_to, notices_check_to(value, err) ? -1 : set_text(&s->notify_to, value, NOTICES_MAX_TO, err))
 
 /* Slurm's words; those that have none of ours here are of what does not happen here. */
 static int set_mail_type(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -433,11 +336,7 @@ static int set_mail_user(struct spec *s, struct submit_pending *p, const char *v
 	return set_notify_to(s, p, place, err);
 }
 
-static int set_requeue(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
-{
-	(void)p;
-	return parse_flag(value, &s->requeue, err);
-}
+SETTER(requeue, parse_flag(value, &s->requeue, err))
 
 static int set_no_requeue(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
