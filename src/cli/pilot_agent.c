@@ -313,6 +313,7 @@ static int step(struct agent *a, bool *busy)
 
 int pilot_agent_run(struct pilot *p, size_t gpus)
 {
+	struct error ignored = ERROR_INIT;
 	struct agent a = { .p = p, .k = pilot_known_create(), .refused = json_object(), .gpus = gpus };
 	a.w = pilot_work_create(p, a.k);
 	a.o = pilot_others_create(p, a.k);
@@ -326,6 +327,7 @@ int pilot_agent_run(struct pilot *p, size_t gpus)
 		if (!done)
 			poll(NULL, 0, busy ? 50 : STEP_MS);
 	}
+	pilot_known_look(a.k, p->s, &ignored);	/* what has just ended is on the list of live ones: there may be no pilot after this */
 	spool_leave(p->s, p->who.name);
 	pilot_notices_destroy(p->notices);
 	pilot_others_destroy(a.o);
