@@ -476,6 +476,12 @@ while True:
 	[ -s "$RAD_BUILD_ROOT/man/rad.conf.5" ]
 }
 
+@test "the manual's examples stand in 80 columns, and scdoc takes no backslash out of them" {
+	awk 'FNR == 1 { example = 0 } /^```/ { example = !example; next }
+		example { gsub(/\\\\/, "/"); if (length > 69 || /\\/) { print FILENAME ": " $0; bad = 1 } } END { exit bad }' \
+		"$BATS_TEST_DIRNAME"/../man/*.scd
+}
+
 @test "completion: ids of tasks that wait or run, in three shells; nothing is started for it" {
 	local first second
 	first=$(submit --hold --name completed-by-key --array=0-1 -- true)
