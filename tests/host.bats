@@ -95,6 +95,21 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 	run -2 rad submit --gres=cpu:2 true
 }
 
+@test "why of what ran out of memory: a larger GPU where there is one, and of the machine's memory what that is" {
+	local id
+	id=$(submit -C a100 -- sh -c 'echo "torch.OutOfMemoryError: CUDA out of memory."; exit 1')
+	run rad wait "$id"
+	[ "$(state "$id")" = OUT_OF_MEMORY ]
+	[[ "$(rad why "$id")" == *"a GPU with more memory (--constraint='mem>40G')"* ]]
+	id=$(submit -C 'mem>40G' -- sh -c 'echo "torch.OutOfMemoryError: CUDA out of memory."; exit 1')
+	run rad wait "$id"
+	field "$id" '.attempts[-1].gpus[0]' | grep -q -f <(rad gpus --json | jq -r '.gpus[2].uuid')
+	[[ "$(rad why "$id")" == *"no GPU here has more memory"* ]]
+	id=$(submit -- sh -c "echo \"RuntimeError: DefaultCPUAllocator: can't allocate memory\"; exit 1")
+	run rad wait "$id"
+	[[ "$(rad why "$id")" == *"memory of the machine"* ]]
+}
+
 @test "one that waits for its model is told of each GPU" {
 	local a b
 	a=$(waits --gres=gpu:h100 --exclusive)

@@ -159,16 +159,38 @@ static void print_log_end(const json_t *task, const struct term *term)
 		format_below(lines[n], STYLE_PLAIN, term);
 }
 
+/* Whether larger GPUs are here than the one that was too small, since only then one can be asked for. As --constraint compares,
+ * within a twentieth: GPUs that are sold as one size have not the same to the MiB. */
+static void print_what_helps_oom(const json_t *task, const json_t *gpus)
+{
+	const json_t *tried = json_object_get(member_last_attempt(task), "gpus");
+	double had = 0, most = 0;
+	size_t i, j;
+	json_t *g, *uuid;
+	json_array_foreach(gpus, i, g) {
+		most = fmax(most, member_number(g, "mem_total_mib"));
+		json_array_foreach(tried, j, uuid)
+			if (json_equal(uuid, json_object_get(g, "uuid")))
+				had = fmax(had, member_number(g, "mem_total_mib"));
+	}
+	if (most - most / 20 > had && had > 0)
+		printf("What helps: a smaller batch, or a GPU with more memory (--constraint='mem>%.0fG')\n", ceil(had / 1024));
+	else
+		printf("What helps: a smaller batch%s\n", had > 0 ? "; no GPU here has more memory" : "");
+}
+
 /* What its user does next. One that completed, or that he cancelled, leaves nothing to do. */
-static void print_next(const json_t *task, const struct term *term)
+static void print_next(const json_t *task, const json_t *gpus, const struct term *term)
 {
 	enum task_state s = member_state(task);
 	const char *id = member_text(task, "id");
 	struct stat st;
 	if (s == TASK_OUT_OF_MEMORY)
-		puts("What helps: a smaller batch, or a GPU with more memory (--constraint='mem>=80G')");
+		print_what_helps_oom(task, gpus);
 	if (s == TASK_TIMEOUT)
 		puts("What helps: a longer --time, or --slot, which asks it to save and has it go on later");
+	if (s == TASK_FAILED && !strcmp(member_text(member_last_attempt(task), "verdict"), "host_oom"))
+		puts("What helps: less memory of the machine, as by fewer loader workers; --mem says how much it takes");
 	if (s == TASK_FAILED)
 		print_log_end(task, term);
 	if (s != TASK_FAILED && s != TASK_OUT_OF_MEMORY && s != TASK_TIMEOUT && s != TASK_LOST)
@@ -197,7 +219,7 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 	}
 	if (member_state(task) == TASK_RUNNING)
 		print_feed(json_object_get(task, "feed"));
-	print_next(task, term);
+	print_next(task, gpus, term);
 }
 
 /* The answer of `why` for what still lives, with the attempts; the same members for what has ended. */
