@@ -150,7 +150,7 @@ spec_of()
 }
 
 @test "sbatch's options on the command line: those that have a meaning have it, the others say that they have none" {
-	id=$(submit --hold --gpus-per-node=a100:2 --mail-type=END --mail-user=ada@example.org true)
+	id=$(submit --hold --gpus-per-node a100:2 --mail-type=END --mail-user=ada@example.org true)
 	[ "$(field "$id" .gpus_requested)" = 2 ]
 	rad cancel "$id"
 	run --separate-stderr rad submit --test-only true

@@ -369,7 +369,7 @@ static int set_open_mode(struct spec *s, struct submit_pending *p, const char *v
 const struct submit_option submit_options[] = {
 	TASK("gpus", 'G', "N", "gpus", NULL, set_gpus, "GPUs the task needs at once (default 1)"),
 	TASK("gres", 0, "gpu[:MODEL][:N]", NULL, NULL, set_gres, "the same, in Slurm's spelling, and of that model"),
-	TASK("gpus-per-node", 0, "[MODEL:]N", NULL, NULL, set_gpus, "the same, in Slurm's spelling: this is one node"),
+	TASK("gpus-per-node", 0, "N", NULL, NULL, set_gpus, "the same, in Slurm's spelling: this is one node"),
 	TASK("constraint", 'C', "TERMS", NULL, NULL, set_constraint,
 	     "which GPUs will do: a100, 'a100|h100', 'mem>=40G', 'h100&mem>=80G'"),
 	TASK("gpu-mem", 0, "SIZE", "gpu_mem", NULL, set_gpu_mem,
