@@ -245,6 +245,16 @@ sleeper()
 	gone "$pid"
 }
 
+@test "lease: who has its variables shown on a terminal is told how the shell gets them" {
+	# A shell that goes on, as one at a terminal does.
+	python3 - >shown <<-'PY'
+		import pty
+		pty.spawn(["sh", "-c", "rad lease --gpu-mem 5G; rad lease --give-back $(rad queue --me -h -o %i); :"])
+	PY
+	grep -q 'CUDA_VISIBLE_DEVICES' shown
+	grep -q 'your shell has not read these: eval' shown
+}
+
 @test "lease: given back, the process goes on; a wait that is interrupted leaves nothing" {
 	local id
 	for i in 0 1 2 3; do rad drain $i; done

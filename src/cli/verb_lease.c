@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define POLL_MS 100
 #define STATUS_MS 1000
@@ -206,6 +207,8 @@ static int get_lease(struct cli_call *c, const struct lease_wish *wish)
 	if (!rc)
 		return LEFT;
 	print_place(reply, wish->json);
+	if (!wish->json && isatty(STDOUT_FILENO))
+		cli_note("your shell has not read these: eval \"$(rad lease ...)\" does; rad lease --give-back %s ends this one", w.id);
 	return CLI_DONE;
 }
 
