@@ -151,6 +151,20 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 	wait_state "$id" RUNNING
 	rad report --json | jq -e --arg id "$id" '.runs[0].tasks[] | select(.id == $id) | .state == "RUNNING" and .attempts[0].end_s == null'
 	rad report -u nobody --json | jq -e '.runs[0].tasks == []'
+	# Of one user, summary and table of users agree: means of what has ended, hours and energy of what runs, too.
+	wait_for 15 sh -c "rad show --json $id | jq -e '.tasks[0].attempts[0].energy_j > 0'"
+	rad submit --wait --gpu-mem 1G true
+	rad report --since 1h -o running.html
+	python3 - <<-'PY'
+		import re
+		page = open("running.html").read()
+		def row(section):
+		    table = re.search(f"<section id={section}>.*?</table>", page, re.S).group()
+		    return dict(zip(*(re.findall(f"<{cell}(?: [^>]*)?>(.*?)</{cell}>", table) for cell in ("th", "td"))))
+		summary, user = row("summary"), row("users")
+		assert len(user) > 8 and user.pop("User")
+		assert all(summary[name] == value for name, value in user.items()), (summary, user)
+	PY
 	: >go
 	rad wait "$id"
 }

@@ -216,13 +216,18 @@ struct report_took report_took(const struct report_task *t)
 	return sum;
 }
 
-/* Of the tasks that began. */
+/* Means are of these: that a task began, and how long it took in the end, is known. */
+static bool began_and_ended(const struct report_task *t)
+{
+	return !isnan(t->exec_s) && (!t->n_attempts || !isnan(t->attempts[t->n_attempts - 1].end_s));
+}
+
 static double mean_of(const struct report_run *run, size_t offset)
 {
 	double sum = 0, n = 0;
 	for (size_t i = 0; i < run->n_tasks; i++) {
 		double v = *(const double *)((const char *)&run->tasks[i] + offset);
-		if (!isnan(v) && !isnan(run->tasks[i].exec_s))
+		if (!isnan(v) && began_and_ended(&run->tasks[i]))
 			sum += v, n++;
 	}
 	return n > 0 ? sum / n : NAN;
@@ -275,10 +280,10 @@ struct report_user *report_users(const struct report_run *run, size_t *n)
 	for (size_t i = 0; i < run->n_tasks; i++) {
 		const struct report_task *t = &run->tasks[i];
 		struct report_took took = report_took(t);
-		bool began = !isnan(t->exec_s);
-		list[i] = (struct report_user){ t->user, 1, !strcmp(t->state, "COMPLETED"), took.ooms, began ? plus(0, t->wait_s) : 0,
-						plus(0, t->exec_s), began ? plus(0, t->jct_s) : 0, took.energy_j, times[i].gpu_s,
-						times[i].share_s, began };
+		bool counts = began_and_ended(t);
+		list[i] = (struct report_user){ t->user, 1, !strcmp(t->state, "COMPLETED"), took.ooms, counts ? plus(0, t->wait_s) : 0,
+						counts ? t->exec_s : 0, counts ? plus(0, t->jct_s) : 0, took.energy_j,
+						times[i].gpu_s, times[i].share_s, counts };
 	}
 	qsort(list, run->n_tasks, sizeof *list, by_name);
 	for (size_t i = 0; i < run->n_tasks; i++) {

@@ -80,7 +80,7 @@ struct report_user {
 	const char *name;
 	unsigned tasks, completed, ooms;
 	double wait_s, exec_s, jct_s, energy_j, gpu_s, share_s;
-	unsigned began;	/* tasks; waiting and completion are sums of these */
+	unsigned began;	/* tasks that began and ended: the times are sums of these */
 };
 /* In order of name. Free it. */
 struct report_user *report_users(const struct report_run *run, size_t *n);

@@ -186,8 +186,18 @@ static json_t *ask_series(struct reach reach, struct error *err)
 	return client_call(request, err);
 }
 
-/* As an earlier release told them, or those of the tasks, which have all ended. */
-static json_t *totals_of(const json_t *accounts)
+static double energy_of(const json_t *task)
+{
+	const json_t *attempts = json_object_get(task, "attempts"), *a;
+	double sum = 0;
+	for (size_t i = 0; (a = json_array_get(attempts, i)); i++)
+		sum += isfinite(member_number(a, "energy_j")) ? member_number(a, "energy_j") : 0;
+	return sum;
+}
+
+/* As an earlier release told them, or those of the tasks: of the first `ended`, and the energy of the others too, as their GPU
+ * hours are counted. */
+static json_t *totals_of(const json_t *accounts, size_t ended)
 {
 	struct account sums = { 0 };
 	json_t *told = json_object_get(accounts, "totals"), *t;
@@ -196,7 +206,10 @@ static json_t *totals_of(const json_t *accounts)
 	if (told && !json_is_null(told))
 		return json_incref(told);
 	json_array_foreach(tasks, i, t)
-		account_add_told(&sums, t);
+		if (i < ended)
+			account_add_told(&sums, t);
+		else
+			sums.energy_j += energy_of(t);
 	told = account_to_json(&sums);
 	account_clear(&sums);
 	return told;
@@ -217,8 +230,9 @@ static int add_server(struct cli_call *c, struct report *r, const struct asked *
 	if (!gpus)
 		return cli_fail(c, err);
 	json_t *tasks = json_object_get(accounts, "tasks");
-	json_object_set_new(accounts, "totals", totals_of(accounts));
+	size_t ended = json_array_size(tasks);
 	add_living(span, tasks, json_object_get(living, "tasks"));
+	json_object_set_new(accounts, "totals", totals_of(accounts, ended));
 	struct reach reach = reach_of(tasks);
 	scoped_json *series = ask_series(reach, err);
 	if (!series)
