@@ -482,6 +482,16 @@ while True:
 		"$BATS_TEST_DIRNAME"/../man/*.scd
 }
 
+@test "the manual of rad why has every reason" {
+	local word words page=$BATS_TEST_DIRNAME/../man/rad-why.1.scd
+	words=$( { sed -n 's/^\tX(MAP_[A-Z_]*, \("[A-Za-z]*"\),.*/\1/p' "$RAD_SOURCE_ROOT/src/map/map.h"
+		grep 'word = ' "$RAD_SOURCE_ROOT/src/core/view.c"; } | grep -o '"[A-Z][A-Za-z]*"' | tr -d '"' | sort -u)
+	[ "$(wc -w <<<"$words")" -gt 35 ]
+	for word in $words; do
+		grep -q "[*_]$word[*_]" "$page" || { echo "$word"; return 1; }
+	done
+}
+
 @test "completion: ids of tasks that wait or run, in three shells; nothing is started for it" {
 	local first second
 	first=$(submit --hold --name completed-by-key --array=0-1 -- true)
