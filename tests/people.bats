@@ -357,6 +357,8 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	wait_for 10 eval '[ "$(grep -c "^prolog '"$id"' 1 " "$WORLD/admin/log")" -ge 2 ]'
 	[ "$(field "$id" .reason)" = Delayed ]
 	[[ "$(field "$id" .reason_text)" == *"prolog $WORLD/admin/hook: it ended with exit code 3: no scratch disk ?" ]]
+	run as "$ALICE" rad logs "$id"
+	one_line_error "has not started, so there is no log yet: "
 	rad doctor >"$WORLD/doctor" || :
 	grep -q "no scratch disk" "$WORLD/doctor"
 	rm "$WORLD/admin/fail-prolog"

@@ -31,7 +31,7 @@ static int no_log(const json_t *task, struct error *err)
 	if (member_int(task, "process"))
 		return error_set(err, ERR_NOT_FOUND, "task %s: is a process that rad did not begin, and its output goes where it went "
 				 "before", member_text(task, "id"));
-	if (!member_last_attempt(task))
+	if (!member_last_attempt(task) || !strcmp(member_text(task, "reason"), "Delayed"))
 		return error_set(err, ERR_NOT_FOUND, "task %s: has not started, so there is no log yet%s%s", member_text(task, "id"),
 				 *why ? ": " : "", why);
 	return error_set(err, ERR_NOT_FOUND, "task %s: its log %.600s is not there: it was moved, or never opened (rad show %s)",
