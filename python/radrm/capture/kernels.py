@@ -30,8 +30,9 @@ def addmm(recorder, func, args, kwargs, result):
     recorder.records.op(ff.GEMM, 1 if recorder.in_backward else 0, 1 if lt else 0, stream=recorder.stream)
 
 
+# Products with a vector, too: they are cuBLAS's, with a handle and its workspace.
 GEMMS = [aten.mm.default, aten.bmm.default, aten.baddbmm.default, aten.addbmm.default, aten.mm.out, aten.bmm.out,
-         aten.addmm.out]
+         aten.addmm.out, aten.mv.default, aten.addmv.default, aten.addmv_.default, aten.dot.default, aten.vdot.default]
 
 
 # --- convolutions ---
