@@ -100,6 +100,7 @@ steps() { section "$1" | code | sed -n 's/^\$ //p; /^export /p'; }
 	local script code=0
 	bash slots.sh 3>&- &
 	script=$!
+	wait_for 10 grep -qa '^bash.slots.sh' "/proc/$script/cmdline"		# no longer this shell's copy, which has handlers too
 	wait_for 10 grep -q '^SigCgt:.*[2367abef]..$' "/proc/$script/status"	# it has its handler
 	kill -USR1 $script
 	wait $script || code=$?
