@@ -36,7 +36,7 @@ COO = "torch.sparse_coo_tensor(index, numbers, (N, N))"
 def test_products(capture, graph, parts, use):
     """Forward with the tensor, backward with its transposed one."""
     code, said, f = capture(GRAPH.replace("GRAPH", graph).replace("USE", use))
-    assert code == 0 and "what cuSPARSE takes is not known" in said and f.header["flags"] & UNKNOWN, said
+    assert code == 0 and not f.header["flags"] & UNKNOWN, said
     before = f.events[:f.marks[0][0]]
     assert parts is None or all(before.count(n) >= parts.count(n) for n in parts)
     step = f.iteration(2)
@@ -74,3 +74,25 @@ def test_what_is_made_of_one(capture, make):
     body = GRAPH.replace("GRAPH", f"{COO}.coalesce().cuda()").replace("USE", "(graph @ model(x))")
     code, said, f = capture(body.replace("    for step", f"    made = {make}\n    assert made.shape[0] == N and made.device.type == 'cpu'\n    for step"))
     assert code == 0, said
+
+
+def test_blocks_of_a_product(traced):
+    """As on an H100: 25,600,000 bytes of zeros, of the result and of what it is made in, rows and columns in 32 bits, here with fewer lines."""
+    def setup():
+        places = torch.stack([torch.arange(E) % N, torch.arange(E) // N])
+        graph = torch.sparse_coo_tensor(places, torch.ones(E), (N, N)).coalesce().cuda()
+        x = torch.randn(N, D, device="cuda")
+        return lambda: torch.sparse.mm(graph, x)
+    f = traced(setup)
+    before = INDICES + VALUES + DENSE
+    assert f.peak_bytes - before == 3 * DENSE + 4 * E + 4 * (N + 1)
+
+
+def test_blocks_of_what_is_coalesced(traced):
+    """On an H100 20,000 indices took three times 160,000 bytes, and 320,511 for a sort that were given back before the values were made."""
+    def setup():
+        sparse = torch.sparse_coo_tensor(torch.randint(0, N, (1, E)), torch.randn(E, D), (N, D)).cuda()
+        return lambda: sparse.coalesce()
+    f = traced(setup)
+    assert f.peak_bytes == 2 * (8 * E + 4 * E * D) + 3 * 8 * E
+    assert f.iteration(0)[:4] == [8 * E] * 3 + [16 * E]
