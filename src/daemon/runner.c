@@ -206,9 +206,11 @@ static int runner_begin_again(struct watch *w, const struct exit_report *report,
 	return 1;
 }
 
+static void runner_failed(struct watch *w, const char *why);
+
 /* The shim is gone: reads what it left and tells the core. Whatever can be wrong with a record is told apart: another
  * shim has the attempt (it is watched), the disk does not answer (tried again), nonsense (the attempt is lost), nothing
- * began (it may begin again). Only then is it an end. */
+ * began (it may begin again, or was to stop: none is lost). Only then is it an end. */
 static void runner_over(struct watch *w)
 {
 	struct runner *r = w->r;
@@ -225,6 +227,10 @@ static void runner_over(struct watch *w)
 		return;
 	if (rc == 1 || again < 0 || (rc < 0 && err.code == ERR_SYSTEM)) {
 		runner_delay_end(w, rc == 1 ? "another shim has it" : err.text);
+		return;
+	}
+	if (!rc && !claimed && launch_may_begin_again(&r->plan.home, t)) {
+		runner_failed(w, "it was stopped before it began");
 		return;
 	}
 	if (rc < 0) {

@@ -587,6 +587,25 @@ static void the_cgroup_of_one_that_is_begun_again_goes_when_it_can(void **state)
 		assert_true(clock_mono_ms() < end);
 }
 
+/* Its shim ends without a claim, for want of an inode or by the signal, while it is asked to run again. */
+static void one_that_was_to_run_again_before_it_began_does(void **state)
+{
+	struct running *s = *state;
+	scoped_free char *before = alloc_string_or_null(getenv("RAD_SHIM")), *shim = path_of(s, "short");
+	scoped_free char *go = path_of(s, "go");
+	scoped_free char *text = alloc_printf("#!/bin/sh\nwhile [ ! -e '%s' ]; do sleep 0.02; done\n", go);
+	assert_int_equal(io_replace_file(shim, text, strlen(text), 0755, NULL), 0);
+	setenv("RAD_SHIM", shim, 1);
+	task_id id = begin(s, "exit 8\n");
+	shims_are(before);
+	assert_int_equal(core_requeue(s->w.core, id, getuid(), now_read(), NULL), 0);
+	make_file(s, "go");
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_RUNNING);
+	assert_int_equal(t->n_attempts, 2);
+	task_destroy(t);
+}
+
 /* A shim that comes to its claim when another radd has given the attempt up begins nothing. */
 static void one_that_was_stopped_before_a_late_shim_came_never_begins(void **state)
 {
@@ -688,6 +707,7 @@ int main(void)
 		T(the_program_of_a_shim_that_radd_never_knew_does_not_go_on),
 		T(one_whose_shim_never_claimed_it_is_begun_again), T(one_that_could_not_be_begun_again_is_not_lost),
 		T(the_cgroup_of_one_that_is_begun_again_goes_when_it_can),
+		T(one_that_was_to_run_again_before_it_began_does),
 		T(one_that_was_stopped_before_a_late_shim_came_never_begins),
 		T(whose_process_it_is), T(many_that_are_signalled_and_ended_are_a_piece_a_turn),
 #undef T
