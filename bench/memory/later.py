@@ -155,12 +155,23 @@ for epoch in range(6):
 """,
 }
 MEASURED = """
-import runpy, sys, time
-runpy.run_path(sys.argv[1], run_name="__main__")
+import os, runpy, sys, threading, time
 import torch
-torch.cuda.synchronize()
-print("MIB", torch.cuda.max_memory_reserved() >> 20, torch.cuda.max_memory_allocated() >> 20)
-time.sleep(0.3)
+script, seconds = sys.argv.pop(1), float(sys.argv.pop(1))
+def over():
+    torch.cuda.synchronize()
+    print("MIB", torch.cuda.max_memory_reserved() >> 20, torch.cuda.max_memory_allocated() >> 20, flush=True)
+    time.sleep(0.3)
+    os._exit(0)
+def watch():
+    while not torch.cuda.is_initialized():
+        time.sleep(0.1)
+    time.sleep(seconds)
+    over()
+if seconds:
+    threading.Thread(target=watch, daemon=True).start()
+runpy.run_path(script, run_name="__main__")
+over()
 """
 
 
@@ -196,20 +207,21 @@ def captured(rad, script, gpu):
             "claim": one["claim_mib"], "note": one["notes"][0]}
 
 
-def measured(script, watch):
-    ran = subprocess.Popen([sys.executable, "-c", MEASURED, script], cwd=script.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def measured(script, watch, seconds):
+    ran = subprocess.Popen([sys.executable, "-c", MEASURED, script, str(seconds)], cwd=script.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     text = ran.communicate()[0]
     found = re.search(r"^MIB (\d+) (\d+)$", text, re.MULTILINE)
     return {"reserved": int(found[1]), "in_use": int(found[2]), "nvml": watch.most.get(ran.pid)} if found else {"error": text[-300:]}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def run(scripts, seconds=0):
+    """Those that are named, of {name: text}, captured and run; a run is over after so many seconds on the GPU, 0: at its end."""
+    parser = argparse.ArgumentParser()
     parser.add_argument("--rad", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) // 2))
     parser.add_argument("--alloc-conf", metavar="WORDS", help="PYTORCH_CUDA_ALLOC_CONF of captures and runs, as expandable_segments:True")
-    parser.add_argument("names", nargs="*", default=list(SCRIPTS), metavar="NAME")
+    parser.add_argument("names", nargs="*", default=list(scripts), metavar="NAME")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     if args.alloc_conf:
@@ -220,14 +232,14 @@ def main():
         waiting = []
         for name in args.names:
             script = args.out.resolve() / f"{name}.py"
-            script.write_text(SCRIPTS[name])
-            waiting.append((name, captures.submit(captured, rad, script, gpu), runs.submit(measured, script, watch) if watch.gpu else None))
-        with open(args.out / "later.jsonl", "w") as out:
-            for name, capture, run in waiting:
-                line = json.dumps({"name": name, "gpu": gpu, "captured": capture.result(), "on_gpu": run and run.result()})
+            script.write_text(scripts[name])
+            waiting.append((name, captures.submit(captured, rad, script, gpu), runs.submit(measured, script, watch, seconds) if watch.gpu else None))
+        with open(args.out / (pathlib.Path(sys.argv[0]).stem + ".jsonl"), "w") as out:
+            for name, capture, ran in waiting:
+                line = json.dumps({"name": name, "gpu": gpu, "captured": capture.result(), "on_gpu": ran and ran.result()})
                 print(line, file=out, flush=True)
                 print(line, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    run(SCRIPTS)
