@@ -102,8 +102,9 @@ struct fleet_span {
 /* Memory of a GPU that no process is listed with: fleet_unlisted.c. */
 #define UNLISTED_READINGS 3
 struct unlisted {
-	uint64_t recent_mib[UNLISTED_READINGS];	/* as of the last readings, the nth in [n % UNLISTED_READINGS] */
+	task_id alone;			/* whose GPU it was in the last readings; 0: nobody's, if there are any */
 	unsigned n;
+	uint64_t recent_mib[UNLISTED_READINGS];	/* as of them, the nth in [n % UNLISTED_READINGS] */
 	bool before_known;
 	uint64_t before_mib;		/* when nobody ran there last */
 	task_id task;			/* who has more than that; 0: nobody is known to */

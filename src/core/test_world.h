@@ -32,6 +32,7 @@ struct world {
 	unsigned n_procs;
 	double smact;
 	uint64_t foreign_mib;	/* on each GPU */
+	bool foreigner;		/* a process of nobody's is listed on each, with nothing */
 	bool mig;		/* they are instances of GPUs */
 	uint64_t last_mib;	/* of the last GPU in all; 0: as the others */
 	struct {
@@ -166,6 +167,8 @@ static inline void sample(struct world *w)
 	}
 	for (unsigned g = 0; g < w->n_gpus; g++)
 		s.gpus[g].mem_used_mib = w->foreign_mib + used[g];
+	for (unsigned g = 0; g < w->n_gpus && w->foreigner; g++)
+		snapshot_add_proc(&s)->gpu = g;
 	core_snapshot(w->c, &s, w->mps_together ? CORE_MPS_TOGETHER : CORE_MPS_APART, w->now);
 	snapshot_clear(&s);
 	core_turn(w->c, w->now);
