@@ -29,8 +29,17 @@ static void peer_gone(struct feed_writer *w, struct peer *p)
 
 static void peer_drop(struct feed_writer *w, struct peer *p)
 {
+	uint64_t token = p->token;
 	atomic_store_explicit(&w->ring->dropped[p - w->peer], 1, memory_order_seq_cst);
 	peer_gone(w, p);
+	p->token = token;
+}
+
+/* A number whose reader was dropped is not given again while that one is there: it may not have looked yet. */
+static bool is_free(const struct feed_writer *w, size_t i)
+{
+	return w->peer[i].stage == PEER_NONE &&
+	       (!atomic_load(&w->ring->dropped[i]) || !feed_place_alive(w->lock_fd, w->peer[i].token));
 }
 
 /* What another writer would have to make again for this reader: nothing, once it has the ring and a place in it. */
@@ -181,8 +190,7 @@ static void on_connect(struct feed_writer *w)
 		if (fresh.sock < 0)
 			return;
 		size_t i = 0;
-		/* A number whose reader was dropped is not given again: that reader may not have looked yet. */
-		while (i < FEED_READERS_MAX && (w->peer[i].stage != PEER_NONE || atomic_load(&w->ring->dropped[i])))
+		while (i < FEED_READERS_MAX && !is_free(w, i))
 			i++;
 		if (i == FEED_READERS_MAX || !feed_folder_trusts(&w->place.party, fresh.sock, &fresh.pid)) {
 			answer_no(&fresh, ERR_UNAVAILABLE, "this feed has as many readers as it can%s", "");
@@ -191,6 +199,7 @@ static void on_connect(struct feed_writer *w)
 		}
 		fresh.stage = PEER_NEW;
 		w->peer[i] = fresh;
+		atomic_store(&w->ring->dropped[i], 0);
 		on_message(w, &w->peer[i]);
 	}
 }

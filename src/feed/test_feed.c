@@ -5,6 +5,7 @@
 #include "feed/feed.h"
 #include "feed/place.h"
 #include "feed/wire.h"
+#include "feed/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -167,6 +168,45 @@ static void one_that_holds_back_for_too_long_is_dropped(void **state)
 	feed_reader_release(r, item.ring, item.slot);
 	feed_reader_close(r);
 	feed_reader_close(other);
+	feed_writer_close(w);
+}
+
+static struct feed_reader *joined(struct feed_writer *w, const char *name)
+{
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	uint32_t before = feed_writer_readers(w);
+	struct feed_reader *r = reader_of(name, FEED_JOIN_NOW);
+	assert_int_equal(next(r, &item, &err), ERR_UNAVAILABLE);
+	feed_peers_serve(w, 0);
+	assert_int_equal(feed_writer_readers(w), before + 1);
+	return r;
+}
+
+static void a_place_is_free_again_once_its_reader_was_dropped_and_left(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	void *data;
+	struct feed_writer *w = feed_writer_claim("places", "data", 7, NULL);
+	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, 1, &err), 0);
+	struct feed_reader *steady = joined(w, "places");
+	for (int i = 0; i <= FEED_READERS_MAX; i++) {
+		struct feed_reader *slow = joined(w, "places");
+		for (uint64_t n = 0; n < SLOTS; n++) {
+			write_item(w, FEED_BATCH, i);
+			expect_item(steady, 0, (uint64_t)i * SLOTS + n, i);
+		}
+		assert_int_equal(feed_writer_reserve(w, 0, &data, &err), 0);
+		assert_int_equal(feed_writer_readers(w), 1);
+		struct feed_reader *other = joined(w, "places");
+		assert_int_equal(next(slow, &item, &err), ERR_DENIED);	/* its number is not the other's */
+		feed_reader_close(slow);
+		feed_reader_close(other);
+		feed_peers_serve(w, 0);
+	}
+	feed_reader_close(steady);
 	feed_writer_close(w);
 }
 
@@ -634,6 +674,7 @@ int main(void)
 		cmocka_unit_test(one_that_holds_back_for_too_long_is_dropped),
 		cmocka_unit_test(who_joins_a_writer_that_has_waited_is_given_time),
 		cmocka_unit_test(who_joins_beside_one_that_is_dropped_stays),
+		cmocka_unit_test(a_place_is_free_again_once_its_reader_was_dropped_and_left),
 		cmocka_unit_test(other_data_of_that_name_are_refused),
 		cmocka_unit_test(names_and_folders_are_looked_at),
 		cmocka_unit_test(a_batch_that_is_too_large_is_refused),

@@ -24,7 +24,7 @@ struct peer {
 	enum peer_stage stage;
 	bool has_ring;			/* it said so */
 	int sock;
-	uint64_t token, want;
+	uint64_t token, want;		/* the token stays when it is dropped */
 	uint64_t done;			/* as last believed */
 	int64_t since_ms;		/* since when it stands there; mono */
 	pid_t pid;
