@@ -187,6 +187,7 @@ static void on_connect(struct feed_writer *w)
 {
 	for (;;) {
 		struct peer fresh = { .sock = feed_fds_own(accept4(w->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) };
+		w->crowded = fresh.sock < 0 && errno != EAGAIN;
 		if (fresh.sock < 0)
 			return;
 		size_t i = 0;
@@ -209,7 +210,7 @@ int feed_peers_serve(struct feed_writer *w, int timeout_ms)
 	struct pollfd fds[FEED_READERS_MAX + 2];
 	struct peer *of[FEED_READERS_MAX + 2];
 	nfds_t n = 0;
-	fds[n++] = (struct pollfd){ .fd = w->listen_fd, .events = POLLIN };
+	fds[n++] = (struct pollfd){ .fd = w->crowded ? -1 : w->listen_fd, .events = POLLIN };
 	fds[n++] = (struct pollfd){ .fd = w->until ? -1 : w->until_fd, .events = POLLIN };
 	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
 		if (w->peer[i].stage == PEER_NONE)
@@ -224,7 +225,7 @@ int feed_peers_serve(struct feed_writer *w, int timeout_ms)
 			on_message(w, of[i]);
 	if (fds[1].revents)
 		w->until = true;
-	if (fds[0].revents)
+	if (fds[0].revents || w->crowded)
 		on_connect(w);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -207,6 +208,32 @@ static void a_place_is_free_again_once_its_reader_was_dropped_and_left(void **st
 		feed_peers_serve(w, 0);
 	}
 	feed_reader_close(steady);
+	feed_writer_close(w);
+}
+
+static void a_writer_without_descriptors_sleeps_all_the_same(void **state)
+{
+	(void)state;
+	enum { SLEEP_MS = 50 };
+	struct feed_item item;
+	struct error err = ERROR_INIT;
+	struct rlimit limit, none;
+	struct feed_writer *w = writer_of("crowded");
+	struct feed_reader *r = reader_of("crowded", FEED_JOIN_NEXT);
+	assert_int_equal(next(r, &item, &err), ERR_UNAVAILABLE);
+	int first = dup(0);	/* that is free */
+	close(first);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){ (rlim_t)first, limit.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	feed_peers_serve(w, 0);
+	int64_t from = clock_mono_ms();
+	feed_peers_serve(w, SLEEP_MS);
+	assert_true(clock_mono_ms() - from >= SLEEP_MS);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	feed_peers_serve(w, 0);
+	assert_int_equal(feed_writer_readers(w), 1);
+	feed_reader_close(r);
 	feed_writer_close(w);
 }
 
@@ -675,6 +702,7 @@ int main(void)
 		cmocka_unit_test(who_joins_a_writer_that_has_waited_is_given_time),
 		cmocka_unit_test(who_joins_beside_one_that_is_dropped_stays),
 		cmocka_unit_test(a_place_is_free_again_once_its_reader_was_dropped_and_left),
+		cmocka_unit_test(a_writer_without_descriptors_sleeps_all_the_same),
 		cmocka_unit_test(other_data_of_that_name_are_refused),
 		cmocka_unit_test(names_and_folders_are_looked_at),
 		cmocka_unit_test(a_batch_that_is_too_large_is_refused),

@@ -37,6 +37,7 @@ struct feed_writer {
 	struct feed_state *state;
 	int lock_fd, listen_fd, until_fd;
 	bool until;			/* until_fd became readable */
+	bool crowded;			/* one that connects found no descriptor free: each look tries again, and none sleeps on that */
 	bool pinnable;			/* the ring is not sealed against writing */
 	uint32_t patience_ms;
 	uint32_t wants;			/* readers, before the first item of all */
