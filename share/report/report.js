@@ -280,8 +280,7 @@ function drawGantts(parent, width) {
 		if (runs.length > 1) make('h3', {}, section, run.name);
 		const hidden = run.gpus.length - limits.gpus;
 		if (hidden > 0) make('p', { class: 'note' }, section, `The first ${limits.gpus} of ${run.gpus.length} GPUs are drawn.`);
-		if (run.tasks.length >= limits.tasks)
-			make('p', { class: 'note' }, section, `The last ${limits.tasks} tasks are drawn.`);
+		if (run.tasks_left_out) make('p', { class: 'note' }, section, `The last ${run.tasks.length} tasks are drawn.`);
 		for (const bar of gantt(section, run, width)) used.add(bar.kind);
 	}
 	legend(key, KINDS.filter(k => used.has(k[0])).map(k => [k[1], box('bar ' + k[0])]));

@@ -414,7 +414,7 @@ void report_html(const struct report *r, struct buf *out)
 	add_users(out, r);
 	add_failures(out, r);
 	add_tasks(out, r);
-	buf_printf(out, "</main>\n<script type=\"application/json\" id=data data-gpus=%d data-tasks=%d>", PAGE_GPUS, PAGE_TASKS);
+	buf_printf(out, "</main>\n<script type=\"application/json\" id=data data-gpus=%d>", PAGE_GPUS);
 	add_data(out, report_json_cut(r, PAGE_TASKS, PAGE_GPUS));
 	buf_add_text(out, "</script>\n<script>\n");
 	buf_add_text(out, script);

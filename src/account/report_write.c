@@ -72,7 +72,8 @@ static json_t *run_json(const struct report_run *run, size_t max_tasks, size_t m
 		if (run->gpus[i].series.n && i < max_gpus)
 			json_array_append_new(all, series_json(&run->gpus[i].series, "gpu", i));
 	}
-	for (size_t i = run->n_tasks > max_tasks ? run->n_tasks - max_tasks : 0; i < run->n_tasks; i++)
+	size_t first = run->n_tasks > max_tasks ? run->n_tasks - max_tasks : 0;
+	for (size_t i = first; i < run->n_tasks; i++)
 		json_array_append_new(tasks, task_json(&run->tasks[i]));
 	json_t *processes = json_array();
 	for (size_t i = 0; i < run->n_processes; i++) {
@@ -84,6 +85,8 @@ static json_t *run_json(const struct report_run *run, size_t max_tasks, size_t m
 			 "origin", json_time_or_null(run->origin_ms), "made", json_time_or_null(run->made_ms), "gpus", gpus,
 			 "totals", totals_json(run), "tasks", tasks, "series", all);
 	json_object_set_new(o, "processes", processes);
+	if (first)
+		json_object_set_new(o, "tasks_left_out", json_integer((json_int_t)first));
 	return o;
 }
 

@@ -320,6 +320,33 @@ static void the_page_has_the_figures_without_a_program(void **state)
 	report_destroy(r);
 }
 
+/* What is in the page's data of a run of n tasks. */
+static json_t *page_data(size_t n)
+{
+	struct report *r = report_create("T", 0);
+	struct report_run *run = report_add_run(r, "x", 0, NULL);
+	scoped_json *tasks = json_array();
+	scoped_buf html = { 0 };
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(tasks, json_pack("{ss, ss}", "id", "1", "name", "n"));
+	assert_int_equal(report_add_tasks(run, tasks, NULL), 0);
+	report_html(r, &html);
+	const char *from = strchr(strstr(html.data, "application/json"), '>') + 1;
+	json_t *v = json_loadb(from, (size_t)(strstr(from, "</script") - from), 0, NULL);
+	assert_non_null(v);
+	report_destroy(r);
+	return v;
+}
+
+static void the_page_says_that_tasks_are_left_out_only_where_some_are(void **state)
+{
+	(void)state;
+	scoped_json *all = page_data(10000), *more = page_data(10001);
+	assert_null(json_object_get(at(all, "runs.0"), "tasks_left_out"));
+	assert_int_equal(json_integer_value(at(more, "runs.0.tasks_left_out")), 1);
+	assert_int_equal(json_array_size(at(more, "runs.0.tasks")), 10000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +358,7 @@ int main(void)
 		cmocka_unit_test(wrong_files_are_refused),
 		cmocka_unit_test(too_many_runs_are_refused),
 		cmocka_unit_test(text_stays_text),
+		cmocka_unit_test(the_page_says_that_tasks_are_left_out_only_where_some_are),
 		cmocka_unit_test(csv_is_quoted),
 		cmocka_unit_test(many_gpus_are_read_at_once),
 		cmocka_unit_test(the_page_has_the_figures_without_a_program),
