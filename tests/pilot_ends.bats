@@ -136,8 +136,9 @@ load pilot.bash
 	[ "${lines[2]}" = "5 tasks wait; 2 allocations are there or asked for" ]
 	grep -q -- '--time 4:00:00 --partition=gpu --gres=gpu:2' "$FAKE_SLURM/asked.701"
 	grep -q "^exec srun .*rad' pilot --queue '$RAD_QUEUE' --idle '5m'" "$FAKE_SLURM/asked.702"
-	run rad pilot --submit --each 2 --most 9 --json
+	run rad pilot --submit --each 2 --most 9 --json -- $(seq 300)
 	[ "$(jq -c '[.waiting, .allocations, .jobs]' <<<"$output")" = '[5,2,["703"]]' ]
+	grep -q " $(seq -s ' ' 300) \$" "$FAKE_SLURM/asked.703"
 	: >"$FAKE_SLURM/refuses"
 	run rad pilot --submit --each 1 --most 9
 	one_line_error "Invalid account"

@@ -118,20 +118,25 @@ static char *log_of(const char *dir, struct error *err)
 /* The number of the job; NULL with what sbatch says. */
 static char *ask_for_one(const struct pilot_submit *s, const char *dir, const char *name, struct error *err)
 {
-	char *argv[200] = { "sbatch", "--parsable", "--job-name", (char *)name };
-	size_t n = 4;
+	size_t n = 0, given = 0;
+	while (s->sbatch[given])
+		given++;
+	scoped_free char **argv = alloc_zero((given + 9) * sizeof *argv);
 	scoped_buf out = { 0 };
 	scoped_free char *script = script_of(s, dir), *log = log_of(dir, err);
 	if (!log)
 		return NULL;
+	argv[n++] = "sbatch";
+	argv[n++] = "--parsable";
+	argv[n++] = "--job-name";
+	argv[n++] = (char *)name;
 	argv[n++] = "--output";
 	argv[n++] = log;
 	if (s->time) {
 		argv[n++] = "--time";
 		argv[n++] = (char *)s->time;
 	}
-	for (char **word = s->sbatch; *word && n < COUNT_OF(argv) - 1; word++)
-		argv[n++] = *word;
+	memcpy(argv + n, s->sbatch, given * sizeof *argv);
 	int code = pilot_slurm_run(argv, script, ASK_S, &out);
 	size_t len = strcspn(buf_text(&out), ";\n");
 	if (!code && len && strspn(buf_text(&out), "0123456789") == len)
