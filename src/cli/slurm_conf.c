@@ -146,6 +146,15 @@ static int read_line(struct slurm_conf *c, char *line, struct error *err)
 	return slurm_conf_set(c, key, value ? value : "", err);
 }
 
+/* The rest of it would be read as another line. */
+static int check_length(const char *line, struct error *err)
+{
+	size_t len = strlen(line);
+	if (len < LINE_MAX_BYTES - 1 || line[len - 1] == '\n')
+		return 0;
+	return error_set(err, ERR_INVALID, "is longer than %d bytes: split it, or shorten it", LINE_MAX_BYTES - 2);
+}
+
 /* /dev/null is an empty one. */
 static int check_file(int fd, const char *path, struct error *err)
 {
@@ -173,7 +182,7 @@ int slurm_conf_read(const char *path, struct slurm_conf *c, struct error *err)
 	}
 	rc = check_file(fd, path, err);
 	for (int n = 1; !rc && fgets(line, sizeof line, f); n++)
-		if (read_line(c, line, err))
+		if (check_length(line, err) || read_line(c, line, err))
 			rc = error_wrap(err, "%s:%d", path, n);
 	fclose(f);
 	return rc;

@@ -174,6 +174,12 @@ static void a_file_is_read_and_its_slips_are_named(void **state)
 	for (size_t i = 0; i < sizeof slips / sizeof *slips; i++)
 		if (!read_text(slips[i].text, &c, &err) || !strstr(err.text, slips[i].words))
 			fail_msg("%s: '%s'", slips[i].text, err.text);
+	char text[5000];	/* whose end would be a line of its own */
+	snprintf(text, sizeof text, "#%4094dplace: x\n", 0);
+	assert_int_equal(read_text(text, &c, &err), -1);
+	assert_non_null(strstr(err.text, ":1: is longer than 4094 bytes"));
+	snprintf(text, sizeof text, "#%4093d\nplace: x\n", 0);
+	assert_int_equal(read_text(text, &c, &err), 0);
 	slurm_conf_default(&c);
 	assert_int_equal(slurm_conf_read("/nonexistent/rad-slurm.conf", &c, &err), 0);
 }
