@@ -83,17 +83,16 @@ static void set_sharing(struct spec *s, enum share_mode mode)
 		return expression; \
 	}
 
-/* "2"; as Slurm has it, "a100:2". */
+/* "2"; as Slurm has it, "a100:2". A number alone leaves no model but one that --gres has named. */
 static int set_gpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
-	(void)p;
 	const char *colon = strrchr(value, ':');
 	scoped_free char *model = colon ? alloc_printf("%.*s", (int)(colon - value), value) : NULL;
 	int64_t n;
 	if (units_parse_int(colon ? colon + 1 : value, 1, SPEC_MAX_GPUS, &n, err) || (model && constraint_check(model, err)))
 		return -1;
 	s->gpus = (unsigned)n;
-	if (model) {
+	if (model || !p->gres_model) {
 		free(s->gpu_model);
 		s->gpu_model = steal(model);
 	}
@@ -107,7 +106,10 @@ static int set_gres(struct spec *s, struct submit_pending *p, const char *value,
 	if (strcmp(value, "gpu") && (!what || !*what))
 		return error_set(err, ERR_INVALID, "'%.60s': only gpu:N, gpu:MODEL and gpu:MODEL:N are known here", value);
 	scoped_free char *one = !what || isdigit((unsigned char)*what) || strchr(what, ':') ? NULL : alloc_printf("%s:1", what);
-	return set_gpus(s, p, one ? one : what ? what : "1", err);
+	p->gres_model = false;
+	int rc = set_gpus(s, p, one ? one : what ? what : "1", err);
+	p->gres_model = s->gpu_model;
+	return rc;
 }
 
 char *options_doubt_memory(const char *name, const char *value, uint64_t mib)

@@ -25,6 +25,7 @@ struct submit_pending {
 	char *begin;		/* --begin; owned */
 	char *export;		/* --export: which variables go along; owned, NULL: all */
 	int64_t nice;		/* lowers the priority */
+	bool gres_model;	/* the model of GPU is --gres's */
 	char *gpu_mem_doubt, *mem_doubt;	/* options_doubt_memory of --gpu-mem and --mem; owned */
 };
 

@@ -138,6 +138,13 @@ static void test_slurms_spelling(void **state)
 	assert_int_equal(set(s, &p, "gpus-per-node", "h100:4", &err), 0);
 	assert_string_equal(s->gpu_model, "h100");
 	assert_int_equal(s->gpus, 4);
+	assert_int_equal(set(s, &p, "gpus", "2", &err), 0);	/* on the command line, after a script's h100:4 */
+	assert_null(s->gpu_model);
+	assert_int_equal(set(s, &p, "gres", "gpu:a100", &err) | set(s, &p, "gpus", "2", &err), 0);
+	assert_string_equal(s->gpu_model, "a100");
+	assert_int_equal(s->gpus, 2);
+	assert_int_equal(set(s, &p, "gres", "gpu:3", &err), 0);
+	assert_null(s->gpu_model);
 	assert_int_equal(set(s, &p, "output", "%x-%03a-%N-%4j.out", &err), 0);
 	static const struct { const char *text; int64_t s; } times[] = {
 		{ "10", 600 }, { "10:30", 630 }, { "1:00:00", 3600 }, { "2-12", 216000 }, { "1-02:30", 95400 }, { "1-02:30:15", 95415 },
