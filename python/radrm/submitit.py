@@ -110,7 +110,7 @@ class RadExecutor(core.PicklingExecutor):
     def _internal_process_submissions(self, delayed_submissions):
         if len(delayed_submissions) == 1:
             jobs = super()._internal_process_submissions(delayed_submissions)
-            self._link_logs(jobs[0])
+            self._begin(jobs[0])
             return jobs
         folder = utils.JobPaths.get_first_id_independent_folder(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,8 +126,8 @@ class RadExecutor(core.PicklingExecutor):
             self._array = None
         jobs = [self.job_class(folder=self.folder, job_id="%s_%d" % (first.job_id, i), tasks=[0]) for i in range(len(pickles))]
         for job, path in zip(jobs, pickles):
-            self._link_logs(job)
             job.paths.move_temporary_file(path, "submitted_pickle")
+            self._begin(job)
         return jobs
 
     @property
@@ -163,12 +163,17 @@ class RadExecutor(core.PicklingExecutor):
     def _log_folder(self):
         return utils.JobPaths.get_first_id_independent_folder(self.folder)
 
-    def _link_logs(self, job):
-        job.paths.folder.mkdir(parents=True, exist_ok=True)
+    def _begin(self, job):
+        """Its logs are linked. A radd that numbers anew finds another's job of that number in the folder: what is older than the call is
+        that one's."""
+        result, call = job.paths.result_pickle, job.paths.submitted_pickle
+        if result.exists() and result.stat().st_mtime_ns < call.stat().st_mtime_ns:
+            result.unlink()
         for name in self._logs().values():
             log = self._log_folder() / name.replace("%j", job.job_id)
             there = job.paths.folder / log.name
             if there != log:
+                there.unlink(missing_ok=True)
                 there.symlink_to(log)
 
     def _make_submission_file_text(self, command, uid):

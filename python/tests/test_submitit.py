@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """radrm.submitit: submitit's jobs as tasks of a radd on simulated GPUs."""
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -61,6 +62,21 @@ def test_cancel(executor):
     job = executor.submit(add, 1)
     job.cancel()
     assert job.watcher.get_state(job.job_id, mode="force") == "CANCELLED"
+
+
+def test_what_another_radd_left_of_a_job_of_that_number_is_not_its_result(executor, tmp_path):
+    array = executor.map_array(add, range(2))
+    assert array[1].result() == 1
+    for id in (int(array[0].job_id.partition("_")[0]) + n for n in (1, 2)):
+        for name, element in ((str(id), array[0]), ("%d_1" % id, array[1])):
+            shutil.copytree(element.paths.folder, tmp_path / name, symlinks=True)
+            for there in (tmp_path / name).iterdir():
+                there.rename(there.with_name(there.name.replace(element.job_id, name)))
+    executor.update_parameters(hold=True)
+    jobs = [executor.submit(add, 7), executor.map_array(add, (7, 8))[1]]
+    assert not any(job.done(force_check=True) for job in jobs)
+    subprocess.run(["rad", "release", *(job.job_id for job in jobs)], check=True)
+    assert [job.result() for job in jobs] == [7, 8]
 
 
 def test_parameters(executor):
