@@ -310,8 +310,8 @@ class RadExecutor(concurrent.futures.Executor):
             concurrent.futures.wait(futures)
 
     # From a call to a task: the folder is written whole, then submitted, then the id noted. A process that is killed between leaves a
-    # folder without an id, whose task, if there is one, is found by its command. Until the id is noted the folder is locked, by
-    # `rad submit` too, which goes on where this process is killed.
+    # folder without an id, whose task, if there is one, is found by its log or its command (long ones are cut). Until the id is noted
+    # the folder is locked, by `rad submit` too, which goes on where this process is killed.
 
     def _start(self, calls, at_once):
         with self._lock:
@@ -387,9 +387,11 @@ class RadExecutor(concurrent.futures.Executor):
 
     @staticmethod
     def _found(folder):
-        for words in (["queue", "--json"], ["acct", "--json", "--since", "7d"]):
+        name = os.path.basename(folder)
+        age = time.time() - os.stat(os.path.join(folder, "setup.json")).st_mtime
+        for words in (["queue", "--json"], ["acct", "--json", "--since", "%dd" % max(7, age // 86400 + 2)]):
             for task in json.loads(_rad.call(words))["tasks"]:
-                if (task.get("command") or "").endswith(os.path.basename(folder)):
+                if name == os.path.basename(os.path.dirname(task.get("log_path") or "")) or (task.get("command") or "").endswith(name):
                     return task["id"].partition("_")[0]
         return None
 

@@ -265,6 +265,27 @@ def test_of_two_who_resume_at_once_one_submits(radd, executor, tmp_path, monkeyp
     assert all(isinstance(future.exception(WAIT), TaskFailed) for future in futures)    # `true` leaves no result
 
 
+def test_a_task_that_was_not_noted_is_found_by_its_log(radd, executor, tmp_path):  # noqa: F811
+    folder, python = os.path.split(sys.executable)
+    long = RadExecutor(tmp_path / "f", gpu_mem="1G", python=folder + "/." * 600 + "/" + python)     # its command is cut where it is shown
+    future = long.submit(add, 1, 2)
+    assert future.result(WAIT) == 3
+    os.unlink(os.path.join(future.folder, "job"))
+    assert [f.task for f in long.resume()] == [future.task]
+
+
+def test_a_task_that_was_not_noted_is_looked_for_since_its_call(executor, tmp_path, monkeypatch):
+    future = executor.submit(add, 1, 2)
+    assert future.result(WAIT) == 3
+    os.unlink(os.path.join(future.folder, "job"))
+    os.utime(os.path.join(future.folder, "setup.json"), (time.time() - 30 * 86400,) * 2)
+    rad = tmp_path / "rad"
+    rad.write_text("#!/bin/sh\n[ $1 != acct ] || [ ${4%%d} -ge 31 ] || exec echo '{\"tasks\": []}'\nexec '%s' \"$@\"\n" % shutil.which("rad"))
+    rad.chmod(0o755)
+    monkeypatch.setenv("RAD", str(rad))
+    assert [f.task for f in executor.resume()] == [future.task]
+
+
 def run_script(tmp_path, end):
     """A script as people write one, where cloudpickle is not installed; what it says."""
     script = tmp_path / "script.py"
