@@ -116,8 +116,8 @@ void program_describe(const char *cmdline, size_t n, const char *comm, char prog
 	}
 	const char *end = cmdline + n;
 	add_command(cmdline, end, command);
-	add_clean(name, sizeof name, cmdline, true);
-	const char *base = words_base(name);
+	const char *slash = memrchr(cmdline, '/', strcspn(cmdline, " ")), *base = name;
+	add_clean(name, sizeof name, slash ? slash + 1 : cmdline, true);	/* a path may be longer than what is shown */
 	if (*base == '-')	/* a login shell */
 		base++;
 	add_clean(program, PROC_PROGRAM_LEN, base, false);

@@ -20,6 +20,8 @@ static void scripts_are_named_and_arguments_are_not(void **state)
 	DESCRIBE("/usr/bin/python3.11\0-u\0-W\0ignore\0/home/ada/train.py\0--token\0s3cret");
 	assert_string_equal(program, "python3.11 train.py");
 	assert_string_equal(command, "/usr/bin/python3.11 -u -W ignore /home/ada/train.py --token s3cret");
+	DESCRIBE("/home/ada/miniconda3/envs/a-name-as-people-give-them/lib/jvm/another-folder/bin/python\0train.py");
+	assert_string_equal(program, "python train.py");
 	DESCRIBE("python\0-m\0torch.distributed.run\0train.py");
 	assert_string_equal(program, "python -m torch.distributed.run");
 	DESCRIBE("python\0-mjupyter\0lab\0--token=s3cret");
