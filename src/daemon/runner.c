@@ -158,6 +158,13 @@ const char *runner_delay(const struct runner *r, task_id id)
 
 /* Ends ----------------------------------------------------------------------------------------------------------------- */
 
+/* A task of which nobody knows any more must not go on unseen. */
+static void runner_kill_rest(struct watch *w)
+{
+	if (!w->stranger)
+		launch_signal(&w->r->plan.home, runner_task_of(w), SIGKILL);
+}
+
 /* What its output says last; a task that failed by itself leaves its server as it was. */
 static void runner_note_fault(struct runner *r, const struct task *t, const struct exit_report *report)
 {
@@ -237,9 +244,8 @@ static void runner_over(struct watch *w)
 		log_warn("task %s: its exit record cannot be read: %s", task_id_text(w->task, id), err.text);
 		report = (struct exit_report){ .have_record = false };
 	}
-	/* A shim that was killed leaves its task without a record, and perhaps running: a lost task must not go on unseen. */
-	if (claimed && !report.have_record && !w->stranger)
-		launch_signal(&r->plan.home, t, SIGKILL);
+	if (claimed && !report.have_record)	/* its shim was killed, and its processes run perhaps */
+		runner_kill_rest(w);
 	pacing_look(r->plan.core, &r->plan.home, t);
 	runner_end(w, &report);
 }
@@ -416,7 +422,7 @@ static void runner_stop(struct watch *w)
 		return;
 	}
 	if (w->stage == WATCH_UNREAD) {
-		launch_signal(&w->r->plan.home, runner_task_of(w), SIGKILL);
+		runner_kill_rest(w);
 		if (runner_task_of(w)->stopping == STOP_REQUEUE)	/* whether it may run again, only its record says */
 			w->delay.retry_ms = 0;
 		else		/* nobody wants to wait for that any more */

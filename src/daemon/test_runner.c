@@ -495,6 +495,28 @@ static void after_a_new_boot_it_is_lost(void **state)
 	until_file(s, "over");	/* it saw that: without its folder it would wait for ever */
 }
 
+/* The same where its record cannot be read yet, and somebody does not want to wait for that. */
+static void after_a_new_boot_nothing_is_killed_by_a_cancel(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, WAITS "echo >over\n");
+	struct proc_id shim = shim_of(s, id);
+	until_file(s, "began");
+	forget_all(s);
+	kill(shim.pid, SIGKILL);
+	until_gone(shim);
+	struct rlimit before = no_descriptors();
+	runner_adopt(s->runner, core_task(s->w.core, id), true);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_non_null(runner_delay(s->runner, id));
+	assert_int_equal(core_cancel(s->w.core, id, getuid(), now_read(), NULL), 0);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_CANCELLED);
+	task_destroy(t);
+	make_file(s, "go");
+	until_file(s, "over");
+}
+
 /* Killed together, before radd had written down which shim it is: the claim says. Nothing of a lost task goes on. */
 static void the_program_of_a_shim_that_radd_never_knew_does_not_go_on(void **state)
 {
@@ -704,6 +726,7 @@ int main(void)
 		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted),
 		T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
+		T(after_a_new_boot_nothing_is_killed_by_a_cancel),
 		T(the_program_of_a_shim_that_radd_never_knew_does_not_go_on),
 		T(one_whose_shim_never_claimed_it_is_begun_again), T(one_that_could_not_be_begun_again_is_not_lost),
 		T(the_cgroup_of_one_that_is_begun_again_goes_when_it_can),
