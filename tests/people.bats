@@ -236,8 +236,14 @@ told_task()
 		server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
 		open(sys.argv[1] + "/port", "w").write(str(server.server_port))
 		server.handle_request()
+		server.handle_request()
 	PY
 	wait_for 10 test -s "$WORLD/port"
+	# as many as one may have: more than a line of curl's options may be long
+	jq -nc --arg to "http://127.0.0.1:$(cat "$WORLD/port")/many" '{$to, notices: [range(100) | {event: "end", task: {id: "\(.)", command: ("x" * 2000)}}]}' >many
+	[ "$(as "$ALICE" radd --notify <many)" = "" ]
+	jq -e '.notices | length == 100' "$WORLD/posted"
+	rm "$WORLD/posted"
 	as "$ALICE" rad run --name 'quo"te\' --notify-to="http://127.0.0.1:$(cat "$WORLD/port")/secret{a,b}[1-9999]" -- sh -c 'exit 3' || :
 	wait_for 10 test -s "$WORLD/posted"
 	jq -e '.schema == 1 and (.text | contains("FAILED")) and .notices[0].task.name == "quo\"te\\" and .notices[0].event == "end"' \

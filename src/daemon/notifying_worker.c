@@ -2,7 +2,8 @@
  * Sending notices, as the user whose they are: see notifying.h. What it starts gets a small environment of its own, its input
  * from memory, and its output into a log of the user's (~/.local/state/rad/notify.log); it is killed when it takes too long.
  *
- * A web hook's address is often its only secret, and arguments are for all to see: curl reads it from its input.
+ * A web hook's address is often its only secret, and arguments are for all to see: curl reads it from a file of options, in
+ * memory too. What is told is its input: a line of options has 100 KiB at most.
  */
 #include "daemon/notifying.h"
 
@@ -35,13 +36,15 @@
 #define MAX_LOG (1 << 20)
 #define ALL_MS 50000		/* for everything: less than the deadline that radd gives */
 #define LOOK_MS 20
+#define OPTIONS_FD 3
+#define OPTIONS_PATH "/proc/self/fd/3"
 
 struct sending {
 	const char *to;
 	json_t *notices;
 	size_t more;
 	char user[256], home[1024], host[256];
-	int log_fd;
+	int log_fd, options_fd;	/* options: of curl; -1: none */
 	int64_t until_ms;	/* mono */
 	struct buf failed;	/* where each is told by itself: ids of those that were not, with blanks around them */
 };
@@ -144,15 +147,18 @@ static char **environment(const struct sending *s, const json_t *notice)
 	return env;
 }
 
-/* Nothing of ours goes along: no descriptor, no terminal; and it dies with us, whom radd kills when the time is over. */
-__attribute__((noreturn)) static void become(char *const *argv, char *const *env, int in_fd, int log_fd)
+/* Nothing of ours goes along: no descriptor but its own, no terminal; and it dies with us, whom radd kills when the time is
+ * over. */
+__attribute__((noreturn)) static void become(const struct sending *s, char *const *argv, char *const *env, int in_fd)
 {
 	setsid();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(in_fd, 0);
-	dup2(log_fd, 1);
-	dup2(log_fd, 2);
-	close_range(3, ~0u, 0);
+	dup2(s->log_fd, 1);
+	dup2(s->log_fd, 2);
+	dup2(s->options_fd, OPTIONS_FD);
+	fcntl(OPTIONS_FD, F_SETFD, s->options_fd < 0 ? FD_CLOEXEC : 0);	/* it may have been that one before */
+	close_range(OPTIONS_FD + 1, ~0u, 0);
 	execvpe(argv[0], argv, env);
 	dprintf(2, "rad: %s: %s\n", argv[0], strerror(errno));
 	_exit(127);
@@ -187,7 +193,7 @@ static int run(const struct sending *s, const char *const *argv, const char *inp
 	char **env = environment(s, notice);
 	pid_t pid = fork();
 	if (!pid)
-		become((char *const *)argv, env, in_fd, s->log_fd);
+		become(s, (char *const *)argv, env, in_fd);
 	for (char **e = env; *e; e++)
 		free(*e);
 	free(env);
@@ -226,16 +232,20 @@ static void add_option(struct buf *out, const char *name, const char *value)
 
 /* Only HTTP, no redirections, no ~/.curlrc (-q), and one request: brackets in an address are no list of them (-g). The address
  * is a user's word, and what it may reach is what his own curl could. */
-static int send_web(const struct sending *s, struct error *err)
+static int send_web(struct sending *s, struct error *err)
 {
 	static const char *const argv[] = { "curl", "-q", "-g", "-sS", "-f", "-o", "/dev/null", "--proto", "=http,https",
-					    "--connect-timeout", "10", "--max-time", "30", "--config", "-", NULL };
+					    "--connect-timeout", "10", "--max-time", "30", "--data-binary", "@-", "--config",
+					    OPTIONS_PATH, NULL };
 	scoped_free char *json = body(s);
 	scoped_buf options = { 0 };
 	add_option(&options, "url", s->to);
 	add_option(&options, "header", "Content-Type: application/json");
-	add_option(&options, "data-raw", json);
-	return run(s, argv, buf_text(&options), NULL, err);
+	scoped_fd int fd = memory(buf_text(&options));
+	if (fd < 0)
+		return error_errno(err, "memory for a notice");
+	s->options_fd = fd;
+	return run(s, argv, json, NULL, err);
 }
 
 /* Once for each task: a script that gets a list would have to be longer. The others are told, too, where one call fails, and
@@ -320,7 +330,7 @@ int notifying_worker(int argc, char **argv)
 	scoped_json *request = json_loadb(text.data, text.len, 0, NULL);
 	struct sending s = { .to = member(request, "to"), .notices = json_object_get(request, "notices"),
 			     .more = (size_t)json_integer_value(json_object_get(request, "more")),
-			     .until_ms = clock_mono_ms() + ALL_MS };
+			     .options_fd = -1, .until_ms = clock_mono_ms() + ALL_MS };
 	if (send_all(&s, &err))
 		printf("%s%s%s", err.text, s.failed.len ? "\n" : "", s.failed.len ? buf_text(&s.failed) : "");
 	buf_free(&s.failed);
