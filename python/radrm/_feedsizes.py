@@ -64,14 +64,17 @@ class _Column:
         if not _is_array(value):
             self._room = [*(self._room or []), *value]
             return
-        if self._room is None:
-            shape = (self._rows, *value.shape[1:])
+        before, end = self._room, self._at + len(value)
+        if before is not None and (before.shape[1:] != value.shape[1:] or before.dtype != value.dtype):
+            raise FeedError(f"{self.path} is {tuple(value.shape)} {value.dtype}, and of the batch before {tuple(before.shape[1:])} "
+                            f"{before.dtype} a sample: they cannot be put together for batch=")
+        if before is None or end > len(before):     # a collate that leaves samples out may begin with a small batch
+            shape = (max(self._rows, end), *value.shape[1:])
             self._room = value.new_empty(shape) if hasattr(value, "new_empty") else type(value)(shape, value.dtype)
-        if self._room.shape[1:] != value.shape[1:] or self._room.dtype != value.dtype:
-            raise FeedError(f"{self.path} is {tuple(value.shape)} {value.dtype}, and of the batch before {tuple(self._room.shape[1:])} "
-                            f"{self._room.dtype} a sample: they cannot be put together for batch=")
-        self._room[self._at:self._at + len(value)] = value
-        self._at += len(value)
+            if before is not None:
+                self._room[:self._at] = before[:self._at]
+        self._room[self._at:end] = value
+        self._at = end
 
     def done(self):
         return self._room[:self._at] if _is_array(self._room) else self._room

@@ -403,6 +403,8 @@ def test_trees_are_cut_and_put_together():
     assert [one["x"].tolist() for one in large] == [list(range(8)), list(range(8, 12))]
     assert large[0]["names"] == [f"{i}{k}" for i in range(2) for k in range(4)] and large[1]["of"].left.tolist() == [2, 3, 4, 5]
     assert isinstance(large[0]["of"], Pair) and large[0]["x"].dtype == torch.int64 and large[0]["of"].left.dtype == numpy.float64
+    for make in numpy.arange, torch.arange:
+        assert [one.tolist() for one in cut([make(3), make(4), make(4)], 8)] == [[0, 1, 2, 0, 1, 2, 3], [0, 1, 2, 3]]
     with pytest.raises(FeedError, match=r"batch\['y'\] has 3 in its first dimension, and the batch has 4"):
         cut([{"x": torch.zeros(4), "y": torch.zeros(3)}], 2)
     with pytest.raises(FeedError, match=r"batch is \(4, 3\).*cannot be put together"):
