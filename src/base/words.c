@@ -76,6 +76,20 @@ const char *words_base(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+size_t words_utf8(const char *text, size_t left)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t n = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
+	if (!n || n > left)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
 /* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069. */
 size_t words_turns(const char *text)
 {

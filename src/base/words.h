@@ -16,6 +16,9 @@ const char *words_nearest(const char *word, const char *const *words);
 /* The last part of a path; all of it where that is empty. */
 const char *words_base(const char *path);
 
+/* The bytes of the UTF-8 character at p, of `left`; 0 if it is none (overlong forms, surrogates, what is above U+10FFFF). */
+size_t words_utf8(const char *p, size_t left);
+
 /* The bytes of the character at p (UTF-8) if it turns the direction of the text behind it, or ends a line unseen; 0: it does
  * not. Such text can look like another one. */
 size_t words_turns(const char *p);

@@ -26,26 +26,12 @@ bool radfile_is_name(const char *path)
 
 /* ---- the text as a whole ---- */
 
-/* Length of the UTF-8 character at p, 0 if it is none: no overlong forms, no surrogates, nothing above U+10FFFF. */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-	size_t n = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
-	if (!n || n > left)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return n;
-}
-
 int radfile_check_text(const char *name, const char *text, size_t len, struct error *err)
 {
 	int line = 1;
 	for (size_t i = 0, n; i < len; i += n) {
 		const unsigned char *p = (const unsigned char *)text + i;
-		n = utf8_length(p, len - i);
+		n = words_utf8(text + i, len - i);
 		if (!*p)
 			return error_set(err, ERR_INVALID, "%.300s:%d: a zero byte: this is not a text file", name, line);
 		if (!n)

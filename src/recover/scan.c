@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,32 +255,13 @@ static bool is_word(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
 }
 
-/* Length of the well-formed UTF-8 sequence at `p`, 0 if there is none. */
-static size_t utf8_length(const unsigned char *p, size_t n)
-{
-	static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t len = p[0] < 0x80 ? 1 : (p[0] & 0xe0) == 0xc0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : (p[0] & 0xf8) == 0xf0 ? 4 : 0;
-	uint32_t c;
-
-	if (len < 2 || len > n)
-		return len <= n ? len : 0;
-	c = p[0] & (0x7fu >> len);
-	for (size_t i = 1; i < len; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (p[i] & 0x3fu);
-	}
-	return c < smallest[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : len;
-}
-
 /* Copies what fits as valid UTF-8 without control characters. */
 static void copy_printable(const char *text, size_t n, char *out, size_t size)
 {
-	const unsigned char *p = (const unsigned char *)text;
 	size_t used = 0;
 
-	while (n > 0) {
-		size_t len = utf8_length(p, n);
+	for (const char *p = text; n > 0;) {
+		size_t len = words_utf8(p, n);
 		bool plain = len > 1 || (len == 1 && p[0] >= 0x20 && p[0] != 0x7f);
 
 		len = len ? len : 1;
