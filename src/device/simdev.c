@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "share/power.h"
 #include "share/share.h"
 
@@ -105,8 +106,8 @@ static int read_header(const struct simdev *s, struct simdev_header *h, struct e
 static bool is_text(const char *text, size_t size)
 {
 	size_t n = strnlen(text, size);
-	for (size_t i = 0; i < n; i++)
-		if (iscntrl((unsigned char)text[i]))
+	for (size_t i = 0, len; i < n; i += len)
+		if (!(len = words_utf8(text + i, n - i)) || iscntrl((unsigned char)text[i]))
 			return false;
 	return n && n < size;
 }

@@ -583,6 +583,12 @@ static void test_bad_files_are_refused(void **state)
 	overwrite(8192, zeros, sizeof zeros);
 	assert_int_equal(simdev_snapshot(s, &snap, &err), -1);
 	assert_non_null(strstr(err.text, "remove the file"));
+	simdev_close(s);
+	unlink(path);
+	/* A name that no answer to a client could hold. */
+	s = open_devices("1xa100-40g");
+	overwrite(4096 + 2 * sizeof(uint32_t) + offsetof(struct device_model, gpu_name), "\xff", 1);
+	assert_int_equal(simdev_snapshot(s, &snap, &err), -1);
 	snapshot_clear(&snap);
 	simdev_close(s);
 }
