@@ -493,11 +493,6 @@ bool tasks_are_waited_for(const struct tasks *ts, task_id id)
 	return waiting_names(ts->waiting, id);
 }
 
-static const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never)
-{
-	return waiting_for(ts->waiting, t, never);
-}
-
 /* A live task that stands for what is waited for; elements of an array share what they wait for. */
 static const struct task *waited_for(const struct tasks *ts, const struct dependency *d)
 {
@@ -512,7 +507,7 @@ bool tasks_waits_in_vain(const struct tasks *ts, const struct task *t, const str
 	const struct dependency *d;
 	bool never = false, first = true;
 	for (int chain = 0; t && !never && chain < MAX_CHAIN; chain++, first = false) {
-		d = tasks_waits_for(ts, t, &never);
+		d = waiting_for(ts->waiting, t, &never);
 		if (first)
 			*on = d;
 		t = d && d->kind == DEP_AFTEROK ? waited_for(ts, d) : NULL;
