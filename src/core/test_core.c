@@ -122,6 +122,20 @@ static void a_drained_gpu_is_known_before_it_is_read(void **unused)
 	end_world(w);
 }
 
+static void whom_a_task_meets_on_two_gpus_it_is_said_to_meet_once(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(2, NULL);
+	task_id a = submit(w, spec_of(1000, 2)), b = submit(w, spec_of(1000, 2)), one = submit(w, spec_of(1000, 1));
+	pass(w, 100);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_int_equal(state(w, one), TASK_RUNNING);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	scoped_free char *with = json_dumps(json_object_get(o, "shared_with"), JSON_COMPACT);
+	assert_string_equal(with, "[\"2\",\"3\"]");
+	end_world(w);
+}
+
 /* What a fresh task is expected to do is not shown as if it had been measured. */
 static void an_expected_load_says_so(void **unused)
 {
@@ -271,6 +285,7 @@ int main(void)
 		cmocka_unit_test(two_unestimated_tasks_start_on_an_empty_gpu),
 		cmocka_unit_test(memory_that_may_still_grow_is_believed_late),
 		cmocka_unit_test(in_company_what_was_expected_is_believed_early),
+		cmocka_unit_test(whom_a_task_meets_on_two_gpus_it_is_said_to_meet_once),
 		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
 		cmocka_unit_test(an_expected_load_says_so),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),

@@ -260,6 +260,17 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 	}
 }
 
+static bool is_listed(const json_t *ids, const char *id)
+{
+	size_t i;
+	json_t *one;
+	json_array_foreach(ids, i, one)
+		if (!strcmp(json_string_value(one), id))
+			return true;
+	return false;
+}
+
+/* Once each, on however many GPUs. */
 static json_t *shared_with(const struct core *c, const struct task *t)
 {
 	json_t *ids = json_array();
@@ -269,8 +280,9 @@ static json_t *shared_with(const struct core *c, const struct task *t)
 	for (unsigned i = 0; i < n; i++) {
 		unsigned there = fleet_look(c->fleet, slots[i], 0).n_tasks;
 		for (unsigned k = 0; k < there; k++)
-			if (fleet_task_on(c->fleet, slots[i], k) != t->id)
-				json_array_append_new(ids, json_string(task_id_text(fleet_task_on(c->fleet, slots[i], k), id)));
+			if (fleet_task_on(c->fleet, slots[i], k) != t->id &&
+			    !is_listed(ids, task_id_text(fleet_task_on(c->fleet, slots[i], k), id)))
+				json_array_append_new(ids, json_string(id));
 	}
 	return ids;
 }
