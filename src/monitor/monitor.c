@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "device/device.h"
-#include "device/kinds.h"
 #include "monitor/procs.h"
 
 #include <errno.h>
