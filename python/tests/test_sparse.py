@@ -66,6 +66,51 @@ def test_tables_of_sparse_gradients(capture, optimizer, states, use):
     """)
     assert code == 0 and not f.header["flags"] & UNKNOWN, said
     assert [n for n in sizes(f.events) if n == 4 * 100000 * 64] == [4 * 100000 * 64] * (1 + states)
+    once = "[" not in use
+    gradient = 4 * 64 * (512 if once else 512 + 64)
+    stepped = {"SparseAdam": 8, "Adagrad": 5, "SGD": 0}[optimizer]  # coalesced, masked, and what is computed of it
+    assert f.iteration(2).count(gradient) == 1 + once + stepped, "itself, the lines where there are no others, and in the step"
+
+
+@pytest.mark.parametrize("use, copies", [("table(lines) * weights", 0), ("table(lines)", 1)])
+def test_gradients_that_are_kept(traced, use, copies):
+    """Without gaps it is kept as it is: of a sum each number is the same one, which is copied."""
+    def setup():
+        table, weights = torch.nn.Embedding(N, D, sparse=True).cuda(), torch.randn(E, D, device="cuda")
+        lines = torch.randint(0, N, (E,), device="cuda")
+
+        def step():
+            table.weight.grad = None
+            eval(use, {"table": table, "weights": weights, "lines": lines}).sum().backward()
+            assert table.weight.grad._nnz() == E
+        return step
+    step = traced(setup).iteration(1)
+    assert step.count(8 * E) == copies and step.count(4 * E * D) == 2 + (not copies)
+
+
+def test_gradients_that_are_added_up(traced):
+    """Each backward pass leaves its numbers beside those before."""
+    def setup():
+        table, lines = torch.nn.Embedding(N, D, sparse=True).cuda(), torch.randint(0, N, (64,), device="cuda")
+
+        def step():
+            table.weight.grad = None
+            for _ in range(3):
+                table(lines).sum().backward()
+            assert table.weight.grad._nnz() == 3 * 64
+        return step
+    assert 4 * 3 * 64 * D in traced(setup).iteration(1)
+
+
+def test_blocks_of_a_mask(traced):
+    """Its numbers from a dense tensor, times ones: on an H100 4 bytes, the numbers, indices and the product, of which the first two are given back."""
+    def setup():
+        dense = torch.randn(N, D, device="cuda")
+        places = torch.sparse_coo_tensor(torch.randint(0, N, (1, 64)), torch.randn(64, D), (N, D)).coalesce().cuda()
+        return lambda: dense.sparse_mask(places)
+    step = traced(setup).iteration(0)
+    values = step[1]
+    assert step[0] == 4 and step[1:4] == [values, values // 4 // D * 8, values]
 
 
 @pytest.mark.parametrize("make", ["graph.cpu()", "graph.to_sparse_csr().cpu()", "(graph * 2).to_dense().cpu()", "torch.sparse.sum(graph, 1).to_dense().cpu()",

@@ -12,6 +12,7 @@ import sys
 import torch
 
 from . import fileformat as ff
+from . import sparse
 from .recorder import ENGINE_CODE, GPU, aten, is_gpu
 
 VERSION = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
@@ -297,6 +298,8 @@ def safe_softmax(recorder, func, args, kwargs):
 # --- the autograd engine ---
 
 def added(recorder, func, args, kwargs):
+    if sparse.first(args) is not None:
+        return sparse.added(recorder, func, args, kwargs)
     if recorder.adds_mask and len(args) == 2 and isinstance(args[1], torch.Tensor) and args[0].dim() == args[1].dim() == 4:
         recorder.adds_mask = False
         return recorder.evaluate(aten.alias.default, (args[0],), {})

@@ -4,10 +4,12 @@
 Blocks beside results are those of an H100's history, PyTorch 2.11: of what is coalesced three numbers for each index, and what its sort takes; of a product
 rows and columns in 32 bits, and its result once more. cuSPARSE takes nothing beside them.
 """
+import sys
+
 import torch
 from torch._subclasses import fake_tensor
 
-from .recorder import GPU, aten, is_gpu
+from .recorder import ENGINE_CODE, GPU, aten, is_gpu
 from .values import decided
 
 COMPRESSED = {torch.sparse_csr: (aten.crow_indices.default, aten.col_indices.default, aten.values.default),
@@ -29,17 +31,21 @@ def parts(recorder, tensor):
     return [recorder.evaluate(part, (tensor,), {}) for part in PARTS[tensor.layout]]
 
 
-def of_parts(recorder, layout, found, size, sorted=False):
-    """A tensor on the GPU of such parts, which are there. `sorted`: coalesced, of COO."""
+def made(recorder, layout, found, size, sorted=False):
+    """As of_parts(), not recorded."""
     values = found[-1]
     if layout is torch.sparse_coo:
         with recorder.fake:
-            result = aten._sparse_coo_tensor_with_dims_and_tensors.default(
+            return aten._sparse_coo_tensor_with_dims_and_tensors.default(
                 len(found[0]), values.dim() - 1, size, *found, dtype=values.dtype, layout=layout, device=GPU, is_coalesced=sorted)
-    else:
-        with fake_tensor.in_kernel_invocation_manager(recorder.fake):  # where all are on "meta"
-            inner = aten._sparse_compressed_tensor_unsafe.default(*found, size, dtype=values.dtype, layout=layout, device=torch.device("meta"))
-        result = fake_tensor.FakeTensor(recorder.fake, inner, GPU)
+    with fake_tensor.in_kernel_invocation_manager(recorder.fake):  # where all are on "meta"
+        inner = aten._sparse_compressed_tensor_unsafe.default(*found, size, dtype=values.dtype, layout=layout, device=torch.device("meta"))
+    return fake_tensor.FakeTensor(recorder.fake, inner, GPU)
+
+
+def of_parts(recorder, *of):
+    """A tensor on the GPU: its layout, parts that are there, its size, and whether it is coalesced, of COO."""
+    result = made(recorder, *of)
     recorder.record(result)
     return result
 
@@ -85,6 +91,17 @@ def shared(recorder, func, args, kwargs):
     return of_parts(recorder, tensor.layout, parts(recorder, tensor), tuple(tensor.shape), is_sorted(tensor)) if is_sparse(tensor) else NotImplemented
 
 
+def cloned(recorder, func, args, kwargs):
+    """Autograd keeps a gradient of parts without gaps as it is; of a tensor subclass it makes a clone."""
+    tensor = args[0]
+    if not is_sparse(tensor):
+        return NotImplemented
+    found = parts(recorder, tensor)
+    if sys._getframe(3).f_code is not ENGINE_CODE or not all(part.is_contiguous() for part in found):
+        found = [recorder.empty(tuple(part.shape), part.dtype) for part in reversed(found)][::-1]
+    return of_parts(recorder, tensor.layout, found, tuple(tensor.shape), is_sorted(tensor))
+
+
 def turned(recorder, func, args, kwargs):
     """A transposed one of compressed rows is one of compressed columns."""
     layout = TURNED.get(args[0].layout)
@@ -94,6 +111,30 @@ def turned(recorder, func, args, kwargs):
 def elementwise(recorder, func, args, kwargs):
     found = first(args)
     return NotImplemented if found is None else like(recorder, found)
+
+
+def joined(recorder, left, right, in_place):
+    """The sum of two: as many numbers as both have."""
+    with recorder.fake:
+        found = [torch.cat(pair, dim) for pair, dim in zip(zip(parts(recorder, left), parts(recorder, right)), (1, 0))]
+    result = made(recorder, left.layout, found, tuple(left.shape))
+    if in_place:
+        result = recorder.evaluate(aten.copy_sparse_to_sparse_.default, (left, result), {})
+    recorder.record(result)
+    return result
+
+
+def added(recorder, func, args, kwargs):
+    left, right = args[:2]
+    in_place = func._schema.is_mutable
+    if not (isinstance(right, torch.Tensor) and is_sparse(right) and right.layout is torch.sparse_coo):
+        return NotImplemented
+    if is_sparse(left):
+        return joined(recorder, left, right, in_place)
+    result = left if in_place else recorder.empty(tuple(left.shape), left.dtype)
+    if right.sparse_dim() > 1 and not is_sorted(right):
+        recorder.scratch(8 * right._nnz())
+    return result
 
 
 def coalesced(recorder, func, args, kwargs):
@@ -108,10 +149,13 @@ def coalesced(recorder, func, args, kwargs):
 
 
 def masked(recorder, func, args, kwargs):
-    """The values of a dense tensor at the places of a sparse one."""
-    result = like(recorder, args[1], args[0].dtype)
-    recorder.scratch(8 * args[1]._nnz())
-    return result
+    """The values of a dense tensor at the places of a sparse one, multiplied by ones."""
+    *indices, values = parts(recorder, args[1])
+    blocks = [recorder.take(n * args[0].element_size()) for n in (1, values.numel()) if n]
+    found = [recorder.empty(tuple(part.shape), part.dtype) for part in indices] + [recorder.empty(tuple(values.shape), args[0].dtype)]
+    for block in reversed(blocks):
+        recorder.give_back(block)
+    return of_parts(recorder, args[1].layout, found, tuple(args[1].shape), is_sorted(args[1]))
 
 
 def product(recorder, func, args, kwargs):
@@ -177,9 +221,11 @@ def summed(recorder, func, args, kwargs):
 
 NAMES = {
     shared: ("detach", "alias"),
+    cloned: ("clone",),
     turned: ("t", "transpose.int"),
     elementwise: ("mul.Tensor", "mul.Scalar", "div.Tensor", "div.Scalar", "neg", "pow.Tensor_Scalar", "sqrt", "abs", "relu",
                   "_sparse_softmax", "_sparse_log_softmax", "_sparse_softmax_backward_data", "_sparse_log_softmax_backward_data"),
+    added: ("add_.Tensor",),
     coalesced: ("_coalesce",),
     masked: ("sparse_mask", "_sparse_mask_projection"),
     product: ("mm", "addmm", "mv", "_sparse_addmm", "_sparse_sparse_matmul"),
