@@ -153,6 +153,42 @@ def test_branches_that_decide_nothing(capture, branch, doubt):
     assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
 
 
+@pytest.mark.parametrize("lengths", ["torch.tensor([40, 20, 10, 10])", "torch.full((4,), 40)"], ids=["several", "one"])
+def test_lengths_that_are_computed(traced, lengths):
+    """As of what convolutions make of recordings: they are packed, and the longest target is known."""
+    T, N, S = 40, 4, 8
+
+    def setup():
+        network = torch.nn.GRU(16, 32).cuda()
+        x, targets = torch.randn(T, N, 16, device="cuda", requires_grad=True), torch.randint(1, 32, (N, 2 * S), device="cuda")
+
+        def step():
+            n = eval(lengths, {"torch": torch}).cuda()
+            n = torch.div(n * 2 - 1, 2, rounding_mode="floor") + 1
+            assert n.cpu().tolist() == eval(lengths, {"torch": torch}).tolist() and n.max().item() == T
+            out, _ = network(torch.nn.utils.rnn.pack_padded_sequence(x, n.cpu()))
+            logits, _ = torch.nn.utils.rnn.pad_packed_sequence(out)
+            torch.nn.functional.ctc_loss(logits.log_softmax(2), targets, n, torch.tensor([S, 3, 2, 1]).cuda()).backward()
+        return step
+    f = traced(setup)
+    assert f.header["flags"] == 0, f.notes
+    assert f.iteration(2).count(4 * N * T * (2 * S + 1)) == 2 and 4 * sum(eval(lengths, {"torch": torch}).tolist()) * 32 in f.iteration(2)
+
+
+@pytest.mark.parametrize("most, flags", [(40, 0), (30, 4)])
+def test_what_is_packed_varies(traced, most, flags):
+    """So does what a network takes, in a batch of one shape."""
+    def setup():
+        network, x, seen = torch.nn.GRU(16, 32).cuda(), torch.randn(40, 4, 16, device="cuda"), []
+
+        def step():
+            seen.append(1)
+            out, _ = network(torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([40, 20, 10, 10 if len(seen) < 3 else most - 30])))
+            out.data.sum().backward()
+        return step
+    assert traced(setup).header["flags"] == flags
+
+
 def test_small_integers_that_the_script_put_there(capture):
     """As shapes and lengths that processes tell each other: they come back, by views too, until something is written."""
     code, said, f = capture("""

@@ -4,18 +4,19 @@ matrix of batch x time x (2 x longest target + 1). cuDNN's, for flat targets of 
 import torch
 
 from .recorder import aten, is_gpu
-from .values import decided
+from .values import contents, decided
 
 LENGTH_BYTES = 8
 
 
 def longest(recorder, targets, batch, lengths):
-    """Of the targets; the largest possible one where their lengths are on the GPU."""
+    """Of the targets; the largest possible one where their lengths are computed on the GPU."""
     if not isinstance(lengths, torch.Tensor):
         return max(map(int, lengths), default=0)
-    if not is_gpu(lengths):
+    found = contents(lengths) if is_gpu(lengths) else lengths
+    if found is not None:
         with torch._C._DisableTorchDispatch():
-            return int(lengths.max()) if lengths.numel() else 0
+            return int(found.max()) if found.numel() else 0
     decided(recorder, "the lengths of CTC targets are on the GPU: the largest possible were taken")
     return targets.shape[1] if targets.dim() == 2 else -(-targets.shape[0] // max(batch, 1))
 

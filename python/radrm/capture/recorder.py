@@ -71,6 +71,7 @@ class Recorder(TorchDispatchMode):
         self.records = ff.Records()
         self.live = {}
         self.numbers = {}  # (storage, its version, line) -> what it was compared with, of values.py
+        self.packed = {}  # line -> how many sequences each step has that it packs
         self.emptied = {}  # storage's address -> weak reference to it: was live, and was resized to nothing
         self.live_bytes = 0
         self.capacity = math.inf  # bytes, where a script asks what fits

@@ -255,6 +255,21 @@ def seen(recorder, func, args, kwargs, result):
             put_contents(result, func(found, *args[1:]))
 
 
+def computed(recorder, func, args, kwargs, result):
+    """Lengths that are computed from lengths that the script put there."""
+    if not is_gpu(result) or result.dtype not in (torch.int64, torch.int32):
+        return
+    found = [contents(arg) if is_gpu(arg) else arg for arg in args]
+    if all(part is not None for part in found):
+        with torch._C._DisableTorchDispatch():
+            put_contents(result, func(*found, **kwargs))
+
+
+def both_computed(recorder, func, args, kwargs, result):
+    told(both)(recorder, func, args, kwargs, result)
+    computed(recorder, func, args, kwargs, result)
+
+
 def is_sure(tensor):
     return known(tensor) is not None and tensor.radrm_value[2]
 
@@ -383,7 +398,10 @@ AROUND = {
     **{getattr(aten, name).default: always(False) for name in ("isnan", "isinf", "isposinf", "isneginf")},
     **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")},
     aten.eq.Scalar: equals,
-    **{op: told(both) for op in (aten.mul.Tensor, aten.logical_and.default, aten.bitwise_and.Tensor)},
+    aten.mul.Tensor: both_computed,
+    **{op: computed for op in (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.div.Tensor_mode, aten.floor_divide.default, aten.remainder.Scalar,
+                               aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default)},
+    **{op: told(both) for op in (aten.logical_and.default, aten.bitwise_and.Tensor)},
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
     **{op: negated for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: same_mask for op in VIEWS},
@@ -513,7 +531,7 @@ def copy_to(recorder, func, args, kwargs):
         holds = int(source.sum()) if value is None and source.dtype == torch.bool and source.numel() <= UNIFORM_LIMIT else None
         counts = 0 < source.numel() <= UNIFORM_LIMIT and source.dtype in (torch.int64, torch.int32)
         most = int(source.max()) if counts else None
-        small = source.clone() if value is None and 0 < source.numel() <= CONTENTS_LIMIT and not source.dtype.is_complex and not \
+        small = source.clone() if 0 < source.numel() <= CONTENTS_LIMIT and not source.dtype.is_complex and not \
             source.dtype.is_floating_point else None
     with recorder.fake:
         stand_in = torch.empty_strided(shape, stride, dtype=dtype)
@@ -650,6 +668,8 @@ def packed(recorder, func, args, kwargs):
     if first:
         data = recorder.evaluate(aten.transpose.int, (data, 0, 1), {})
     counts = [int((lengths > at).sum()) for at in range(int(lengths[0]))]
+    if recorder.packed.setdefault(script_line(), counts) != counts:
+        recorder.flags |= ff.VARIABLE_SHAPES
     width = tuple(data.shape[2:])
     stretches = [n * counts.count(n) for n in sorted(set(counts), reverse=True)]
     parts = [recorder.empty((n, *width), data.dtype) for n in stretches] if len(stretches) > 1 else []
