@@ -61,6 +61,24 @@ def test_cuda_graphs(capture, before, body):
     assert code == 0 and f.steps == 20 and "CUDA graphs" in said and f.header["flags"] == COMPILED, said
 
 
+@pytest.mark.parametrize("before, body, handles", [
+    ("model = torch.cuda.make_graphed_callables(model, (torch.randn(256, 256, device='cuda'),))", "pass", 4),
+    ("(graphed,) = torch.cuda.make_graphed_callables((torch.nn.functional.linear,), ((model.weight, model.weight),))", "y = graphed(y, model.weight)", 2 + 4),
+    ("graph = torch.cuda.CUDAGraph()", "with torch.cuda.graph(graph): (y @ y).sum().backward(retain_graph=True)", 2 + 2),
+    ("graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()", "with torch.cuda.graph(graph, stream=stream): y = model(y)\n        with torch.cuda.stream(stream): y + y", 2 + 2),
+    ("pass", "pass", 2)], ids=["module", "function", "graph", "stream", "none"])
+def test_products_in_cuda_graphs(capture, before, body, handles):
+    """A workspace of cuBLAS is of a thread and a stream: those of trying, and of capturing, on an H100, too."""
+    code, said, f = capture(STEPS.replace("BEFORE", before).replace("BODY", body))
+    assert code == 0, said
+    stream, seen = 0, set()
+    for kind, argument, figures in f.records:
+        stream = argument if kind == 3 else stream
+        if kind == 5 and argument == 1:
+            seen.add((stream, figures[0]))
+    assert len(seen) == handles, seen
+
+
 @pytest.mark.parametrize("heads", [4, 1])
 def test_flexible_attention(capture, heads):
     """Kept for the backward pass as of flash attention: no scores of 4096 x 4096 for each of 8 heads, 256 MiB."""

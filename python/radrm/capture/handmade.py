@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Kernels that are no operators of PyTorch's, and ways of launching: Triton's, attention that torch.compile makes, CUDA graphs."""
-import contextlib
+import functools
 
 import torch
 
@@ -46,7 +46,7 @@ def after(session):
 
 
 def install(recorder, patch):
-    """CUDA graphs: what they are captured of runs as it is."""
+    """CUDA graphs: what they are captured of runs as it is, on the stream of captures: cuBLAS has workspaces of its own there."""
     def told():
         recorder.note(ff.COMPILED, "CUDA graphs: the eager run was captured; a graph has memory of its own beside it", None)
 
@@ -57,13 +57,30 @@ def install(recorder, patch):
         def __getattr__(self, name):
             return lambda *_, **__: None
 
+    @functools.cache
+    def capturing():
+        return torch.cuda.Stream()
+
+    def warmed(run):
+        """As it is tried before it is captured, on another stream."""
+        first = [torch.cuda.Stream()]
+
+        def call(*args, **kwargs):
+            with torch.cuda.stream(first.pop() if first else capturing()):
+                return run(*args, **kwargs)
+        return call
+
     def graphed(callables, *_, **__):
         told()
+        if isinstance(callables, tuple):
+            return tuple(map(graphed, callables))
+        if not isinstance(callables, torch.nn.Module):
+            return warmed(callables)
+        callables.forward = warmed(callables.forward)
         return callables
 
-    class graph(contextlib.nullcontext):
-        def __init__(self, *_, **__):
-            super().__init__()
+    def graph(_=None, pool=None, stream=None, **__):
+        return torch.cuda.stream(stream or capturing())
     for owner in (torch.cuda, torch.cuda.graphs):
         for name, value in (("CUDAGraph", Graph), ("graph", graph), ("make_graphed_callables", graphed), ("graph_pool_handle", lambda: (0, 0))):
             if hasattr(owner, name):
