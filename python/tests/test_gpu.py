@@ -92,3 +92,11 @@ def test_what_recurrent_networks_keep(traced, kind):
         ours, gpu = both(traced, name)
         kept = [b for a, b, c in zip(sizes(gpu), sizes(gpu)[1:], sizes(gpu)[2:]) if a > 12 << 20 and b > 0 and c == -a]
         assert kept and set(kept) <= set(sizes(ours))
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_workspaces_of_two_directions(traced, kind):
+    def workspace(events):
+        return max(a for a, b, c in zip(sizes(events), sizes(events)[1:], sizes(events)[2:]) if c == -a or b == -a)
+    ours, gpu = both(traced, f"{kind}-6")
+    assert workspace(ours) == pytest.approx(workspace(gpu), abs=18 << 20)

@@ -3,7 +3,7 @@
 backward pass.
 
 Sizes of the reserve are cuDNN 9.19's on an H200, exact for 36 of 39 shapes and within 64 bytes for the others; its workspace is
-exact for LSTMs of two layers and GRUs of three in 12 jobs of the sizes people train, and near it for others.
+exact for LSTMs of two layers and GRUs of three, in one direction, in 12 jobs of the sizes people train, and near it for others.
 """
 import torch
 from torch import _VF
@@ -12,6 +12,8 @@ from .recorder import aten, is_gpu
 
 MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 KEPT = {0: 1, 1: 1, 2: 5, 3: 6}         # values kept per step, sample and hidden unit, by mode
+GATED = (2, 3)
+PRODUCTS = 16 << 20     # bytes of the workspace
 # In the workspace: of the same unit, for each layer and in all; of the states
 WORKSPACE = {0: (12, 0, 0), 1: (12, 0, 0), 2: (4, -1, 10), 3: (2, 0, 5)}
 
@@ -99,10 +101,11 @@ def reserve_bytes(unit, mode, layers, directions, dropout, size):
 
 
 def workspace_bytes(unit, mode, layers, directions, weights, hx, size):
-    """The same in all three passes. Unlike that of a convolution it is not smaller when memory is short."""
+    """The same in all three passes. Unlike that of a convolution it is not smaller when memory is short. Of gates each direction has
+    its own for products."""
     each, all_, states = WORKSPACE[mode]
     values = (each * layers + all_) * unit * directions + states * hx.numel() + sum(w.numel() for w in weights)
-    return (16 << 20) + values * size
+    return PRODUCTS * (directions if mode in GATED else 1) + values * size
 
 
 def forward(recorder, func, args, kwargs):
