@@ -680,7 +680,7 @@ static void whose_process_it_is(void **state)
 	expect_end(s, id, TASK_COMPLETED, 0);
 }
 
-/* To find a task's processes all of the machine are looked at: others have their turns between the ends of many. */
+/* To find a task's processes takes long where there are many: others have their turns between the ends of many tasks. */
 static void many_that_are_signalled_and_ended_are_a_piece_a_turn(void **state)
 {
 	enum { N = 24 };
@@ -691,13 +691,17 @@ static void many_that_are_signalled_and_ended_are_a_piece_a_turn(void **state)
 	s->w.config.core.map.max_tasks = 0;
 	core_reconfigure(s->w.core, &s->w.config.core);
 	for (int i = 0; i < N; i++) {
-		struct spec *spec = world_spec(&s->w, "sleep 1000\n");
+		scoped_free char *script = alloc_printf("for i in $(seq 20); do sleep 1000 & done\necho >forked%d\nwait\n", i);
+		struct spec *spec = world_spec(&s->w, script);
 		spec->share = SHARE_STREAMS;
 		ids[i] = world_submit(&s->w, spec);
 	}
 	world_snapshot(&s->w);
-	for (int i = 0; i < N; i++)
+	for (int i = 0; i < N; i++) {
+		scoped_free char *forked = alloc_printf("forked%d", i);
 		until(s, EV_STARTED, ids[i]);
+		until_file(s, forked);
+	}
 	for (int i = 0; i < N; i++)
 		runner_signal(s->runner, core_task(s->w.core, ids[i]), SIGCONT);
 	assert_false(runner_work(s->runner));
