@@ -194,6 +194,8 @@ static void on_connect(struct feed_writer *w)
 		while (i < FEED_READERS_MAX && !is_free(w, i))
 			i++;
 		if (i == FEED_READERS_MAX || !feed_folder_trusts(&w->place.party, fresh.sock, &fresh.pid)) {
+			unsigned char hello[FEED_WIRE_MAX];	/* left unread, it would take the answer away */
+			feed_wire_receive(fresh.sock, hello, sizeof hello, NULL);
 			answer_no(&fresh, ERR_UNAVAILABLE, "this feed has as many readers as it can%s", "");
 			feed_fds_close(&fresh.sock);
 			continue;

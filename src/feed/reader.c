@@ -17,7 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RETRY_MS = 5 };	/* between two looks for a writer, while one is dead and the next does not listen yet */
+enum {
+	RETRY_MS = 5,	/* between two looks for a writer, while one is dead and the next does not listen yet */
+	FULL_MS = 100,	/* before a writer that has no place is asked again: it is to make batches meanwhile */
+};
 
 struct feed_reader {
 	struct feed_place place;
@@ -106,6 +109,13 @@ static int welcomed(struct feed_reader *r, const int fds[2], uint32_t number, st
 	return 1;
 }
 
+static int refused(int64_t deadline, const struct feed_answer *answer, struct error *err)
+{
+	if (answer->code == ERR_UNAVAILABLE)
+		poll(NULL, 0, left_ms(deadline) < FULL_MS ? left_ms(deadline) : FULL_MS);
+	return error_set(err, (enum error_code)answer->code, "%s", answer->text);
+}
+
 /* Waits for the answer. Returns 1 once welcome; 0 if the writer is gone, or it was no answer; -1 with an error. */
 static int hear(struct feed_reader *r, int64_t deadline, struct error *err)
 {
@@ -121,7 +131,7 @@ static int hear(struct feed_reader *r, int64_t deadline, struct error *err)
 		if (answer.welcome && fds[0] >= 0)
 			rc = welcomed(r, fds, answer.reader, err);
 		else if (!answer.welcome)
-			rc = error_set(err, (enum error_code)answer.code, "%s", answer.text);
+			rc = refused(deadline, &answer, err);
 	}
 	for (int i = 0; i < 2; i++)
 		if (fds[i] >= 0)

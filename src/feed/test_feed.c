@@ -211,6 +211,29 @@ static void a_place_is_free_again_once_its_reader_was_dropped_and_left(void **st
 	feed_writer_close(w);
 }
 
+static void who_finds_no_place_does_not_ask_again_at_once(void **state)
+{
+	(void)state;
+	enum { WAIT_MS = 50 };
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	struct feed_reader *all[FEED_READERS_MAX];
+	struct feed_writer *w = writer_of("full");
+	for (int i = 0; i < FEED_READERS_MAX; i++)
+		all[i] = joined(w, "full");
+	struct feed_reader *r = reader_of("full", FEED_JOIN_NOW);
+	assert_int_equal(next(r, &item, &err), ERR_UNAVAILABLE);
+	feed_peers_serve(w, 0);
+	int64_t from = clock_mono_ms();
+	assert_int_equal(feed_reader_next(r, WAIT_MS, &item, &err), -1);
+	assert_non_null(strstr(err.text, "as many readers as it can"));
+	assert_true(clock_mono_ms() - from >= WAIT_MS);
+	for (int i = 0; i < FEED_READERS_MAX; i++)
+		feed_reader_close(all[i]);
+	feed_reader_close(r);
+	feed_writer_close(w);
+}
+
 static void a_writer_without_descriptors_sleeps_all_the_same(void **state)
 {
 	(void)state;
@@ -702,6 +725,7 @@ int main(void)
 		cmocka_unit_test(who_joins_a_writer_that_has_waited_is_given_time),
 		cmocka_unit_test(who_joins_beside_one_that_is_dropped_stays),
 		cmocka_unit_test(a_place_is_free_again_once_its_reader_was_dropped_and_left),
+		cmocka_unit_test(who_finds_no_place_does_not_ask_again_at_once),
 		cmocka_unit_test(a_writer_without_descriptors_sleeps_all_the_same),
 		cmocka_unit_test(other_data_of_that_name_are_refused),
 		cmocka_unit_test(names_and_folders_are_looked_at),
