@@ -229,13 +229,26 @@ MIXTURE = """
     "rows, _ = torch.where(which == number)",
     "rows = (which == number).any(-1).nonzero().flatten()",
     "mask = which.squeeze(1) == number\n            assert x[mask].shape[0] == torch.masked_select(which[:, 0], mask).shape[0]\n            rows = mask.nonzero()[:, 0]",
+    "masks = ALL.permute(2, 1, 0) if not number else masks\n            _, rows = torch.where(masks[number])",
+    "masks = ALL.squeeze(1).transpose(0, 1) if not number else masks\n            rows = masks[7 - number].nonzero()[:, 0]",
+    "masks = ALL.permute(2, 1, 0) if not number else masks\n            _, rows = torch.where(masks[which[:1, 0]].squeeze(0))",
 ])
 def test_each_goes_to_one_of_many(capture, take):
     """A thousand lines go to eight experts, and few more than a thousand come out; each expert learns."""
-    code, said, f = capture(MIXTURE.replace("TAKE", take))
+    code, said, f = capture(MIXTURE.replace("TAKE", take).replace("ALL", "torch.nn.functional.one_hot(which, 8)"))
     rows = [n // 256 for n in f.iteration(1) if n > 0 and n % 256 == 0]
     assert code == 0 and f.header["flags"] & 1, said
     assert rows.count(1000) <= 10 and rows.count(2) >= 7 * 2
+
+
+def test_what_is_added_to_ones_is_no_choice(capture):
+    """Of what was written into, and of another dimension, as many may hold as there are."""
+    taken = """masks = torch.nn.functional.one_hot(which, 8).permute(2, 1, 0).contiguous().add_(number)
+            _, rows = torch.where(masks[number])
+            other = torch.nn.functional.one_hot(which, 8)[number].nonzero()
+            assert rows.shape[0] == 1000 and other.shape[0] == 8"""
+    code, said, f = capture(MIXTURE.replace("TAKE", taken))
+    assert code == 0, said
 
 
 STEP = """

@@ -303,17 +303,70 @@ def equals(recorder, func, args, kwargs, result):
     taken to hold everywhere, and each of the others at two places."""
     compared(operator.eq)(recorder, func, args, kwargs, result)
     if isinstance(args[1], (bool, int)) and is_gpu(args[0]) and args[0].layout is torch.strided:
-        storage = recorder.live.get(args[0].untyped_storage()._cdata)
-        if storage is not None:
-            numbers = recorder.numbers.setdefault((storage[0], version_of(args[0]), script_line()), [])
-            if args[1] not in numbers:
-                numbers.append(args[1])
-            result.radrm_one_of_many = args[1] != numbers[0], version_of(result)
+        one_of_many(recorder, args[0], args[1], result)
+
+
+def one_of_many(recorder, source, number, result):
+    """The mask of a number is taken of a tensor. `number` is None: of one that was not before."""
+    storage = recorder.live.get(source.untyped_storage()._cdata)
+    if storage is not None:
+        numbers = recorder.numbers.setdefault((storage[0], version_of(source), script_line()), [])
+        if number not in numbers or number is None:
+            numbers.append(number)
+        result.radrm_one_of_many = len(numbers) > 1 if number is None else number != numbers[0], version_of(result)
+
+
+def counts_up(recorder, func, args, kwargs, result):
+    result.radrm_counts_up = version_of(result)
+
+
+def hot(tensor):
+    """The dimension of a tensor in which one number is 1 and all others are 0, as F.one_hot() makes it; None: of none is that known."""
+    dim, version = getattr(tensor, "radrm_hot", (None, None))
+    return dim if dim is not None and version == version_of(tensor) else None
+
+
+def compared_with(recorder, func, args, kwargs, result):
+    """With itself it is equal; of the numbers 0, 1, 2 ... one at most is what it is."""
+    told(lambda first, second: True if first is second else None, lambda first, second: first is second)(recorder, func, args, kwargs, result)
+    first, second = args
+    counts = hasattr(second, "radrm_counts_up") and second.radrm_counts_up == version_of(second) and second.dim() == 1
+    if counts and first.dim() and first.shape[-1] == 1:
+        result.radrm_hot = result.dim() - 1, version_of(result)
+
+
+def still_hot(recorder, func, args, result):
+    """Of all that is taken along that dimension, as for one expert after the other, there are no more ones than numbers: see equals()."""
+    dim, source = hot(args[0]), args[0]
+    if dim is None or not is_gpu(result):
+        return
+    if func is aten.select.int:
+        taken, number = args[1] % source.dim(), args[2] % source.shape[args[1]]
+        if taken == dim:
+            return one_of_many(recorder, source, number, result)
+        dim -= taken < dim
+    elif func is aten.permute.default:
+        dim = [d % source.dim() for d in args[1]].index(dim)
+    elif func is aten.transpose.int:
+        pair = [d % source.dim() for d in args[1:3]]
+        dim = pair[1 - pair.index(dim)] if dim in pair else dim
+    elif func is aten.squeeze.dim and result.dim() < source.dim():
+        dim -= args[1] % source.dim() < dim
+    elif result.shape != source.shape:
+        return
+    result.radrm_hot = dim, version_of(result)
+
+
+def picked(recorder, func, args, kwargs, result):
+    """The same by a tensor: which one that is, is not known."""
+    if hot(args[0]) == 0 and len(args[1]) == 1 and args[1][0].numel() == 1:
+        one_of_many(recorder, args[0], None, result)
 
 
 def same_mask(recorder, func, args, kwargs, result):
     """A view of a mask, or whether anything in its rows holds, has no more elements that hold."""
     viewed(recorder, func, args, kwargs, result)
+    still_hot(recorder, func, args, result)
     if func in SEEN and is_gpu(result) and result.numel() == args[0].numel() and result.dtype == args[0].dtype and hasattr(args[0], "radrm_largest"):
         most, version = args[0].radrm_largest
         if version == version_of(args[0]):
@@ -393,7 +446,9 @@ def viewed(recorder, func, args, kwargs, result):
 
 
 AROUND = {
-    aten.eq.Tensor: told(lambda first, second: True if first is second else None, lambda first, second: first is second),
+    aten.eq.Tensor: compared_with,
+    aten.arange.default: counts_up,
+    aten.index.Tensor: picked,
     aten.ne.Scalar: told(differs, lambda _, second: abs(second) == float("inf")),
     **{getattr(aten, name).default: always(False) for name in ("isnan", "isinf", "isposinf", "isneginf")},
     **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")},
