@@ -145,15 +145,9 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 	grep -q '<td>first</td>' server.html
 }
 
-@test "a running task is in it, open-ended" {
-	local id
-	id=$(submit --gpu-mem 4G --name endless -- sh -c "$(until_file go)")
-	wait_state "$id" RUNNING
-	rad report --json | jq -e --arg id "$id" '.runs[0].tasks[] | select(.id == $id) | .state == "RUNNING" and .attempts[0].end_s == null'
-	rad report -u nobody --json | jq -e '.runs[0].tasks == []'
-	# Of one user, summary and table of users agree: means of what has ended, hours and energy of what runs, too.
-	wait_for 15 sh -c "rad show --json $id | jq -e '.tasks[0].attempts[0].energy_j > 0'"
-	rad submit --wait --gpu-mem 1G true
+# Of one user, summary and table of users agree.
+agree()
+{
 	rad report --since 1h -o running.html
 	python3 - <<-'PY'
 		import re
@@ -165,6 +159,24 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 		assert len(user) > 8 and user.pop("User")
 		assert all(summary[name] == value for name, value in user.items()), (summary, user)
 	PY
+}
+
+@test "a running task is in it, open-ended" {
+	local id
+	id=$(submit --gpu-mem 4G --name endless -- sh -c "$(until_file go)")
+	wait_state "$id" RUNNING
+	rad report --json | jq -e --arg id "$id" '.runs[0].tasks[] | select(.id == $id) | .state == "RUNNING" and .attempts[0].end_s == null'
+	rad report -u nobody --json | jq -e '.runs[0].tasks == []'
+	# Of one user, summary and table of users agree: means of what has ended, hours and energy of what runs, too.
+	wait_for 15 sh -c "rad show --json $id | jq -e '.tasks[0].attempts[0].energy_j > 0'"
+	rad submit --wait --gpu-mem 1G true
+	agree
+	# The same while it waits to run again.
+	rad drain all
+	rad requeue "$id"
+	wait_state "$id" PENDING
+	agree
+	rad undrain all
 	: >go
 	rad wait "$id"
 }

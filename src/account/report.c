@@ -219,7 +219,9 @@ struct report_took report_took(const struct report_task *t)
 /* Means are of these: that a task began, and how long it took in the end, is known. */
 static bool began_and_ended(const struct report_task *t)
 {
-	return !isnan(t->exec_s) && (!t->n_attempts || !isnan(t->attempts[t->n_attempts - 1].end_s));
+	enum task_state state;
+	bool lives = !task_state_parse(t->state, &state) && !task_state_terminal(state);	/* runs, or waits to run again */
+	return !isnan(t->exec_s) && !lives;
 }
 
 static double mean_of(const struct report_run *run, size_t offset)
