@@ -52,9 +52,12 @@ def of_parts(recorder, *of):
 
 def copied(recorder, tensor, dtype=None):
     """Parts on the GPU like those of a tensor, wherever that is."""
-    with torch._C._DisableTorchDispatch():
-        found = parts(recorder, tensor) if is_gpu(tensor) else [part(tensor) for part in PARTS[tensor.layout]]
-        shapes = [(tuple(part.shape), part.dtype) for part in found]
+    if is_gpu(tensor):
+        found = parts(recorder, tensor)
+    else:
+        with torch._C._DisableTorchDispatch():
+            found = [part(tensor) for part in PARTS[tensor.layout]]
+    shapes = [(tuple(part.shape), part.dtype) for part in found]
     shapes[-1] = shapes[-1][0], dtype or shapes[-1][1]
     return [recorder.empty(*shape) for shape in shapes]
 
