@@ -179,7 +179,8 @@ def ways(step):
             client.wait_output("{", 40)
             answer, memory = last_json(client.text()), gpu.memory()
             seen = [p["mem_mib"] for p in gpu.processes() or [] if p["pid"] == client.process.pid]
+            used = memory.used >> 20 if memory else None
             client.end(signal.SIGKILL)
-            step.keep(**{way: {**answer, "nvml_mib": seen, "used_mib": memory.used >> 20 if memory else None}})
-            step.note(f"{way}: took {answer.get('taken_mib')} MiB of 8192; NVML shows {seen} MiB for it, the GPU {memory.used >> 20} in use"
+            step.keep(**{way: {**answer, "nvml_mib": seen, "used_mib": used}})
+            step.note(f"{way}: took {answer.get('taken_mib')} MiB of 8192; NVML shows {seen} MiB for it, the GPU {used} in use"
                       f" {answer.get('error', '')}")

@@ -214,9 +214,9 @@ def measured(script, watch, seconds):
     return {"reserved": int(found[1]), "in_use": int(found[2]), "nvml": watch.most.get(ran.pid)} if found else {"error": text[-300:]}
 
 
-def run(scripts, seconds=0):
+def run(about, scripts, seconds=0):
     """Those that are named, of {name: text}, captured and run; a run is over after so many seconds on the GPU, 0: at its end."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--rad", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) // 2))
@@ -242,4 +242,4 @@ def run(scripts, seconds=0):
 
 
 if __name__ == "__main__":
-    run(SCRIPTS)
+    run(__doc__, SCRIPTS)

@@ -477,16 +477,23 @@ static void one_that_nobody_started_is_started_once(void **state)
 	assert_string_equal(buf_text(&text), "x\n");
 }
 
-/* The pids in the store are others' then: nothing is signalled. */
-static void after_a_new_boot_it_is_lost(void **state)
+/* Its program runs on, for somebody else's: it says so once it may end. */
+static task_id of_another_boot(struct running *s)
 {
-	struct running *s = *state;
 	task_id id = begin(s, WAITS "echo >over\n");
 	struct proc_id shim = shim_of(s, id);
 	until_file(s, "began");
 	forget_all(s);
 	kill(shim.pid, SIGKILL);
 	until_gone(shim);
+	return id;
+}
+
+/* The pids in the store are others' then: nothing is signalled. */
+static void after_a_new_boot_it_is_lost(void **state)
+{
+	struct running *s = *state;
+	task_id id = of_another_boot(s);
 	runner_adopt(s->runner, core_task(s->w.core, id), true);
 	struct task *t = ended(s, id);
 	assert_int_equal(t->state, TASK_LOST);
@@ -499,12 +506,7 @@ static void after_a_new_boot_it_is_lost(void **state)
 static void after_a_new_boot_nothing_is_killed_by_a_cancel(void **state)
 {
 	struct running *s = *state;
-	task_id id = begin(s, WAITS "echo >over\n");
-	struct proc_id shim = shim_of(s, id);
-	until_file(s, "began");
-	forget_all(s);
-	kill(shim.pid, SIGKILL);
-	until_gone(shim);
+	task_id id = of_another_boot(s);
 	struct rlimit before = no_descriptors();
 	runner_adopt(s->runner, core_task(s->w.core, id), true);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
