@@ -194,10 +194,10 @@ class Watch:
             time.sleep(0.03)
 
 
-def captured(rad, script, gpu):
+def captured(rad, script, gpu, *words):
     began = time.monotonic()
     file = script.with_suffix(".radcap")
-    done = subprocess.run([rad, "capture", "--no-cache", "-o", file, "--", sys.executable, script], cwd=script.parent, capture_output=True, text=True)
+    done = subprocess.run([rad, "capture", "--no-cache", "-o", file, "--", sys.executable, script, *words], cwd=script.parent, capture_output=True, text=True)
     if done.returncode:
         return {"error": done.stderr[-300:]}
     said = json.loads(subprocess.run([rad, "estimate", "--json", "--gpu-model", gpu, "--capture", file], capture_output=True, text=True, check=True).stdout)

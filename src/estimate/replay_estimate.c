@@ -60,7 +60,6 @@ static const char *replay_doubt(const struct capture *c, const struct alloc_conf
 		{ c->flags & CAPTURE_DATA_DEPENDENT, "what it runs depends on its data" },
 		{ c->flags & CAPTURE_VARIABLE_SHAPES, "its shapes vary" },
 		{ c->flags & CAPTURE_MAY_LEARN, "layers that do not learn may do so later" },
-		{ c->flags & CAPTURE_CUDNN_BENCHMARK, "cudnn.benchmark tries kernels that are not in it" },
 		{ (double)grown > MARGIN_GROWN * (double)(f->high + f->fixed), "its memory grows from iteration to iteration" },
 		{ c->iterations < 3, "fewer than 3 iterations were captured" },
 		{ conf->async, "cudaMallocAsync is not simulated" },
@@ -77,13 +76,14 @@ static uint64_t replay_mib(uint64_t bytes)
 	return (bytes + MIB - 1) / MIB;
 }
 
-static void replay_tell(const struct replay_figures *f, const struct overheads *o, const char *doubt,
+static void replay_tell(const struct capture *c, const struct replay_figures *f, const struct overheads *o, const char *doubt,
 			struct estimate_result *out)
 {
 	int n = snprintf(out->note, sizeof out->note, "replay: %llu MiB reserved for %llu in use, %llu outside (%s)",
 			 (unsigned long long)replay_mib(f->comfort), (unsigned long long)replay_mib(f->allocated),
 			 (unsigned long long)replay_mib(f->fixed), o->card[0] ? o->card : "card not known");
-	const char *more = f->capped ? "its own per_process_memory_fraction is too small" : doubt;
+	const char *more = f->capped ? "its own per_process_memory_fraction is too small" : doubt ? doubt :
+			   c->flags & CAPTURE_CUDNN_BENCHMARK ? "cudnn.benchmark takes more where nothing limits it" : NULL;
 
 	if (f->scratch && n > 0 && (size_t)n < sizeof out->note)
 		n += snprintf(out->note + n, sizeof out->note - (size_t)n, ", up to %llu for a convolution by rules",
@@ -160,7 +160,7 @@ static int replay_estimate(const struct spec *s, const struct estimate_context *
 	grown = replay_grown(&capture);
 	why = replay_doubt(&capture, &conf, &figures, grown);
 	replay_conclude(&figures, grown, why || figures.capped, c->margin, out);
-	replay_tell(&figures, o, why, out);
+	replay_tell(&capture, &figures, o, why, out);
 	replay_tell_spared(replay_spared(&capture, &conf, &env, o, c->gpu_total_mib * MIB, &figures), out);
 	return 0;
 }

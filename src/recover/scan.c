@@ -40,6 +40,7 @@ static const struct wording wordings[] = {
 	/* These contain phrases of rows below and mean something else. */
 	{ SCAN_NOTHING, "", "ran out of memory trying to allocate", "this is not a failure" },
 	{ SCAN_NOTHING, "", "Search for `cuda", "for more information" },
+	{ SCAN_NOTHING, "", "Plan failed with an OutOfMemoryError" },	/* PyTorch 2.3 says so and takes another kernel */
 	{ SCAN_OTHER_ERROR, "", "No space left on device" },
 	{ SCAN_HOST_OOM, "TensorFlow", "OOM when allocating tensor", "device:CPU" },
 	{ SCAN_HOST_OOM, "CUDA", "bytes on host: CUDA_ERROR_OUT_OF_MEMORY" },

@@ -65,6 +65,7 @@ static const struct fixture fixtures[] = {
 	{ "cublas-not-initialized", SCAN_OTHER_ERROR, "cuBLAS", 0, 0, "CUBLAS_STATUS_NOT_INITIALIZED" },
 	{ "cudnn-alloc", SCAN_GPU_OOM, "cuDNN", 1, 0, "CUDNN_STATUS_ALLOC_FAILED" },
 	{ "cudnn-9-alloc", SCAN_GPU_OOM, "cuDNN", 1, 0, "DEVICE_ALLOCATION_FAILED" },
+	{ "cudnn-plan-warning", SCAN_NOTHING, "", 0, 0, "" },
 	{ "cudnn-internal", SCAN_OTHER_ERROR, "cuDNN", 0, 0, "CUDNN_STATUS_INTERNAL_ERROR" },
 	{ "cudnn-no-engine", SCAN_OTHER_ERROR, "cuDNN", 0, 0, "unable to find an engine" },
 	{ "nccl", SCAN_GPU_OOM, "NCCL", 2, 0, "Cuda failure 2 'out of memory'" },
