@@ -509,6 +509,30 @@ teardown()
 	gone "$pid"
 }
 
+@test "the log of a radd that rad started does not grow without end; one that somebody else keeps is left to them" {
+	export RAD_SOCKET=$WORLD/grown.sock RAD_NO_START=0 RAD_STATE=$WORLD/grown RAD_DEVICES=sim:1xa100-40g
+	local log=$RAD_STATE/radd.log pid
+	mkdir -m 700 "$RAD_STATE"
+	{ echo the first line; head -c 9M /dev/zero | tr '\0' .; echo; } >"$log"
+	cp "$log" "$WORLD/kept.log"
+	rad start
+	pid=$(rad start --json | jq .pid)
+	wait_for 10 eval "[ \$(stat -c %s '$log') -lt 10000 ]"
+	[ "$(stat -c %a "$log.1")" = 600 ]
+	[ "$(head -n 1 "$log.1")" = "the first line" ]
+	cat "$log.1" "$log" | grep -aq 'info  radd .*devices sim:1xa100-40g'
+	rad stop
+	gone "$pid"
+	grep -q "stopping; running tasks go on" "$log"	# it writes on from the beginning
+	rm "$log".1
+	radd 2>>"$WORLD/kept.log" 3>&- 4>&- &
+	pid=$!
+	RAD_NO_START=1 wait_for 10 eval '[ "$(rad gpus --json | jq ".gpus | length")" = 1 ]'	# it has read them
+	kill "$pid"
+	gone "$pid"
+	[ "$(stat -c %s "$WORLD/kept.log")" -gt 9000000 ]
+}
+
 @test "a radd that run started ends by SIGTERM like any other" {
 	export RAD_SOCKET=$WORLD/ran.sock RAD_NO_START=0 RAD_STATE=$WORLD/ran RAD_DEVICES=sim:1xa100-40g
 	local pid

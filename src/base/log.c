@@ -3,16 +3,21 @@
  */
 #include "base/log.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/scope.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define LOG_MAX_BYTES (8 << 20)
 
 static enum log_level threshold = LOG_INFO;
 static int log_fd = STDERR_FILENO;
@@ -120,4 +125,22 @@ bool log_limit_pass(struct log_limit *limit)
 	limit->next_ms = now + 60000;
 	limit->kept = 0;
 	return true;
+}
+
+/* The sampler, MPS servers and workers have the file open as well, so it is copied and emptied, not renamed. What there is no
+ * room for is lost. */
+void log_bound(const char *path)
+{
+	struct stat ours, named;
+	if (fstat(STDERR_FILENO, &ours) || !S_ISREG(ours.st_mode) || ours.st_size < LOG_MAX_BYTES ||
+	    !(fcntl(STDERR_FILENO, F_GETFL) & O_APPEND) || stat(path, &named) ||
+	    named.st_dev != ours.st_dev || named.st_ino != ours.st_ino)
+		return;
+	scoped_free char *older = alloc_printf("%s.1", path);
+	scoped_fd int from = open(path, O_RDONLY | O_CLOEXEC);
+	scoped_fd int to = open(older, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	while (from >= 0 && to >= 0 && sendfile(to, from, NULL, LOG_MAX_BYTES) > 0)
+		;
+	if (!ftruncate(STDERR_FILENO, 0))
+		log_info("what was here is in %s", older);
 }

@@ -21,6 +21,10 @@ bool log_writes(enum log_level level);
 /* "error", "warn", "info", "debug". Returns false if the word is none of them. */
 bool log_level_parse(const char *word, enum log_level *level);
 
+/* If stderr is the file `path`, appended to, and has grown too large: what it holds becomes PATH.1, and it is empty. Other
+ * processes that write to it go on doing so. */
+void log_bound(const char *path);
+
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)

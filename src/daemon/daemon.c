@@ -67,6 +67,7 @@ struct daemon {
 	struct settings config;		/* as they are in force; SIGHUP changes them */
 	struct daemon_options options;
 	char *state_dir, *run_dir, *socket_path, *program;	/* owned; program: radd's own path */
+	char *log_path;			/* of a radd that rad started */
 	struct device *device;		/* the GPUs it was given */
 	int lock_fd;
 	struct store *store;
@@ -212,6 +213,7 @@ static void on_reading(void *ctx, const struct snapshot *snap)
 	claims_refresh(d->claims, d->core);
 	recording_note(d->recording, snap, now);
 	remembering_note(d->remembering, now, false);
+	log_bound(d->log_path);
 }
 
 /* A limit may be of a name or a group: what users may have is looked up again, and whoever waits to be named goes on. */
@@ -484,6 +486,7 @@ static void daemon_set_paths(struct daemon *d, const struct daemon_options *o, c
 	scoped_free char *said = wire_said_socket(), *server_state = wire_own_state_dir();
 	d->program = alloc_string(program);
 	d->state_dir = o->state_dir ? absolute(o->state_dir) : wire_own_state_dir();
+	d->log_path = alloc_printf("%s/radd.log", d->state_dir);
 	bool for_server = !geteuid() && !getenv("RAD_STATE") && !strcmp(d->state_dir, server_state);
 	d->run_dir = for_server ? alloc_string("/run/rad") : alloc_printf("%s/run", d->state_dir);
 	d->socket_path = o->socket_path ? absolute(o->socket_path) : said ? absolute(said) : wire_own_socket_path();
@@ -684,6 +687,7 @@ void daemon_destroy(struct daemon *d)
 	device_destroy(d->device);
 	settings_clear(&d->config);
 	free(d->state_dir);
+	free(d->log_path);
 	free(d->run_dir);
 	free(d->socket_path);
 	free(d->program);
