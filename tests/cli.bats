@@ -618,6 +618,22 @@ named/my task.rad' ]
 	[[ "$output" == *"fail  driver"*"sim:4xa100-40g"* ]]
 }
 
+@test "doctor: a radd whose program was upgraded under it" {
+	export RAD_SOCKET=$WORLD/upgraded.sock
+	local pid
+	mkdir "$WORLD/bin"
+	cp "$RAD_BUILD_ROOT/radd" "$RAD_BUILD_ROOT/rad-shim" "$WORLD/bin/"
+	"$WORLD/bin/radd" --devices sim:1xa100-40g --state "$WORLD/upgraded" 2>/dev/null 3>&- 4>&- &
+	pid=$!
+	wait_for 10 rad gpus
+	run ! eval 'rad doctor | grep "was replaced"'
+	cp "$RAD_BUILD_ROOT/radd" "$WORLD/bin/newer"
+	mv "$WORLD/bin/newer" "$WORLD/bin/radd"
+	rad doctor --json | jq -e --arg radd "$WORLD/bin/radd" 'any(.checks[]; .grade == "warn" and (.text | startswith($radd + " was replaced")))'
+	kill "$pid"
+	gone "$pid"
+}
+
 # plays_radd VERSION: answers everything as a radd of that release would its status, one question a connection.
 plays_radd()
 {

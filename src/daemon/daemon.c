@@ -57,6 +57,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #define FIRST_SNAPSHOT_MS 5000
 #define LATEST_COMMIT_MS 20	/* for what nobody waits for */
@@ -142,10 +143,24 @@ static void look_at_settings(const struct daemon *d, json_t *list)
 	settings_clear(&next);
 }
 
+/* By its name: the file that it was started from has none any more, or another, once a newer one was put in its place. */
+static void look_at_program(const struct daemon *d, json_t *list)
+{
+	char now[4096];
+	ssize_t n = readlink("/proc/self/exe", now, sizeof now - 1);
+	now[n > 0 ? n : 0] = 0;
+	if (n <= 0 || !strcmp(now, d->program))
+		return;
+	scoped_free char *said = alloc_printf("%s was replaced or removed since radd was started from it: restart radd (tasks go on)",
+					      d->program);
+	json_array_append_new(list, json_pack("{ss, ss}", "check", "programs", "text", said));
+}
+
 static void tell_troubles(void *ctx, json_t *list)
 {
 	struct daemon *d = ctx;
 	look_at_settings(d, list);
+	look_at_program(d, list);
 	runner_tell_troubles(d->runner, list);
 	claims_tell(d->claims, list);
 	jobmap_tell(d->jobmap, list);

@@ -162,5 +162,6 @@ upgrade_with_bad_settings()
 	[[ "$output" == *"systemctl restart radd.service"* ]]
 	[ "$(radd_pid)" = "$before" ]
 	on rad gpus >/dev/null
+	[[ "$(on rad doctor)" == *"/usr/bin/radd was replaced"*"restart radd"* ]]
 	cp "$BATS_TEST_DIRNAME/quick.conf" "$ROOT/etc/rad/rad.conf"
 }
