@@ -243,7 +243,8 @@ look()
 	[ "$(id -u)" != 0 ] || longer_named=(as "$ALICE")
 	a=$(submit --gpu-mem 4G --name ended -- rad simtask --mem 3G --seconds 1 --ramp 0.1)
 	rad wait "$a"
-	a=$("${longer_named[@]}" rad submit --parsable --gpu-mem 4G --name seen-after-a-long-night-of-training -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	a=$("${longer_named[@]}" rad submit --parsable --gpu-mem 4G --name "seen-after-a-long-night-of-training-with-all-of-its-settings-in-its-name_lr=0.001_wd=0.1_seed=42" \
+		-- rad simtask --mem 3G --seconds 60 --ramp 0.1)
 	b=$(submit --gpu-mem 20G --gpus 4 --exclusive --name waits -- true)
 	wait_state "$a" RUNNING
 	start_web
@@ -266,6 +267,7 @@ look()
 		steps+=("width:$width" 'document.querySelectorAll(".card").length === 4' 'location.hash = "#x"'
 			"document.querySelector('#queue').innerText.includes('seen')" "document.documentElement.scrollWidth <= $width"
 			"[...document.querySelectorAll('#queue td:nth-child(3)')].every(e => { const r = document.createRange(); r.selectNodeContents(e); return r.getClientRects().length === 1; })"
+			"[...document.querySelectorAll('#queue tbody tr')].every(e => e.offsetHeight < 90)"
 			"(right => right > 200 && right <= $width)(document.querySelector('#queue th:last-child').getBoundingClientRect().right)"
 			"document.querySelector('#queue tbody tr:last-child td:last-child').textContent"
 			"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('wants its GPUs alone')"

@@ -369,7 +369,8 @@ function queueRow(row) {
 	const said = row.reason_text ? make('small', { class: 'less' }, ': ' + sentence(row.reason_text)) : '';
 	const start = row.expected_start ? make('small', { class: 'start' }, `starts ${about(row.expected_start)}`) : null;
 	return make('tr', {},
-		make('td', { class: 'n' }, taskLink(row.id), many), make('td', { title: row.name }, row.name), make('td', {}, row.user),
+		make('td', { class: 'n' }, taskLink(row.id), many), make('td', { title: row.name }, make('span', {}, row.name)),
+		make('td', {}, row.user),
 		make('td', { class: 'less state-' + row.state }, STATES[row.state] || row.state),
 		make('td', { class: 'n less' }, duration(since(running ? row.start_time : row.submit_time))), doneCell(row),
 		make('td', { class: 'n less' }, known(row.left_s) ? duration(row.left_s) : ''),
