@@ -509,6 +509,29 @@ teardown()
 	gone "$pid"
 }
 
+@test "a radd whose socket went with its user's last login is found again" {
+	export XDG_RUNTIME_DIR=$WORLD/login RAD_STATE=$WORLD/again RAD_DEVICES=sim:1xa100-40g
+	unset RAD_SOCKET
+	[ "$(id -u)" != 0 ] || export RAD_SOCKET=$XDG_RUNTIME_DIR/rad/radd.sock	# root's own would be the machine's
+	local pid asked
+	mkdir -m 700 "$XDG_RUNTIME_DIR"
+	rad start
+	pid=$(rad start --json | jq .pid)
+	kill -STOP "$pid"
+	rm -r "$XDG_RUNTIME_DIR"
+	mkdir -m 700 "$XDG_RUNTIME_DIR"
+	RAD_NO_START=0 rad submit --parsable -- true >asked 3>&- 4>&- &
+	asked=$!
+	wait_for 10 eval '[ "$(cat /proc/'$asked'/comm)" = rad ]'
+	kill -CONT "$pid"
+	wait "$asked"	# who came just then has waited
+	[ "$(cat asked)" = 1 ]
+	[ "$(rad start --json | jq .pid)" = "$pid" ]
+	[ "$(grep -c 'was removed: it is there again' "$RAD_STATE/radd.log")" = 1 ]
+	rad stop
+	gone "$pid"
+}
+
 @test "the log of a radd that rad started does not grow without end; one that somebody else keeps is left to them" {
 	export RAD_SOCKET=$WORLD/grown.sock RAD_NO_START=0 RAD_STATE=$WORLD/grown RAD_DEVICES=sim:1xa100-40g
 	local log=$RAD_STATE/radd.log pid

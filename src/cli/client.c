@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/client_private.h"
 #include "cli/client_queue.h"
+#include "store/store.h"
 #include "submit/wire.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@
 #define LOOK_MS 500		/* between two looks at a queue of files */
 #define SERVER_MS 10000		/* how long the server's radd is waited for, */
 #define TELL_MS 1000		/* from when on that is told */
+#define OWN_MS 3000		/* how long one's own that runs and does not listen: it starts, ends, or makes its socket again */
 
 bool client_may_start(void)
 {
@@ -91,6 +93,18 @@ static int wait_for_server(const char *path, const char *sign, struct error *err
 	return server_is_away(sign, err);
 }
 
+static int wait_for_own(const char *path)
+{
+	scoped_free char *state = wire_own_state_dir();
+	int64_t until = clock_mono_ms() + OWN_MS;
+	int fd = -1;
+	while (fd < 0 && store_is_locked(state) && clock_mono_ms() < until) {
+		poll(NULL, 0, RETRY_MS);
+		fd = wire_connect(path, NULL);
+	}
+	return fd;
+}
+
 /* Nobody listens there. */
 static int is_away(const char *path, const char *sign, struct error *err)
 {
@@ -126,6 +140,8 @@ int client_connect(struct error *err)
 	was_there = was_there || fd >= 0 || patient;
 	if (patient)
 		return wait_for_server(path, sign, err);
+	if (away && !sign && (fd = wait_for_own(path)) >= 0)
+		return fd;
 	if (away)
 		return is_away(path, sign, err);
 	return fd < 0 ? error_set(err, why.code, "%s", why.text) : fd;

@@ -229,6 +229,7 @@ static void on_reading(void *ctx, const struct snapshot *snap)
 	recording_note(d->recording, snap, now);
 	remembering_note(d->remembering, now, false);
 	log_bound(d->log_path);
+	server_keep_socket(d->server);
 }
 
 /* A limit may be of a name or a group: what users may have is looked up again, and whoever waits to be named goes on. */

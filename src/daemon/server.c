@@ -8,11 +8,13 @@
 #include "base/clock.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "daemon/client.h"
 #include "daemon/names.h"
 #include "daemon/polling.h"
 #include "daemon/server_socket.h"
 #include "daemon/usage.h"
+#include "submit/wire.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +45,7 @@ struct server {
 	unsigned n_taken;
 	uv_idle_t slices;	/* while there are long lists, or clients, to go on with */
 	int64_t sliced_us;	/* when the last slice was over */
-	bool failed;
+	bool failed, lost;	/* lost: the socket's file, which could not be made again */
 	unsigned open_handles;	/* those of its clients among them */
 };
 
@@ -322,6 +324,34 @@ struct server *server_create(uv_loop_t *loop, const char *path, const struct ser
 		return s;
 	server_destroy(s);
 	return NULL;
+}
+
+static int server_bind_again(struct server *s, struct error *err)
+{
+	scoped_fd int fd = wire_prepare_folder(s->path, err) ? -1 : server_socket_open(s->path, err);
+	if (fd < 0)
+		return -1;
+	if (listen(fd, BACKLOG))
+		return error_errno(err, "%s", s->path);
+	polling_stop(s->knocks);
+	s->knocks = NULL;
+	close(s->fd);
+	s->fd = steal_fd(fd);
+	on_door(&s->door);
+	return 0;
+}
+
+void server_keep_socket(struct server *s)
+{
+	struct error err = ERROR_INIT;
+	if (s->failed || !access(s->path, F_OK) || errno != ENOENT)
+		return;
+	bool again = !server_bind_again(s, &err);
+	if (again)
+		log_warn("%s was removed: it is there again", s->path);
+	else if (!s->lost)
+		log_warn("%s was removed, so nobody finds this radd until it can be made again: %s", s->path, err.text);
+	s->lost = !again;
 }
 
 /* The file goes first: while it is there, and nobody listens, another radd may take its place. */

@@ -30,6 +30,9 @@ struct server *server_create(uv_loop_t *loop, const char *path, const struct ser
 /* Closes all connections and removes the socket. Frees itself once the loop has closed its handles. Takes NULL. */
 void server_destroy(struct server *s);
 
+/* Makes the socket's file again where somebody removed it: with a user's last login may go $XDG_RUNTIME_DIR. */
+void server_keep_socket(struct server *s);
+
 /* Whether a client waits for the next commit: for an answer, or for tasks of which some changed. */
 bool server_owes(const struct server *s);
 /* After the commit: sends what was answered, and answers those who wait for tasks. */

@@ -41,8 +41,8 @@ static int lock_refuse(int fd, const char *dir, struct error *err)
 	long pid = strtol(text, NULL, 10);
 	if (pid <= 0)	/* it has the lock and has not written its pid yet */
 		return error_set(err, ERR_CONFLICT, "another radd already runs on this state directory: %s", dir);
-	return error_set(err, ERR_CONFLICT, "radd (pid %ld) already runs on this state directory: %s: use it, or stop it first",
-			 pid, dir);
+	return error_set(err, ERR_CONFLICT, "radd (pid %ld) already runs on this state directory: %s: use it (by the RAD_SOCKET that "
+			 "it was started with), or end it first (kill %ld; tasks go on)", pid, dir, pid);
 }
 
 int store_lock(const char *dir, struct error *err)
@@ -61,4 +61,11 @@ int store_lock(const char *dir, struct error *err)
 	if (ftruncate(fd, 0) || io_write_full(fd, text, (size_t)n))
 		errno = 0;
 	return steal_fd(fd);
+}
+
+bool store_is_locked(const char *dir)
+{
+	scoped_free char *path = alloc_printf("%s/lock", dir);
+	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 }

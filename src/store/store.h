@@ -32,6 +32,8 @@ struct store;
 /* Makes DIR if need be (mode 0700) and takes its lock, so that one daemon at a time works on it. Returns the descriptor
  * (O_CLOEXEC; the lock ends when it and every fork's copy of it are closed), or -1: ERR_CONFLICT names the holder. */
 int store_lock(const char *dir, struct error *err);
+/* Whether a daemon works on it, as far as the caller may know. */
+bool store_is_locked(const char *dir);
 
 /* Opens or makes DIR/rad.db (mode 0600). Refuses a damaged one, one of a newer schema, another program's, and a folder that is
  * on a network file system or that others may write to; the error says what to do and nothing is overwritten. An older one is
