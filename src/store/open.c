@@ -46,6 +46,9 @@ static int check_bytes(const char *path, struct error *err)
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERR_INVALID, "%s: is not a regular file: move it away, or choose another folder with "
 				 "--state", path);
+	if (st.st_uid != geteuid())	/* he may read environments there, and write who runs what as whom */
+		return error_set(err, ERR_DENIED, "%s: belongs to uid %u, as after it was put back from a copy: chown %u it", path,
+				 (unsigned)st.st_uid, (unsigned)geteuid());
 	char head[sizeof sqlite_magic];
 	ssize_t got = io_read_full(fd, head, sizeof head);
 	if (got < 0)
@@ -55,7 +58,7 @@ static int check_bytes(const char *path, struct error *err)
 	if (got < (ssize_t)sizeof head || memcmp(head, sqlite_magic, sizeof head))
 		return error_set(err, ERR_CORRUPT, "%s: is not a database, or its beginning is damaged: restore it from a "
 				 "copy, or move it away to begin anew; nothing was changed", path);
-	if ((st.st_mode & 077) && st.st_uid == geteuid() && fchmod(fd, 0600))	/* it holds environments */
+	if ((st.st_mode & 077) && fchmod(fd, 0600))	/* it holds environments */
 		return error_errno(err, "%s: mode 0600", path);
 	return 0;
 }

@@ -188,6 +188,18 @@ static void a_file_we_may_not_read_is_refused(void **state)
 	fixture_refused(*state, ERR_SYSTEM, "cannot be opened");
 }
 
+static void a_file_of_another_user_is_refused(void **state)
+{
+	if (geteuid())
+		skip();	/* only root can give a file away */
+	make_store(*state);
+	scoped_free char *path = fixture_path(*state, "rad.db");
+	assert_int_equal(chown(path, 12345, (gid_t)-1), 0);
+	fixture_refused(*state, ERR_DENIED, "belongs to uid 12345");
+	assert_int_equal(chown(path, 0, (gid_t)-1), 0);
+	store_close(fixture_open(*state));
+}
+
 static void a_newer_schema_is_refused(void **state)
 {
 	make_store(*state);
@@ -296,6 +308,7 @@ int main(void)
 		T(a_wal_without_its_file_is_not_thrown_away),
 		T(other_files_are_refused),
 		T(a_file_we_may_not_read_is_refused),
+		T(a_file_of_another_user_is_refused),
 		T(a_newer_schema_is_refused),
 		T(an_older_file_is_migrated_and_kept),
 		T(a_failed_migration_changes_nothing),
