@@ -263,6 +263,21 @@ machine()
 	[ "$(rad start --json | jq -r .started)" = false ]
 }
 
+@test "one's own radd is found from where no login's variables are: cron, sudo" {
+	need_root
+	run machine '
+		uid=$(as_alice id -u)
+		login=/run/user/$uid
+		mkdir /run/user
+		install -d -m 700 -o "$uid" "$login"
+		as_alice env XDG_RUNTIME_DIR="$login" rad submit --hold -- true
+		as_alice env -u XDG_RUNTIME_DIR rad submit --parsable --hold -- true
+		as_alice env -u XDG_RUNTIME_DIR rad stop'
+	[ "$status" -eq 0 ]
+	[ "$(grep -c "started radd for you" <<<"$output")" = 1 ]
+	grep -qx 2 <<<"$output"
+}
+
 @test "rad stop: the radd ends, its tasks run on, and its queue waits for the next start" {
 	export RAD_SOCKET=$WORLD/own.sock RAD_STATE=$WORLD/state1
 	local pid

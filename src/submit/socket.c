@@ -32,15 +32,20 @@ static bool fits(const char *path)
 	return strlen(path) < sizeof ((struct sockaddr_un *)0)->sun_path;
 }
 
+static bool is_own_folder(const char *path)
+{
+	struct stat st;
+	return *path == '/' && !stat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
+/* What cron and sudo start has no word of the folder that a login of the same user knows. */
 static char *user_socket_path(void)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	struct stat st;
-	if (runtime && *runtime == '/' && !stat(runtime, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid()) {
-		scoped_free char *path = alloc_printf("%s/rad/radd.sock", runtime);
-		if (fits(path))
-			return steal(path);
-	}
+	const char *said = getenv("XDG_RUNTIME_DIR");
+	scoped_free char *runtime = said && *said ? alloc_string(said) : alloc_printf("/run/user/%lu", (unsigned long)geteuid());
+	scoped_free char *path = alloc_printf("%s/rad/radd.sock", runtime);
+	if (is_own_folder(runtime) && fits(path))
+		return steal(path);
 	return alloc_printf("/tmp/rad-%lu/radd.sock", (unsigned long)geteuid());
 }
 

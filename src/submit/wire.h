@@ -58,8 +58,8 @@ const char *wire_server_sign(void);
 void wire_leave_words(const char *text);
 /* Free it; NULL: it left none. */
 char *wire_last_words(void);
-/* The path for a daemon of the caller's own: $XDG_RUNTIME_DIR/rad/radd.sock, else /tmp/rad-UID/radd.sock; root's
- * /run/rad/radd.sock. Free it. */
+/* The path for a daemon of the caller's own: $XDG_RUNTIME_DIR/rad/radd.sock (without that variable in /run/user/UID), else
+ * /tmp/rad-UID/radd.sock; root's /run/rad/radd.sock. Free it. */
 char *wire_own_socket_path(void);
 /* Where such a daemon keeps its state: $RAD_STATE; root's /var/lib/rad; else below $XDG_STATE_HOME or the home folder.
  * Free it. */
