@@ -95,6 +95,7 @@ all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[A-Za-z0-9-]+' | g
 		zshed 'rad queue --nohe' 'rad queue --noheader '
 		zshed 'rad bench solo --gpu-mem=3G --max-sl' 'rad bench solo --gpu-mem=3G --max-slowdown='
 		zshed 'rad simulate --placement=ga' 'rad simulate --placement=gain '
+		zshed 'rad queue -t LO' 'rad queue -t LO '
 	fi
 }
 

@@ -5,6 +5,7 @@
  */
 #include "cli/completion.h"
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/scope.h"
 
@@ -174,10 +175,11 @@ static void begin_zsh(FILE *out, const struct cli_verb *verbs)
 	      "\tcase $words[1] in\n", out);
 }
 
-static void zsh_option(FILE *out, const struct args_option *o)
+/* `name`: with its dashes; `with_value`: how its value comes where it wants one. */
+static void zsh_spelling(FILE *out, const struct args_option *o, const char *name, const char *with_value)
 {
 	bool optional = o->arg && !wants_value(o);
-	fprintf(out, " \\\n\t\t'--%s%s[", o->name, !o->arg ? "" : optional ? "=-" : "=");
+	fprintf(out, " \\\n\t\t'%s%s[", name, !o->arg ? "" : optional ? "=-" : with_value);
 	zsh_text(out, o->help);
 	fputc(']', out);
 	if (o->arg)
@@ -189,6 +191,14 @@ static void zsh_option(FILE *out, const struct args_option *o)
 	else if (args_takes_path(o))
 		fputs(strcmp(o->arg, "DIR") ? "_files" : "_files -/", out);
 	fputc('\'', out);
+}
+
+static void zsh_option(FILE *out, const struct args_option *o)
+{
+	scoped_free char *name = alloc_printf("--%s", o->name);
+	zsh_spelling(out, o, name, "=");
+	if (o->letter && (!o->arg || wants_value(o)))
+		zsh_spelling(out, o, (char[]){ '-', o->letter, 0 }, "+");
 }
 
 static void verb_zsh(void *target, const struct cli_verb *v, const struct args_option *options)
