@@ -120,7 +120,7 @@ look()
 	local owner=()
 	[ "$(id -u)" != 0 ] || owner=(setpriv --reuid nobody --regid "$(id -g nobody)" --init-groups)
 	RAD_SIM_DEVICES=$WORLD/state/sim-devices CUDA_VISIBLE_DEVICES=$(rad gpus --json | jq -r '.gpus[1].uuid') \
-		"${owner[@]}" rad simtask --ramp 0 --seconds 60 --mem 3G >/dev/null 2>&1 3>&- 4>&- &
+		"${owner[@]}" rad simtask --ramp 0 --seconds 600 --mem 3G >/dev/null 2>&1 3>&- 4>&- &
 	local stranger=$!
 	wait_for 10 grep -q '"program":"rad"' stream
 	"${owner[@]}" rad gpus --json | jq -e '[.gpus[].processes[].command] | any(. != null and contains("--ramp"))'
@@ -134,7 +134,7 @@ look()
 @test "why a task waits is told in the queue with the sentence that rad why has, of limits too" {
 	local a b held later
 	rad limit max_running=1 >/dev/null
-	a=$(submit --gpu-mem 4G --name runs -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	a=$(submit --gpu-mem 4G --name runs -- rad simtask --mem 3G --seconds 600 --ramp 0.1)
 	wait_state "$a" RUNNING
 	b=$(submit --gpu-mem 4G --name limited -- true)
 	held=$(submit --hold --gpu-mem 4G --name kept -- true)
@@ -170,7 +170,7 @@ look()
 @test "at a glance: which GPU is idle, whose a task with a long name is, why a GPU is drained, when who waits is expected to start" {
 	local a b long
 	long=$(printf 'a-name-%.0s' 1 2 3 4 5 6 7 8 9 10)
-	a=$(submit --gpu-mem 30G --time 1h --gpus 3 --name "$long" -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	a=$(submit --gpu-mem 30G --time 1h --gpus 3 --name "$long" -- rad simtask --mem 3G --seconds 600 --ramp 0.1)
 	wait_state "$a" RUNNING
 	rad drain --reason 'fan broken' --until now+2h "$(rad gpus --json | jq -r '.gpus[] | select(.tasks == []) | .index')"
 	b=$(submit --gpu-mem 30G --time 1h --gpus 3 --exclusive --name waits -- true)
@@ -244,7 +244,7 @@ look()
 	a=$(submit --gpu-mem 4G --name ended -- rad simtask --mem 3G --seconds 1 --ramp 0.1)
 	rad wait "$a"
 	a=$("${longer_named[@]}" rad submit --parsable --gpu-mem 4G --name "seen-after-a-long-night-of-training-with-all-of-its-settings-in-its-name_lr=0.001_wd=0.1_seed=42" \
-		-- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+		-- rad simtask --mem 3G --seconds 600 --ramp 0.1)
 	b=$(submit --gpu-mem 20G --gpus 4 --exclusive --name waits -- true)
 	wait_state "$a" RUNNING
 	start_web
@@ -334,7 +334,7 @@ look()
 
 @test "names are text, whatever they hold" {
 	local evil='<img src=x onerror=document.documentElement.dataset.owned=1></script><script>alert(1)</script>' a b
-	a=$(submit --gpu-mem 4G --name "$evil" -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	a=$(submit --gpu-mem 4G --name "$evil" -- rad simtask --mem 3G --seconds 600 --ramp 0.1)
 	b=$(submit --hold --name "$evil" -- sh -c "echo '$evil'")
 	wait_state "$a" RUNNING
 	start_web
