@@ -268,6 +268,7 @@ look()
 			"document.querySelector('#queue').innerText.includes('seen')" "document.documentElement.scrollWidth <= $width"
 			"[...document.querySelectorAll('#queue td:nth-child(3)')].every(e => { const r = document.createRange(); r.selectNodeContents(e); return r.getClientRects().length === 1; })"
 			"[...document.querySelectorAll('#queue tbody tr')].every(e => e.offsetHeight < 90)"
+			"(a => { a.textContent = '123456_78'; return a.getClientRects().length === 1; })(document.querySelector('#queue tbody a'))"
 			"(right => right > 200 && right <= $width)(document.querySelector('#queue th:last-child').getBoundingClientRect().right)"
 			"document.querySelector('#queue tbody tr:last-child td:last-child').textContent"
 			"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('wants its GPUs alone')"
