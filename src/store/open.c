@@ -258,24 +258,30 @@ struct store *store_open_schema(const char *dir, const char *const *steps, int n
 	return s;
 }
 
+/* Between the installation of a newer release and the daemon's next start, that reads what the older one wrote. */
+static int check_schema(struct store *s, struct error *err)
+{
+	int64_t version = 0;
+	if (store_query_int(s, "PRAGMA user_version", &version, err))
+		return -1;
+	if (version == STORE_SCHEMA)
+		return 0;
+	return error_set(err, ERR_CONFLICT, "%s: is of schema %lld, and the release that is installed reads %d: restart radd, which "
+			 "is of another (tasks go on)", s->path, (long long)version, STORE_SCHEMA);
+}
+
 /* For a process beside the daemon. It sees only what is committed, and cannot write, whatever it is made to do. */
 struct store *store_open_reader(const char *dir, struct error *err)
 {
 	struct store *s = alloc_zero(sizeof *s);
-	int64_t version = 0;
 	s->path = alloc_printf("%s/rad.db", dir);
 	int rc = sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
 	if (rc)
 		store_fail(s, rc, err);
 	else
 		sqlite3_busy_timeout(s->db, 2000);
-	if (rc || store_query_int(s, "PRAGMA user_version", &version, err) || open_prepare(s, err)) {
-		store_close(s);
-		return NULL;
-	}
-	if (version == STORE_SCHEMA)
+	if (!rc && !check_schema(s, err) && !open_prepare(s, err))
 		return s;
-	error_set(err, ERR_CONFLICT, "%s: has schema %lld, not %d", s->path, (long long)version, STORE_SCHEMA);
 	store_close(s);
 	return NULL;
 }

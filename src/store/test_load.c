@@ -180,6 +180,17 @@ static void a_reader_beside_the_daemon(void **state)
 	store_close(s);
 }
 
+static void a_reader_of_another_release_says_what_to_do(void **state)
+{
+	struct error err = ERROR_INIT;
+	store_close(fixture_open(*state));
+	fixture_sql(*state, "PRAGMA user_version=1; ALTER TABLE outcomes DROP COLUMN cores");
+	assert_null(store_open_reader(*state, &err));
+	assert_int_equal(err.code, ERR_CONFLICT);
+	assert_non_null(strstr(err.text, "is of schema 1, "));
+	assert_non_null(strstr(err.text, "restart radd"));
+}
+
 /* One after the other, as for `rad show` of an ended array: the request, which names all elements, is read once. */
 static void elements_asked_for_one_by_one_share_it_too(void **state)
 {
@@ -397,6 +408,7 @@ int main(void)
 		T(finished_tasks_by_span_and_user),
 		T(a_span_divides_a_moment),
 		T(a_reader_beside_the_daemon),
+		T(a_reader_of_another_release_says_what_to_do),
 		T(elements_asked_for_one_by_one_share_it_too),
 		T(reports_do_not_see_environments),
 		T(sums_are_read_from_little),
