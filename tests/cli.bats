@@ -389,6 +389,22 @@ for verb, title in (("gpus", "TASKS"), ("queue", "REASON")):
 	[ "$(cat "$WORLD/said")" = "rad: output: No space left on device" ]
 }
 
+@test "a closed output is no place of the next file that is opened: nothing is printed into it" {
+	local id pid
+	run -125 bash -c "rad monitor --devices sim:1xa100-40g -n 1 >&-"
+	[[ "$output" == *"stdout: Bad file descriptor"* ]]
+	rad monitor --devices sim:1xa100-40g -n 1 -o after.csv 2>said
+	[ "$(wc -l <after.csv)" -eq 2 ]
+	run -1 bash -c "rad gpus >&-"
+	[[ "$output" == *"output: Bad file descriptor"* ]]
+	radd --foreground --devices sim:1xa100-40g --state "$WORLD/closed" --socket "$WORLD/closed.sock" <&- >&- 2>&- 3>&- &
+	pid=$!
+	wait_for 20 env RAD_SOCKET="$WORLD/closed.sock" rad gpus
+	[ "$(readlink /proc/$pid/fd/{0,1,2} | sort -u)" = /dev/null ]
+	kill $pid
+	gone $pid
+}
+
 @test "who waits for a radd that hangs up on everybody is told so, and does not try for ever" {
 	python3 -c 'import os, socket, sys
 s = socket.socket(socket.AF_UNIX)

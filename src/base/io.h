@@ -26,5 +26,8 @@ int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode
 /* mkdir -p; the last component gets `mode`. */
 int io_make_dirs(const char *path, unsigned mode, struct error *err);
 int io_set_nonblocking(int fd, bool on);
+/* First in a program: where the caller closed a standard descriptor, one that refuses to be used takes its place. The next file
+ * would have it otherwise, a store or a connection, and be written what was to be printed. */
+void io_fill_standard(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * rad: the table of verbs, and the way to one of them.
  */
+#include "base/io.h"
 #include "base/scope.h"
 #include "base/words.h"
 #include "cli/cli.h"
@@ -164,6 +165,7 @@ static void take_locale(void)
 
 int main(int argc, char **argv)
 {
+	io_fill_standard();
 	take_locale();
 	signal(SIGPIPE, SIG_IGN);	/* a reader that went away is an error of write, and no reason to die half-way */
 	signal(SIGCHLD, SIG_DFL);	/* whoever ignores it for us would have our children's ends lost */

@@ -182,7 +182,7 @@ static bool stdin_is_script(void)
 static int read_task_text(const char *path, struct buf *text, struct error *err)
 {
 	struct stat st;
-	if (is_stdin(path) && fcntl(STDIN_FILENO, F_GETFD) < 0)
+	if (is_stdin(path) && (fcntl(STDIN_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY)	/* io_fill_standard */
 		return error_set(err, ERR_INVALID, "standard input is closed: a script comes by a pipe or a file: rad submit - <train.sh");
 	if (is_stdin(path))
 		return io_read_fd(STDIN_FILENO, STDIN_NAME, SPEC_MAX_TEXT, text, err);

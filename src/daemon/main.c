@@ -4,6 +4,7 @@
  */
 #include "base/alloc.h"
 #include "base/args.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/paths.h"
@@ -233,6 +234,7 @@ int main(int argc, char **argv)
 	struct error err = ERROR_INIT;
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	io_fill_standard();
 	log_never_wait();
 	int rc = other_life(argc, argv);
 	if (rc >= 0)
