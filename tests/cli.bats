@@ -387,6 +387,12 @@ for verb, title in (("gpus", "TASKS"), ("queue", "REASON")):
 	[ "$(cat "$WORLD/said")" = "rad: output: No space left on device" ]
 	rad logs "$id" 2>"$WORLD/said" >/dev/full && return 1
 	[ "$(cat "$WORLD/said")" = "rad: output: No space left on device" ]
+	# run and wait: 125 is rad's own, and who has read enough does not change the task's
+	run -125 bash -c "rad wait --json $id >/dev/full"
+	one_line_error "output: No space left on device"
+	rm -f gone
+	run bash -c "rad run --gpu-mem 1G -- sh -c 'until [ -e gone ]; do sleep 0.05; done; seq 9' | : >gone; echo \${PIPESTATUS[0]}"
+	[ "$output" = 0 ]
 }
 
 @test "a closed output is no place of the next file that is opened: nothing is printed into it" {

@@ -76,8 +76,9 @@ void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The object as one line. Takes the reference. Returns CLI_DONE. */
 int cli_print_json(json_t *reply);
-/* Flushes stdout; returns rc, or CLI_FAILED with a message when what was printed could not be written. */
-int cli_finish(int rc);
+/* Flushes stdout; returns rc, or the code of a failure with a message when what was printed could not be written. Who has read
+ * enough changes no task's code. */
+int cli_finish(const struct cli_call *c, int rc);
 /* Whether standard output was a pipe to who has read enough (head): that is told nobody. */
 bool cli_reader_left(void);
 

@@ -180,5 +180,5 @@ int main(int argc, char **argv)
 		word = "version";
 	const struct cli_verb *v = find_verb(word);
 	struct cli_call c = { .verb = v, .argc = argc - 1, .argv = argv + 1 };
-	return cli_finish(v ? cli_call(&c) : unknown_verb(argv[1]));
+	return cli_finish(&c, v ? cli_call(&c) : unknown_verb(argv[1]));
 }

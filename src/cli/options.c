@@ -77,13 +77,14 @@ bool cli_reader_left(void)
 	return poll(&p, 1, 0) > 0 && p.revents & POLLERR;
 }
 
-int cli_finish(int rc)
+int cli_finish(const struct cli_call *c, int rc)
 {
 	if (!fflush(stdout) && !ferror(stdout))
 		return rc;
-	if (errno != EPIPE && !cli_reader_left())
+	bool left = errno == EPIPE || cli_reader_left(), tasks = failure(c, CLI_FAILED) == CLI_OWN;
+	if (!left)
 		fprintf(stderr, "rad: output: %s\n", strerror(errno));
-	return rc ? rc : CLI_FAILED;
+	return rc || (left && tasks) ? rc : failure(c, CLI_FAILED);
 }
 
 /* ---- help ---- */
