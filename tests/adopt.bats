@@ -295,6 +295,31 @@ sleeper()
 	[ "$(field "$id" '.attempts[0].evidence')" = "given back" ]
 }
 
+@test "who interrupts a wait gets away from a radd that hangs: run, told of it, and lease" {
+	local i runs leases code=0 left=yes
+	for i in 0 1 2 3; do rad drain $i; done
+	rad lease --pid $$ --gpu-mem 1G >/dev/null 2>lease.said 3>&- 4>&- &
+	leases=$!
+	rad run --gpu-mem 1G -- true >/dev/null 2>run.said 3>&- 4>&- &
+	runs=$!
+	wait_for 10 grep -q waits lease.said
+	wait_for 10 grep -qi 'SigCgt.*[4-7c-f]...$' /proc/$runs/status	# SIGTERM is caught: it is submitted
+	kill -STOP "$(cat "$WORLD/pid")"
+	kill -TERM $leases $runs
+	wait_for 15 grep -q 'has not answered for 5 s; Ctrl-C again leaves' run.said || left=no
+	kill -TERM $runs
+	gone $runs && gone $leases || left=no
+	kill -CONT "$(cat "$WORLD/pid")"
+	[ $left = yes ]
+	wait $runs || code=$?
+	[ $code -eq 130 ]
+	wait $leases || code=$?
+	[ $code -eq 130 ]
+	grep -q 'was not given back: radd is there, but has not answered' lease.said
+	wait_for 10 sh -c "rad queue --json | jq -e '.tasks == []'"
+	for i in 0 1 2 3; do rad undrain $i; done
+}
+
 @test "lease of one whose rad and process were both killed in the queue: it never gets a place" {
 	local id waits
 	for i in 0 1 2 3; do rad drain $i; done

@@ -206,12 +206,25 @@ json_t *client_call(json_t *request, struct error *err)
 	return client_call_on(fd, request, err);
 }
 
-json_t *client_call_id(const char *op, const char *id, struct error *err)
+static json_t *ask_of(const char *op, const char *id)
 {
 	json_t *request = wire_request(op);
 	json_t *text = json_string(id);	/* NULL when it is not UTF-8; the daemon says what it expected */
 	json_object_set_new(request, "id", text ? text : json_null());
-	return client_call(request, err);
+	return request;
+}
+
+json_t *client_call_id(const char *op, const char *id, struct error *err)
+{
+	return client_call(ask_of(op, id), err);
+}
+
+json_t *client_call_id_within(int seconds, const char *op, const char *id, struct error *err)
+{
+	if (client_queue())
+		return client_call_id(op, id, err);
+	scoped_fd int fd = client_connect(err);
+	return client_call_within(fd, seconds, ask_of(op, id), err);
 }
 
 /* ---- waits ---- */

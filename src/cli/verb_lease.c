@@ -21,6 +21,8 @@
 #define POLL_MS 100
 #define STATUS_MS 1000
 #define LEFT 130
+#define STATUS_S 2	/* radd is given that long to say why it waits, */
+#define GIVE_BACK_S 5	/* and that long to take one back that nobody waits for */
 
 static volatile sig_atomic_t interrupted;
 
@@ -76,7 +78,7 @@ static void look_why(struct lease_wait *w)
 	if (clock_mono_ms() < w->next_ms)
 		return;
 	w->next_ms = clock_mono_ms() + (w->terminal ? STATUS_MS : 5 * STATUS_MS);
-	scoped_json *shown = client_call_id("show", w->id, &ignored);
+	scoped_json *shown = client_call_id_within(STATUS_S, "show", w->id, &ignored);
 	const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
 	if (task && member_state(task) != TASK_RUNNING && !task_state_terminal(member_state(task)))
 		say_why(w, task);
@@ -180,16 +182,11 @@ static json_t *ask_for(const struct lease_wish *wish, struct proc_id *process, s
 	return reply;
 }
 
-static void give_back(const char *id, struct error *err)
-{
-	json_decref(client_call_id("give_back", id, err));
-}
-
 static int get_lease(struct cli_call *c, const struct lease_wish *wish)
 {
-	struct error err = ERROR_INIT, ignored = ERROR_INIT;
-	scoped_json *reply = NULL, *accepted = NULL;
-	struct sigaction action = { .sa_handler = on_interrupt };
+	struct error err = ERROR_INIT, why = ERROR_INIT;
+	scoped_json *reply = NULL, *accepted = NULL, *taken = NULL;
+	struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };	/* the second one ends it anywhere */
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	struct lease_wait w = { .terminal = isatty(STDERR_FILENO) };
@@ -200,8 +197,8 @@ static int get_lease(struct cli_call *c, const struct lease_wish *wish)
 	if (rc > 0)
 		rc = wait_for_place(&w, &reply, &err);
 	free(w.said);
-	if (rc <= 0)
-		give_back(w.id, &ignored);
+	if (rc <= 0 && !(taken = client_call_id_within(GIVE_BACK_S, "give_back", w.id, &why)) && !rc)
+		cli_note("lease %s was not given back: %s", w.id, why.text);
 	if (rc < 0)
 		return cli_fail(c, &err);
 	if (!rc)
@@ -238,6 +235,6 @@ int verb_lease(struct cli_call *c)
 		return cli_usage(c, "which lease? RAD_TASK_ID is not set");
 	if (!ids_want_one(c, id))
 		return c->rc;
-	give_back(id, &err);
-	return *err.text ? cli_fail(c, &err) : CLI_DONE;
+	scoped_json *reply = client_call_id("give_back", id, &err);
+	return reply ? CLI_DONE : cli_fail(c, &err);
 }

@@ -26,6 +26,8 @@
 
 #define POLL_MS 100
 #define STATUS_MS 1000
+#define STATUS_S 2	/* radd is given that long for its answer, */
+#define CANCEL_S 5	/* and that long to heed Ctrl-C: the next one is looked for then */
 #define MAX_EXPLAINED 5
 #define LEFT 130	/* what a shell shows for a program that Ctrl-C ended */
 
@@ -77,7 +79,7 @@ static void show_status(struct running *r)
 	if (!r->terminal || r->started || clock_mono_ms() < r->next_status_ms)
 		return;
 	r->next_status_ms = clock_mono_ms() + STATUS_MS;
-	scoped_json *reply = client_call_id("show", r->id, &ignored);
+	scoped_json *reply = client_call_id_within(STATUS_S, "show", r->id, &ignored);
 	const json_t *task = json_array_get(json_object_get(reply, "tasks"), 0);
 	if (!task || member_state(task) == TASK_RUNNING)
 		return;
@@ -104,7 +106,7 @@ static bool handle_terminal(struct running *r)
 	if (!hung_up && !pty_hung_up())
 		return false;
 	if (pty_state() == PTY_WAITING)
-		json_decref(client_call_id("cancel", r->id, &ignored));
+		json_decref(client_call_id_within(CANCEL_S, "cancel", r->id, &ignored));
 	return true;
 }
 
@@ -120,11 +122,11 @@ static bool handle_interrupt(struct running *r)
 	if (interrupts && !r->cancelled) {
 		r->cancelled = true;
 		clear_status(r);
-		scoped_json *reply = client_call_id("cancel", r->id, &err);
+		scoped_json *reply = client_call_id_within(CANCEL_S, "cancel", r->id, &err);
 		if (reply)
 			cli_note("cancelling task %s; Ctrl-C again leaves without waiting for its end", r->id);
 		else
-			cli_note("%s", err.text);
+			cli_note("%s; Ctrl-C again leaves without waiting for the end of task %s", err.text, r->id);
 	}
 	return false;
 }
