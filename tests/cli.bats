@@ -265,8 +265,14 @@ setup() { cd "$WORLD/work"; }
 	one_line_error "'--json': options stand behind the command: rad queue --json"
 	run -1 bash -c 'rad submit - <&-'
 	one_line_error "standard input is closed"
-	run -1 rad adopt gpu0
+	run -2 rad adopt $$ gpu0
 	one_line_error "'gpu0': expected the number of a process"
+	run -2 rad lease --pid gpu0
+	one_line_error "'gpu0': expected the number of a process"
+	for verb in queue cancel acct report\ --json top; do	# one word for it, whoever looks for the user
+		run -2 script -qec "rad $verb --user nobody-here" /dev/null
+		[[ "$output" == *"there is no user 'nobody-here' here"* ]]
+	done
 	run -2 rad trace mkae
 	one_line_error "'mkae': expected make, import or run"
 	[[ "$(rad drain 3 --until now+2h)" =~ ^Drained\ GPU\ 3\ until\ 20[0-9-]{8}\ [0-9:]{8}$ ]]
@@ -331,7 +337,7 @@ setup() { cd "$WORLD/work"; }
 	[ "$status" -eq 2 ]
 	one_line_error "'XX'"
 	run rad queue -u no-such-user-here
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "no-such-user-here"
 	run rad queue --watch 1
 	[ "$status" -eq 2 ]

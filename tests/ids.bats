@@ -128,7 +128,7 @@ on_terminal()
 	run rad cancel --all --state=R
 	[ "$status" -eq 2 ]
 	run rad cancel --user=nobody-of-that-name
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 }
 
 @test "on a terminal the count is asked about; anything but yes is no" {

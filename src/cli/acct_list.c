@@ -28,9 +28,8 @@ static int take_which(struct cli_call *c, const struct acct_list *l, struct whic
 	char *jobs = (char *)l->jobs;
 	bool named = l->jobs || c->n_words;
 	w->name = l->name;
-	if (l->users && which_users(w, l->users, err))
-		return error_wrap(err, "--user");
-	if (which_states(w, l->states ? l->states : named ? "all" : "CD,F,OOM,CA,TO,LO", err) ||
+	if ((l->users && which_users(w, l->users, err)) ||
+	    which_states(w, l->states ? l->states : named ? "all" : "CD,F,OOM,CA,TO,LO", err) ||
 	    which_ids(w, c->words, c->n_words, err) || (jobs && which_ids(w, &jobs, 1, err)))
 		return -1;
 	for (unsigned i = 0; l->states && strcasecmp(l->states, "all") && !named && i < TASK_STATE_COUNT; i++)

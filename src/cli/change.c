@@ -183,9 +183,8 @@ int change_selected(struct cli_call *c, const struct change_selection *s)
 		json_object_set_new(request, "force", json_true());
 	if (!s->user && !s->name && !s->states && !s->all)
 		return change_words(c, request, s->json);
-	if (which_users(&w, s->user, &err))
-		rc = cli_fail(c, &err);
-	else if (which_states(&w, s->states ? s->states : s->default_states, &err) || which_ids(&w, c->words, c->n_words, &err))
+	if (which_users(&w, s->user, &err) || which_states(&w, s->states ? s->states : s->default_states, &err) ||
+	    which_ids(&w, c->words, c->n_words, &err))
 		rc = cli_usage(c, "%s", err.text);
 	scoped_json *found = rc ? NULL : which_fetch(&w, (const char *const[]){ "state" }, 1, &err);
 	if (found)

@@ -51,13 +51,15 @@ struct spec *process_spec(pid_t pid, struct error *err)
 	return s;
 }
 
-int process_parse_pid(const char *word, pid_t *pid, struct error *err)
+bool process_want_pid(struct cli_call *c, const char *word, pid_t *pid)
 {
 	int64_t number;
-	if (units_parse_int(word, 2, INT32_MAX, &number, NULL))
-		return error_set(err, ERR_INVALID, "'%.40s': expected the number of a process, as 'rad gpus -v' and ps list them", word);
+	if (units_parse_int(word, 2, INT32_MAX, &number, NULL)) {
+		c->rc = cli_usage(c, "'%.40s': expected the number of a process, as 'rad gpus -v' and ps list them", word);
+		return false;
+	}
 	*pid = (pid_t)number;
-	return 0;
+	return true;
 }
 
 int process_set(struct spec *s, const struct process_option *options, size_t n, struct error *err)

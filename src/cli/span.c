@@ -11,13 +11,22 @@
 #include <pwd.h>
 #include <string.h>
 
+int span_user(const char *user, uid_t *uid, struct error *err)
+{
+	int64_t number = -1;
+	const struct passwd *pw = getpwnam(user);
+	if (!pw && units_parse_int(user, 0, UINT32_MAX, &number, NULL))
+		return error_set(err, ERR_NOT_FOUND, "--user: there is no user '%.60s' here", user);
+	*uid = pw ? pw->pw_uid : (uid_t)number;
+	return 0;
+}
+
 int span_fill_user(json_t *request, const char *user, struct error *err)
 {
-	int64_t uid = -1;
-	const struct passwd *pw = getpwnam(user);
-	if (!pw && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
-		return error_set(err, ERR_NOT_FOUND, "--user: there is no user '%.60s' here", user);
-	json_object_set_new(request, "uid", json_integer(pw ? (int64_t)pw->pw_uid : uid));
+	uid_t uid;
+	if (span_user(user, &uid, err))
+		return -1;
+	json_object_set_new(request, "uid", json_integer(uid));
 	return 0;
 }
 

@@ -8,8 +8,11 @@
 #include "base/error.h"
 
 #include <jansson.h>
+#include <sys/types.h>
 
-/* Fills uid of a request: that user's, by name or number. */
+/* Of a user by name or number; -1 where nobody has that name here. */
+int span_user(const char *user, uid_t *uid, struct error *err);
+/* Fills uid of a request with it. */
 int span_fill_user(json_t *request, const char *user, struct error *err);
 /* Fills from_ms, to_ms and uid of a request to `acct`. `since` NULL: today's midnight; `until` and `user` NULL: not limited,
  * nor is it by "all" where no user has that name. */

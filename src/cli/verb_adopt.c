@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * rad adopt: processes of the caller's that hold GPU memory become tasks, where they are.
  */
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
@@ -29,12 +30,9 @@ static void print_adopted(const json_t *reply, pid_t pid, const struct adopt_wis
 }
 
 /* The answer, for JSON; NULL with an error. */
-static json_t *adopt(const char *word, const struct adopt_wish *wish, struct error *err)
+static json_t *adopt(pid_t pid, const struct adopt_wish *wish, struct error *err)
 {
 	const struct process_option options[] = { { "gpu-mem", wish->mem }, { "name", wish->name }, { "for", wish->limit } };
-	pid_t pid;
-	if (process_parse_pid(word, &pid, err))
-		return NULL;
 	struct spec *s = process_spec(pid, err);
 	json_t *reply = NULL;
 	if (s && !process_set(s, options, COUNT_OF(options), err))
@@ -81,14 +79,15 @@ int verb_adopt(struct cli_call *c)
 	};
 	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
-	for (size_t i = 0; wish.give_back && i < c->n_words; i++)
-		if (!ids_want_one(c, c->words[i]))
+	scoped_free pid_t *pids = alloc_zero(c->n_words * sizeof *pids);
+	for (size_t i = 0; i < c->n_words; i++)
+		if (wish.give_back ? !ids_want_one(c, c->words[i]) : !process_want_pid(c, c->words[i], &pids[i]))
 			return c->rc;
 	int rc = CLI_DONE;
 	scoped_json *answers = json_array();
 	for (size_t i = 0; i < c->n_words; i++) {
 		struct error err = ERROR_INIT;
-		json_t *answer = wish.give_back ? client_call_id("give_back", c->words[i], &err) : adopt(c->words[i], &wish, &err);
+		json_t *answer = wish.give_back ? client_call_id("give_back", c->words[i], &err) : adopt(pids[i], &wish, &err);
 		if (!answer || json_array_append_new(answers, answer))
 			rc = cli_fail(c, &err);
 	}

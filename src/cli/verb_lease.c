@@ -35,6 +35,7 @@ static void on_interrupt(int signum)
 struct lease_wish {
 	const char *gpus, *mem, *limit, *name, *share, *slowdown, *pid;
 	bool exclusive, json, give_back;
+	pid_t process;
 };
 
 struct lease_wait {
@@ -164,10 +165,7 @@ static json_t *ask_for(const struct lease_wish *wish, struct proc_id *process, s
 		{ "gpus", wish->gpus }, { "gpu-mem", wish->mem }, { "for", wish->limit }, { "name", wish->name }, { "share", wish->share },
 		{ "max-slowdown", wish->slowdown }, { "exclusive", wish->exclusive ? "" : NULL },
 	};
-	pid_t pid = getppid();
-	if (wish->pid && process_parse_pid(wish->pid, &pid, err))
-		return NULL;
-	struct spec *s = process_spec(pid, err);
+	struct spec *s = process_spec(wish->process, err);
 	scoped_fd int fd = -1;
 	json_t *reply = NULL;
 	if (s) {
@@ -227,6 +225,9 @@ int verb_lease(struct cli_call *c)
 	};
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, wish.give_back ? 1 : 0))
+		return c->rc;
+	wish.process = getppid();
+	if (wish.pid && !process_want_pid(c, wish.pid, &wish.process))
 		return c->rc;
 	if (!wish.give_back)
 		return get_lease(c, &wish);

@@ -343,11 +343,10 @@ static int read_numbers(struct monitoring *w, const struct monitor_asked *a, str
 	return 0;
 }
 
-static int find_processes(struct monitoring *w, const struct monitor_asked *a, struct error *err)
+static int find_processes(struct monitoring *w, const struct monitor_asked *a, pid_t pid, struct error *err)
 {
-	pid_t pid;
 	task_id task;
-	if (a->pid && (process_parse_pid(a->pid, &pid, err) || watched_pid(&w->who, pid, err)))
+	if (a->pid && watched_pid(&w->who, pid, err))
 		return -1;
 	return a->task && (task_id_parse(a->task, &task, err) || watched_task(&w->who, task, err)) ? -1 : 0;
 }
@@ -356,14 +355,15 @@ static int find_processes(struct monitoring *w, const struct monitor_asked *a, s
 static bool read_options(struct cli_call *c, struct monitoring *w, const struct monitor_asked *a)
 {
 	struct error err = ERROR_INIT;
+	pid_t pid = 0;
 	bool wrong = read_numbers(w, a, &err);
 	if (wrong)
 		c->rc = cli_usage(c, "%s", err.text);
 	else if ((wrong = !!a->task + !!a->pid + !!c->n_words > 1))
 		c->rc = cli_usage(c, "of --task, --pid and a command, one is watched");
-	else if (a->task && !ids_want_one(c, a->task))
+	else if ((a->task && !ids_want_one(c, a->task)) || (a->pid && !process_want_pid(c, a->pid, &pid)))
 		return false;
-	else if ((wrong = find_processes(w, a, &err)))
+	else if ((wrong = find_processes(w, a, pid, &err)))
 		c->rc = cli_fail(c, &err);
 	return !wrong;
 }

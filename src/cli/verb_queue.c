@@ -262,9 +262,8 @@ int verb_queue(struct cli_call *c)
 	if (a.slurms)
 		return cli_usage(c, CLI_NO_PARTITIONS, a.slurms);
 	f.fold = !a.format && !a.wide && !a.start && !a.json && !a.each && !look.sort;
-	if ((a.user || a.me) && which_users(&f, a.me ? NULL : a.user, &err))
-		rc = cli_fail(c, &err);
-	else if (take_look(&a, &look, &err) || take_which(c, &a, &f, &err))
+	if (((a.user || a.me) && which_users(&f, a.me ? NULL : a.user, &err)) || take_look(&a, &look, &err) ||
+	    take_which(c, &a, &f, &err))
 		rc = cli_usage(c, "%s", err.text);
 	else
 		rc = a.start ? show_starts(c, &f, a.json) : a.every ? repeat_show_every(c, a.every, show_again, &again) :

@@ -10,6 +10,8 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/format.h"
+#include "cli/span.h"
 #include "cli/term.h"
 #include "cli/top_feed.h"
 #include "cli/top_list.h"
@@ -438,7 +440,9 @@ int verb_top(struct cli_call *c)
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
+	char name[FORMAT_LEN];
 	double seconds;
+	uid_t uid = 0;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
 	if (units_parse_double(delay, 0.2, 3600, &seconds, &err))
@@ -446,7 +450,9 @@ int verb_top(struct cli_call *c)
 	if (!term_ask().live || !isatty(STDIN_FILENO))
 		return cli_usage(c, "a terminal is needed: 'rad gpus' and 'rad queue' print the same once");
 	struct top t = { .every_ms = (int64_t)(seconds * 1000) };
-	snprintf(t.list.user, sizeof t.list.user, "%s", user && strcmp(user, "all") ? user : "");
+	if (user && strcmp(user, "all") && span_user(user, &uid, &err))
+		return cli_usage(c, "%s", err.text);
+	snprintf(t.list.user, sizeof t.list.user, "%s", user && strcmp(user, "all") ? format_user(uid, name) : "");
 	if (ask_once(&err) || top_screen_open(&err))
 		return cli_fail(c, &err);
 	int sig = watch(&t);

@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/accounts.h"
 #include "cli/client.h"
 #include "cli/columns.h"
+#include "cli/span.h"
 #include "submit/wire.h"
 
 #include <fnmatch.h>
@@ -25,13 +25,10 @@
 static int add_user(struct which *w, const char *user, struct error *err)
 {
 	char name[FORMAT_LEN];
-	int64_t uid = (int64_t)getuid();
-	const struct passwd *pw = user ? getpwnam(user) : NULL;
-	if (pw)
-		uid = (int64_t)pw->pw_uid;
-	else if (user && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
-		return error_set(err, ERR_NOT_FOUND, "user '%.60s': there is none of that name here", user);
-	json_object_set_new(w->users, format_user((uid_t)uid, name), json_true());
+	uid_t uid = getuid();
+	if (user && span_user(user, &uid, err))
+		return -1;
+	json_object_set_new(w->users, format_user(uid, name), json_true());
 	return 0;
 }
 
