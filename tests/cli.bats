@@ -273,6 +273,15 @@ setup() { cd "$WORLD/work"; }
 		run -2 script -qec "rad $verb --user nobody-here" /dev/null
 		[[ "$output" == *"there is no user 'nobody-here' here"* ]]
 	done
+	# two documents on one output are none
+	run -2 rad report -o - --json
+	one_line_error "standard output takes one of them"
+	run -2 rad report --csv - --series-csv -
+	run -2 rad acct --csv --json
+	one_line_error "--csv or --json"
+	run -2 script -qec 'rad queue --watch 1 --json' /dev/null
+	[[ "$output" == *"--json is printed once"* ]]
+	run -2 rad queue --start --watch 1
 	run -2 rad trace mkae
 	one_line_error "'mkae': expected make, import or run"
 	[[ "$(rad drain 3 --until now+2h)" =~ ^Drained\ GPU\ 3\ until\ 20[0-9-]{8}\ [0-9:]{8}$ ]]

@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-int repeat_show_every(struct cli_call *c, const char *every, repeat_show show, void *ctx)
+int repeat_show_every(struct cli_call *c, const char *every, bool json, repeat_show show, void *ctx)
 {
 	struct error err = ERROR_INIT;
 	double seconds;
+	if (json)
+		return cli_usage(c, "--watch is for people: --json is printed once");
 	if (units_parse_double(every, 0.2, 3600, &seconds, &err))
 		return cli_usage(c, "--watch: %s", err.text);
 	for (;;) {

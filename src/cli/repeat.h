@@ -10,8 +10,8 @@
 #include "cli/term.h"
 
 /* Shows it every so many seconds (a text that a person wrote), on an empty screen, until it fails (-1) or a signal comes. The
- * terminal is asked each time: windows change. Returns the verb's exit code. */
+ * terminal is asked each time: windows change. With --json it is refused. Returns the verb's exit code. */
 typedef int (*repeat_show)(void *ctx, const struct term *term, struct error *err);
-int repeat_show_every(struct cli_call *c, const char *every, repeat_show show, void *ctx);
+int repeat_show_every(struct cli_call *c, const char *every, bool json, repeat_show show, void *ctx);
 
 #endif

@@ -477,6 +477,8 @@ int verb_acct(struct cli_call *c)
 		return cli_usage(c, CLI_NO_PARTITIONS, a.slurms);
 	if (a.wide)
 		return cli_usage(c, "--long: all that is known is --json; some of it --format=FIELDS, which --helpformat lists");
+	if (a.csv && a.json)
+		return cli_usage(c, "--csv or --json: one of them is printed");
 	bool list = acct_list_wanted(&a.list, c);
 	if (a.month && (a.since || (a.which && a.until)))
 		return cli_usage(c, "--month and --since or --until both say when: give one of them");

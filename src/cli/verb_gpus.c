@@ -407,10 +407,8 @@ int verb_gpus(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
-	if (every && json)
-		return cli_usage(c, "--watch is for people: --json is printed once");
 	if (every)
-		return repeat_show_every(c, every, show_again, &verbose);
+		return repeat_show_every(c, every, json, show_again, &verbose);
 	scoped_json *reply = client_call(wire_request("gpus"), &err);
 	if (!reply)
 		return cli_fail(c, &err);

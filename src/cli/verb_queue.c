@@ -261,12 +261,14 @@ int verb_queue(struct cli_call *c)
 		return c->rc;
 	if (a.slurms)
 		return cli_usage(c, CLI_NO_PARTITIONS, a.slurms);
+	if (a.every && a.start)
+		return cli_usage(c, "--start is printed once: leave out --watch");
 	f.fold = !a.format && !a.wide && !a.start && !a.json && !a.each && !look.sort;
 	if (((a.user || a.me) && which_users(&f, a.me ? NULL : a.user, &err)) || take_look(&a, &look, &err) ||
 	    take_which(c, &a, &f, &err))
 		rc = cli_usage(c, "%s", err.text);
 	else
-		rc = a.start ? show_starts(c, &f, a.json) : a.every ? repeat_show_every(c, a.every, show_again, &again) :
+		rc = a.start ? show_starts(c, &f, a.json) : a.every ? repeat_show_every(c, a.every, a.json, show_again, &again) :
 		     list(c, &f, &look, a.json);
 	columns_destroy(look.columns);
 	which_clear(&f);

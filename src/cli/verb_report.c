@@ -253,6 +253,16 @@ static int save(struct cli_call *c, const struct report *r, const struct asked *
 	return a->json ? cli_print_json(report_json(r)) : CLI_DONE;
 }
 
+/* How many of the forms are to go to standard output. */
+static unsigned count_printed(const struct asked *a)
+{
+	const char *const outputs[] = { a->output, a->csv, a->series_csv, a->json ? "-" : NULL };
+	unsigned n = 0;
+	for (size_t i = 0; i < COUNT_OF(outputs); i++)
+		n += outputs[i] && !strcmp(outputs[i], "-");
+	return n;
+}
+
 int verb_report(struct cli_call *c)
 {
 	struct asked a = { 0 };
@@ -274,6 +284,8 @@ int verb_report(struct cli_call *c)
 		return c->rc;
 	if (!a.output && !a.csv && !a.series_csv && !a.json)
 		return cli_usage(c, "where to? -o F.html, --csv F, --series-csv F or --json");
+	if (count_printed(&a) > 1)
+		return cli_usage(c, "standard output takes one of them: name a file for the others");
 	bool files = c->n_words || a.monitor;
 	if (files && (a.since || a.until || a.user))
 		return cli_usage(c, "--since, --until and --user ask radd, and the runs come from files here");
