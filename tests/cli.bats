@@ -426,6 +426,18 @@ for verb, title in (("gpus", "TASKS"), ("queue", "REASON")):
 	gone $pid
 }
 
+@test "acct lists GPUs by their numbers, as gpus does" {
+	local pid
+	export RAD_SOCKET=$WORLD/twelve.sock
+	radd --foreground --devices sim:12xa100-40g --state "$WORLD/twelve" >twelve.log 2>&1 3>&- &
+	pid=$!
+	wait_for 20 rad gpus
+	rad run --gpus 12 -- true
+	[ "$(rad acct | awk '$1 == "GPU" { on = 1; next } !NF { on = 0 } on { printf "%s ", $1 }')" = "0 1 2 3 4 5 6 7 8 9 10 11 " ]
+	kill $pid
+	gone $pid
+}
+
 @test "who waits for a radd that hangs up on everybody is told so, and does not try for ever" {
 	python3 -c 'import os, socket, sys
 s = socket.socket(socket.AF_UNIX)

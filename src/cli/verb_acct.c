@@ -194,7 +194,7 @@ static void print_tasks(const json_t *tasks, struct format_energy_unit unit, con
 
 static int compare_names(const void *a, const void *b)
 {
-	return strcmp(((const struct acct_group *)a)->name, ((const struct acct_group *)b)->name);
+	return strverscmp(((const struct acct_group *)a)->name, ((const struct acct_group *)b)->name);	/* GPU 10 behind 9 */
 }
 
 /* GPUs by their index, where they are still there. */
