@@ -168,7 +168,8 @@ setup() { cd "$WORLD/work"; }
 	wait_for 15 sh -c 'rad gpus --json | jq -e "any(.gpus[].processes[]; .task == \"'"$id"'\")"'
 	rad gpus --json | jq -e '[.gpus[0] | keys[]] == ["claims","drain","drained","dram","energy_j","gpu_util","gract","index","mem_available_mib",
 		"mem_foreign_mib","mem_held_mib","mem_total_mib","mem_used_mib","mig","mps_users","name","number","parent_uuid","pcie_rx_mib_s",
-		"pcie_tx_mib_s","power_w","processes","reservations","share","smact","smact_now","smact_source","smocc","stale","tasks","uuid"]'
+		"pcie_tx_mib_s","power_w","processes","reservations","share","smact","smact_now","smact_source","smocc","stale","tasks",
+		"temperature_c","uuid"]'
 	rad gpus --json | jq -e --arg u "$(id -un)" '[.gpus[].processes[]] | length == 1 and .[0].user == $u and .[0].mem_mib > 0'
 	run rad gpus -v
 	[[ "$output" == *"$(id -un)"*"$id"* ]]

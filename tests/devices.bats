@@ -241,3 +241,19 @@ page()
 	wait_state "$waits" RUNNING
 	[ "$(grep -c "debug task $waits: waits: Memory: " "$WORLD/radd.log")" = 1 ]
 }
+
+@test "a temperature that the driver tells has a column, and no narrow one; without any there is none" {
+	DEVICES=nvml start_radd
+	wait_for 10 shows 0,1,2,3
+	rad gpus --json | jq -e 'all(.gpus[]; .temperature_c == null)'
+	[[ "$(rad gpus | head -n 1)" == *" W  SHARE "* ]]
+	sed 's/"power_mw": 75000, /&"celsius": 61, /' "$RAD_FAKE_NVML" >"$RAD_FAKE_NVML.new"	# of the first: one is enough
+	mv "$RAD_FAKE_NVML.new" "$RAD_FAKE_NVML"
+	wait_for 10 sh -c 'rad gpus --json | jq -e ".gpus[0].temperature_c == 61"'
+	run rad gpus
+	[[ "${lines[0]}" == *" W   C  SHARE "* ]]
+	[[ "${lines[1]}" == *" 75  61  idle"* ]]
+	COLUMNS=70 run rad gpus
+	[[ "${lines[0]}" != *" C "* ]]
+	machine a b c d
+}

@@ -221,7 +221,7 @@ fake_driver()
 	export RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1 RAD_FAKE_NVML=$PWD/gpus.json RAD_DEVICES=nvml
 	cat >gpus.json.new <<-EOF
 		{"devices": [{"uuid": "GPU-1", "name": "NVIDIA H200", "pci": [0, 26, 0], "cc": [9, 0], "cores": 16896, "total_mib": 143771,
-		"reserved_mib": 600, "used_mib": 1000, "processes": [], "mps": [], "power_mw": 75000, "energy_mj": 123456, "util": 12,
+		"reserved_mib": 600, "used_mib": 1000, "processes": [], "mps": [], "power_mw": 75000, "energy_mj": 123456, "util": 12, "celsius": 61,
 		"clocks": [1980, 3201], "throttle": 68, "gpm": {"1": 97.5, "2": 75, "3": 30, "5": 20, "10": 10, "11": 1, "12": 2, "13": 3,
 		"20": 1.5, "21": 2.5, "60": 7, "61": 8}, "mig": null}]$*}
 	EOF
@@ -234,7 +234,8 @@ fake_driver()
 	rows h.csv | jq -e 'length == 2 and .[0].gract == "" and .[0].gpu_util == "0.12" and (.[1]
 		| .gract == "0.975" and .smact == "0.75" and .smocc == "0.3" and .tensor == "0.2" and .dram == "0.1" and .fp16 == "0.03"
 		and .fp32 == "0.02" and .fp64 == "0.01" and .pcie_rx_mib_s == "2.5" and .pcie_tx_mib_s == "1.5" and .nvlink_rx_mib_s == "7"
-		and .nvlink_tx_mib_s == "8" and .sm_mhz == "1980" and .mem_mhz == "3201" and .throttle == "power+hardware-heat" and .power_w == "75")'
+		and .nvlink_tx_mib_s == "8" and .sm_mhz == "1980" and .mem_mhz == "3201" and .temperature_c == "61"
+		and .throttle == "power+hardware-heat" and .power_w == "75")'
 	rad report --monitor h.csv --json | jq -e '.runs[0].series[0] | (.tensor | map(numbers) | max) == 0.2 and (.sm_mhz | max) == 1980'
 
 	fake_driver ', "fail": {"nvmlGpmSampleGet": 4}'

@@ -111,7 +111,7 @@ static void tasks_cell(struct table *table, const json_t *g)
 static json_t *as_known(const json_t *g)
 {
 	static const char *const readings[] = { "smact_now", "smact", "mem_used_mib", "mem_foreign_mib", "mem_available_mib",
-						"power_w" };
+						"power_w", "temperature_c" };
 	json_t *known = json_copy((json_t *)g);
 	for (size_t i = 0; is_stale(g) && i < COUNT_OF(readings); i++)
 		json_object_del(known, readings[i]);
@@ -124,37 +124,48 @@ static void number_cell(struct table *table, enum style style, const json_t *g, 
 	table_cell(table, style, format_gpu(g, gpus, text));
 }
 
-static void add_row(struct table *table, const json_t *asked, const json_t *gpus, bool others, const struct term *term)
+static void whole_cell(struct table *table, const json_t *g, const char *key)
+{
+	double v = member_number(g, key);
+	if (isnan(v))
+		table_cell(table, STYLE_DIM, "-");
+	else
+		table_printf(table, STYLE_PLAIN, "%.0f", v);
+}
+
+/* What has a column when any GPU tells it: memory of processes that are not ours, and how warm it is. */
+struct seen { bool others, warmth; };
+
+static void add_row(struct table *table, const json_t *asked, const json_t *gpus, struct seen seen, const struct term *term)
 {
 	scoped_json *g = as_known(asked);
-	double watts = member_number(g, "power_w");
 	number_cell(table, STYLE_BOLD, g, gpus);
 	name_cell(table, member_text(g, "name"));
 	load_cell(table, g, term);
 	used_cell(table, g);
 	mib_cell(table, g, "mem_held_mib");
-	if (others)
+	if (seen.others)
 		mib_cell(table, g, "mem_foreign_mib");
 	mib_cell(table, g, "mem_available_mib");
-	if (isnan(watts))
-		table_cell(table, STYLE_DIM, "-");
-	else
-		table_printf(table, STYLE_PLAIN, "%.0f", watts);
+	whole_cell(table, g, "power_w");
+	if (seen.warmth)
+		whole_cell(table, g, "temperature_c");
 	share_cell(table, g);
 	tasks_cell(table, g);
 }
 
 /* ---- tables ---- */
 
-/* Memory of processes that are not ours has a column when there is any. */
-static bool any_foreign(const json_t *gpus)
+static struct seen what_is_seen(const json_t *gpus)
 {
+	struct seen seen = { 0 };
 	size_t i;
 	json_t *g;
-	json_array_foreach(gpus, i, g)
-		if (member_number(g, "mem_foreign_mib") > 0)
-			return true;
-	return false;
+	json_array_foreach(gpus, i, g) {
+		seen.others = seen.others || member_number(g, "mem_foreign_mib") > 0;
+		seen.warmth = seen.warmth || !isnan(member_number(g, "temperature_c"));
+	}
+	return seen;
 }
 
 /* What the table has no column for: below it, on as many lines as it takes, each with its style, since rad top shows some. */
@@ -252,18 +263,19 @@ void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 		{ "GPU", .right = true }, { "NAME", .min = 6, .drop = 4 }, { "SMACT", .right = true },
 		{ "MEAN", .right = true, .drop = 6 }, { "USED", .right = true }, { "HELD", .right = true, .drop = 2 },
 		{ "OTHER", .right = true, .drop = 3 }, { "FREE", .right = true }, { "W", .right = true, .drop = 5 },
+		{ "C", .right = true, .drop = 7 },
 		{ "SHARE", .drop = 1 }, { "TASKS", .min = 5 },
 	};
 	struct table_column columns[COUNT_OF(all)];
-	bool others = any_foreign(gpus);
+	struct seen seen = what_is_seen(gpus);
 	size_t n = 0, i;
 	json_t *g;
 	for (size_t k = 0; k < COUNT_OF(all); k++)
-		if (others || strcmp(all[k].title, "OTHER"))
+		if ((seen.others || strcmp(all[k].title, "OTHER")) && (seen.warmth || strcmp(all[k].title, "C")))
 			columns[n++] = all[k];
 	struct table *table = table_create(columns, n);
 	json_array_foreach(gpus, i, g)
-		add_row(table, g, gpus, others, term);
+		add_row(table, g, gpus, seen, term);
 	table_print(table, term, out);
 	table_destroy(table);
 	print_stale(gpus, term, out);

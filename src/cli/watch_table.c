@@ -20,6 +20,7 @@ static const struct shown shown[] = {
 	{ "GRACT", "gract" }, { "SMACT", "smact" }, { "SMOCC", "smocc" }, { "TENSOR", "tensor" }, { "DRAM", "dram" },
 	{ "FP16", "fp16" }, { "FP32", "fp32" }, { "FP64", "fp64" }, { "PCI-IN", "pcie_rx_mib_s" }, { "PCI-OUT", "pcie_tx_mib_s" },
 	{ "NVL-IN", "nvlink_rx_mib_s" }, { "NVL-OUT", "nvlink_tx_mib_s" }, { "WATTS", "power_w" }, { "MHZ", "sm_mhz" },
+	{ "C", "temperature_c" },
 };
 #define SHOWN COUNT_OF(shown)
 

@@ -453,7 +453,7 @@ static json_t *memory_json(const struct fleet_gpu *s)
 static json_t *load_json(const struct fleet_gpu *s)
 {
 	const struct gpu_reading *g = s->reading;
-	return json_pack("{so, so, so, ss, so, so, so, so, so, so, ss, sb, sb, so}",
+	return json_pack("{so, so, so, ss, so, so, so, so, so, so, so, ss, sb, sb, so}",
 		"gract", s->load.gract_known ? json_round3(s->load.gract) : json_null(),
 		"smact", s->load.smact_known ? json_round3(s->load.smact) : json_null(),
 		"smact_now", number(g, GPU_SMACT, g->smact), "smact_source",
@@ -461,6 +461,7 @@ static json_t *load_json(const struct fleet_gpu *s)
 		"smocc", number(g, GPU_SMOCC, g->smocc), "dram", number(g, GPU_DRAM, g->dram),
 		"pcie_rx_mib_s", number(g, GPU_PCIE, g->pcie_rx_mib_s), "pcie_tx_mib_s", number(g, GPU_PCIE, g->pcie_tx_mib_s),
 		"power_w", number(g, GPU_POWER, g->power_w), "energy_j", number(g, GPU_ENERGY, g->energy_j),
+		"temperature_c", number(g, GPU_TEMPERATURE, g->temperature_c),
 		"share", share_word(s), "drained", s->drained, "stale", s->stale, "mps_users", json_text_or_null(s->mps_users));
 }
 

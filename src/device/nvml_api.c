@@ -38,6 +38,7 @@ static const struct symbol { const char *name; size_t slot; bool required; } sym
 	{ "nvmlDeviceGetMPSComputeRunningProcesses_v3", SLOT(mps_processes), false },
 	{ "nvmlDeviceGetMPSComputeRunningProcesses_v2", SLOT(mps_processes), false },
 	{ "nvmlDeviceGetPowerUsage", SLOT(power), false },
+	{ "nvmlDeviceGetTemperature", SLOT(temperature), false },
 	{ "nvmlDeviceGetTotalEnergyConsumption", SLOT(energy), false },
 	{ "nvmlDeviceGetUtilizationRates", SLOT(utilization), false },
 	{ "nvmlDeviceGetClockInfo", SLOT(clock), false },

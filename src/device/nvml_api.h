@@ -52,6 +52,7 @@ struct nvml_attributes {
 };
 
 enum nvml_clock { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
+enum nvml_sensor { NVML_SENSOR_GPU = 0 };
 
 /* GPU performance monitoring (GPM): a metric is the difference of two samples. */
 enum nvml_gpm_id {
@@ -96,6 +97,7 @@ struct nvml_api {
 	int (*memory_v2)(nvml_device, struct nvml_memory_v2 *);
 	nvml_processes_fn *processes, *mps_processes;
 	int (*power)(nvml_device, uint32_t *);		/* mW */
+	int (*temperature)(nvml_device, int sensor, uint32_t *);	/* degrees Celsius; enum nvml_sensor */
 	int (*energy)(nvml_device, uint64_t *);		/* mJ since the driver was loaded */
 	int (*utilization)(nvml_device, struct nvml_utilization *);
 	int (*clock)(nvml_device, int which, uint32_t *);	/* MHz; enum nvml_clock */

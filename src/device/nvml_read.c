@@ -17,6 +17,7 @@
 #define GPM_MIN_MS 100		/* closer samples give zeros */
 #define MAX_PROCESSES 65536u
 #define UNKNOWN_MIB UINT64_MAX
+#define MOST_CELSIUS 1000	/* more is no reading */
 
 /* How a unit answered during one reading. */
 struct answers { bool some; int lost; };	/* lost: as what, 0: it is not */
@@ -228,6 +229,15 @@ static void read_power(const struct nvml_api *api, nvml_device handle, struct an
 	r->valid |= GPU_POWER;
 }
 
+static void read_temperature(const struct nvml_api *api, nvml_device handle, struct answers *a, struct gpu_reading *r)
+{
+	uint32_t celsius;
+	if (!api->temperature || !answered(a, api->temperature(handle, NVML_SENSOR_GPU, &celsius)) || celsius > MOST_CELSIUS)
+		return;
+	r->temperature_c = celsius;
+	r->valid |= GPU_TEMPERATURE;
+}
+
 static void read_clocks(const struct nvml_api *api, nvml_device handle, struct answers *a, struct gpu_reading *r)
 {
 	uint32_t sm, mem;
@@ -294,6 +304,8 @@ void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvm
 		read_power(&n->api, u->handle, &a, r);
 	if (!a.lost && !u->fixed.mig)
 		read_energy(&n->api, u, out->mono_ms, &a, r);
+	if (!a.lost && !u->fixed.mig)
+		read_temperature(&n->api, u->handle, &a, r);
 	if (!a.lost && !u->fixed.mig && n->clocks)
 		read_clocks(&n->api, u->handle, &a, r);
 	if (!a.lost && !u->fixed.mig && !(r->valid & GPU_GRACT))

@@ -20,6 +20,7 @@ enum gpu_field {
 	GPU_PROC_MEM = 1 << 12,		/* ... and each process's memory is known */
 	GPU_TENSOR = 1 << 13, GPU_FP16 = 1 << 14, GPU_FP32 = 1 << 15, GPU_FP64 = 1 << 16, GPU_NVLINK = 1 << 17,
 	GPU_CLOCKS = 1 << 18, GPU_THROTTLE = 1 << 19,	/* only of a reader that was asked for them: device_watch */
+	GPU_TEMPERATURE = 1 << 20,
 };
 
 /* What holds a GPU's clocks below those it could run at: NVML's bits. The others that it may set (idle, clocks that somebody
@@ -52,6 +53,7 @@ struct gpu_reading {
 	double sm_mhz, mem_mhz;					/* clocks, now */
 	uint32_t throttle;					/* enum gpu_throttle, now; other bits too */
 	double power_w, energy_j;				/* energy: a counter that only grows */
+	double temperature_c;					/* of the chip, as nvidia-smi shows it */
 };
 
 #define PROC_PROGRAM_LEN 64

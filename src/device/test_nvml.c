@@ -159,7 +159,7 @@ static void test_what_a_watcher_reads(void **state)
 	struct error err = ERROR_INIT;
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
 	script_change("\"20\": 1.5", "\"5\": 40, \"11\": 1, \"12\": 2, \"13\": 3, \"60\": 7, \"20\": 1.5");
-	script_change("\"energy_mj\"", "\"clocks\": [1980, 3201], \"throttle\": 36, \"energy_mj\"");
+	script_change("\"energy_mj\"", "\"clocks\": [1980, 3201], \"throttle\": 36, \"celsius\": 61, \"energy_mj\"");
 	*state = device_create("nvml", NULL, &err);
 	device_watch(*state);
 	assert_int_equal(device_open(*state, NULL, &err), 0);
@@ -167,7 +167,7 @@ static void test_what_a_watcher_reads(void **state)
 	snapshot_clear(&s);
 	s = sample(*state, 2000);
 	const struct gpu_reading *r = &s.gpus[0];
-	const uint32_t more = GPU_TENSOR | GPU_FP16 | GPU_FP32 | GPU_FP64 | GPU_NVLINK | GPU_CLOCKS | GPU_THROTTLE;
+	const uint32_t more = GPU_TENSOR | GPU_FP16 | GPU_FP32 | GPU_FP64 | GPU_NVLINK | GPU_CLOCKS | GPU_THROTTLE | GPU_TEMPERATURE;
 	assert_int_equal(r->valid & more, more & ~(uint32_t)GPU_NVLINK);
 	NEAR(r->tensor, 0.40);
 	NEAR(r->fp64, 0.01);
@@ -175,14 +175,16 @@ static void test_what_a_watcher_reads(void **state)
 	NEAR(r->fp16, 0.03);
 	NEAR(r->sm_mhz, 1980);
 	NEAR(r->mem_mhz, 3201);
+	NEAR(r->temperature_c, 61);
 	assert_int_equal(r->throttle, GPU_THROTTLE_POWER | GPU_THROTTLE_HEAT);
 	snapshot_clear(&s);
 
 	script_change("\"60\": 7", "\"60\": 7, \"61\": 8");
 	script_change("\"throttle\": 36", "\"throttle\": 0");
+	script_change("\"celsius\": 61", "\"celsius\": 4294967295");
 	script_change("\"fail\": {}", "\"fail\": {\"nvmlDeviceGetClockInfo\": 3}");
 	s = sample(*state, 3000);
-	assert_int_equal(s.gpus[0].valid & more, more & ~(uint32_t)GPU_CLOCKS);
+	assert_int_equal(s.gpus[0].valid & more, more & ~(uint32_t)(GPU_CLOCKS | GPU_TEMPERATURE));
 	NEAR(s.gpus[0].nvlink_rx_mib_s, 7);
 	NEAR(s.gpus[0].nvlink_tx_mib_s, 8);
 	assert_int_equal(s.gpus[0].throttle, 0);

@@ -98,6 +98,7 @@ static const struct row gpu_rows[] = {
 	{ "rad_gpu_pcie_receive_bytes_per_second", GAUGE, "pcie_rx_mib_s", MIB, "Read over PCIe, in the last sample." },
 	{ "rad_gpu_pcie_transmit_bytes_per_second", GAUGE, "pcie_tx_mib_s", MIB, "Written over PCIe, in the last sample." },
 	{ "rad_gpu_power_watts", GAUGE, "power_w", 1, "Power drawn." },
+	{ "rad_gpu_temperature_celsius", GAUGE, "temperature_c", 1, "Temperature of the chip." },
 	{ "rad_gpu_energy_joules_total", COUNTER, "energy_j", 1, "Energy used since the driver was loaded." },
 	{ "rad_gpu_tasks", GAUGE, "tasks", 1, "Tasks that run there." },
 	{ "rad_gpu_drained", GAUGE, "drained", 1, "1: taken out of use by an administrator." },

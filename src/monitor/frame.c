@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define FRAME_MAGIC 0x464d4452u	/* "RDMF" */
-#define FRAME_VERSION 7u
+#define FRAME_VERSION 8u
 #define FRAME_MAX_BYTES (16u << 20)
 
 enum frame_kind { FRAME_SNAPSHOT = 1, FRAME_ERROR = 2, FRAME_NO_DRIVER = 3 };
@@ -110,7 +110,7 @@ static void put_gpu(struct codec *c, struct gpu_reading *r)
 	put(c, r->mem_reserved_mib);
 	double *const numbers[] = { &r->gract, &r->smact, &r->smocc, &r->dram, &r->gpu_util, &r->pcie_rx_mib_s,
 				    &r->pcie_tx_mib_s, &r->power_w, &r->energy_j, &r->tensor, &r->fp16, &r->fp32, &r->fp64,
-				    &r->nvlink_rx_mib_s, &r->nvlink_tx_mib_s, &r->sm_mhz, &r->mem_mhz };
+				    &r->nvlink_rx_mib_s, &r->nvlink_tx_mib_s, &r->sm_mhz, &r->mem_mhz, &r->temperature_c };
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		put_number(c, numbers[i]);
 	put(c, r->throttle);

@@ -22,14 +22,15 @@ const struct rows_column rows_columns[] = {
 	COLUMN(mem_used_mib, GPU_MEM_USED, ROWS_MIB), COLUMN(mem_total_mib, GPU_MEM_TOTAL, ROWS_MIB),
 	COLUMN(nvlink_rx_mib_s, GPU_NVLINK, ROWS_RATE), COLUMN(nvlink_tx_mib_s, GPU_NVLINK, ROWS_RATE),
 	COLUMN(sm_mhz, GPU_CLOCKS, ROWS_WHOLE), COLUMN(mem_mhz, GPU_CLOCKS, ROWS_WHOLE), COLUMN(gpu_util, GPU_UTIL, ROWS_SHARE),
+	COLUMN(temperature_c, GPU_TEMPERATURE, ROWS_WHOLE),
 };
 const size_t rows_n_columns = COUNT_OF(rows_columns);
 #define COLUMN_OF_MEMORY 12	/* before it the columns that a process's line leaves empty */
 
 const char rows_header[] =
 	"time,gpu,gract,smact,smocc,tensor,dram,fp16,fp32,fp64,pcie_rx_mib_s,pcie_tx_mib_s,power_w,energy_j,mem_used_mib,"
-	"mem_total_mib,nvlink_rx_mib_s,nvlink_tx_mib_s,sm_mhz,mem_mhz,gpu_util,throttle,pid,task,cpu_cores,rss_mib,read_mib_s,"
-	"write_mib_s,net_rx_mib_s,net_tx_mib_s,program\n";
+	"mem_total_mib,nvlink_rx_mib_s,nvlink_tx_mib_s,sm_mhz,mem_mhz,gpu_util,temperature_c,throttle,pid,task,cpu_cores,rss_mib,"
+	"read_mib_s,write_mib_s,net_rx_mib_s,net_tx_mib_s,program\n";
 
 const char *rows_gpu(const struct gpu_reading *r, char text[GPU_UUID_LEN])
 {

@@ -24,7 +24,8 @@ static const struct gpu_reading full = {
 	.uuid = "GPU-1", .index = 3, .valid = ~0u & ~(uint32_t)GPU_UTIL, .gract = 0.99996, .smact = 0.5, .smocc = 1, .dram = 0,
 	.tensor = 0.12344, .fp16 = 0.01, .fp32 = 0.2, .fp64 = 0.003, .pcie_rx_mib_s = 1234.56, .pcie_tx_mib_s = 0.04,
 	.power_w = 700, .energy_j = 123456789.12, .mem_used_mib = 100000, .mem_total_mib = 143771, .nvlink_rx_mib_s = 1,
-	.nvlink_tx_mib_s = 2, .sm_mhz = 1980, .mem_mhz = 3201, .throttle = GPU_THROTTLE_POWER | GPU_THROTTLE_BRAKE | 1,
+	.nvlink_tx_mib_s = 2, .sm_mhz = 1980, .mem_mhz = 3201, .temperature_c = 61,
+	.throttle = GPU_THROTTLE_POWER | GPU_THROTTLE_BRAKE | 1,
 };
 
 static void a_gpu(void **state)
@@ -33,7 +34,7 @@ static void a_gpu(void **state)
 	(void)state;
 	rows_add_gpu(&out, 1700000000123, &full);
 	assert_string_equal(out.data, "2023-11-14T22:13:20.123Z,3,1,0.5,1,0.1234,0,0.01,0.2,0.003,1234.6,0,700,123456789.1,100000,"
-			    "143771,1,2,1980,3201,,power+brake,,,,,,,,,\n");
+			    "143771,1,2,1980,3201,,61,power+brake,,,,,,,,,\n");
 	assert_int_equal(fields(out.data), fields(rows_header));
 }
 
@@ -42,7 +43,7 @@ static void nothing_is_known(void **state)
 	scoped_buf out = { 0 };
 	(void)state;
 	rows_add_gpu(&out, 1700000000123, &(struct gpu_reading){ .uuid = "MIG-7", .mig = true });
-	assert_string_equal(out.data, "2023-11-14T22:13:20.123Z,MIG-7,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n");
+	assert_string_equal(out.data, "2023-11-14T22:13:20.123Z,MIG-7,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n");
 	assert_int_equal(fields(out.data), fields(rows_header));
 }
 
@@ -53,7 +54,7 @@ static void numbers_that_are_none(void **state)
 	scoped_buf out = { 0 };
 	(void)state;
 	rows_add_gpu(&out, 0, &r);
-	assert_string_equal(out.data, ",0,,,,,,,,,,,,1e+300,,,,,,,,none,,,,,,,,,\n");
+	assert_string_equal(out.data, ",0,,,,,,,,,,,,1e+300,,,,,,,,,none,,,,,,,,,\n");
 }
 
 static void a_process(void **state)
@@ -63,13 +64,13 @@ static void a_process(void **state)
 	scoped_buf out = { 0 };
 	(void)state;
 	rows_add_process(&out, 1700000000123, &p);
-	assert_string_equal(out.data, "2023-11-14T22:13:20.123Z,0 1,,,,,,,,,,,,,740,,,,,,,,42,12_3,1.5,2048,0,,10,20.25,"
+	assert_string_equal(out.data, "2023-11-14T22:13:20.123Z,0 1,,,,,,,,,,,,,740,,,,,,,,,42,12_3,1.5,2048,0,,10,20.25,"
 			    "\"a,\"\"b\"\"\"\n");
 	p = (struct rows_process){ .gpus = "", .pid = 7, .program = "=x" };
 	p.usage = (struct usage_figures){ NAN, NAN, NAN, NAN, NAN, NAN };
 	out.len = 0;
 	rows_add_process(&out, 1700000000123, &p);
-	assert_string_equal(out.data, "2023-11-14T22:13:20.123Z,,,,,,,,,,,,,,,,,,,,,,7,,,,,,,,\"'=x\"\n");
+	assert_string_equal(out.data, "2023-11-14T22:13:20.123Z,,,,,,,,,,,,,,,,,,,,,,,7,,,,,,,,\"'=x\"\n");
 	assert_int_equal(fields(out.data), fields(rows_header));
 }
 

@@ -249,6 +249,19 @@ EXPORT int nvmlDeviceGetPowerUsage(nvml_device h, uint32_t *mw)
 	return NVML_OK;
 }
 
+EXPORT int nvmlDeviceGetTemperature(nvml_device h, int sensor, uint32_t *celsius);
+EXPORT int nvmlDeviceGetTemperature(nvml_device h, int sensor, uint32_t *celsius)
+{
+	ENTER(h);
+	LIE(celsius, sizeof *celsius);
+	if (!json_object_get(dev, "celsius"))
+		return NVML_NOT_SUPPORTED;
+	if (sensor != NVML_SENSOR_GPU)
+		return INVALID_ARGUMENT;
+	*celsius = (uint32_t)number(dev, "celsius");
+	return NVML_OK;
+}
+
 EXPORT int nvmlDeviceGetClockInfo(nvml_device h, int which, uint32_t *mhz);
 EXPORT int nvmlDeviceGetClockInfo(nvml_device h, int which, uint32_t *mhz)
 {
