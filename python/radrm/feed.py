@@ -13,6 +13,7 @@ ends, another goes on at the right batch. doc/feed.md says what a loader must pr
 import atexit
 import collections
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -39,7 +40,7 @@ class Feed:
         self.name, self._loader, self._options, self._timeout = name, loader, options, timeout
         self._sizes = None if batch is None else Sizes(loader, batch)
         self._pid, self._sign, self._lib = os.getpid(), _sign(loader, options["seed"]), _feedlib.load()
-        self._closed, self._inside, self._deaths, self._failed = False, False, 0, None
+        self._closed, self._inside, self._full, self._deaths, self._failed = False, False, False, 0, None
         error = _feedlib.Error()
         self._reader = self._lib.feed_reader_open(name.encode(), self._sign.encode(), ("next", "now").index(join), ctypes.byref(error))
         if not self._reader:
@@ -125,6 +126,7 @@ class Feed:
                                 "its last batch")
             if error.code != _feedlib.UNAVAILABLE:
                 self._raise(str(error))
+            self._tell_full(error)
             self._look_at_maker()
             if self._timeout is not None and time.monotonic() - since > self._timeout:
                 self._raise(f"no batch for {self._timeout:g} s")
@@ -141,6 +143,12 @@ class Feed:
             self._lib.feed_reader_release(self._reader, item.ring, item.slot)
             return None
         return item
+
+    def _tell_full(self, error):
+        """Once: it would wait in silence, and a task that waits looks like one that trains."""
+        if error.no == errno.EBUSY and not self._full:
+            self._full = True
+            warnings.warn(f"feed {self.name}: {error}: this task waits until another one leaves it", RuntimeWarning, stacklevel=4)
 
     def _take(self, item):
         room = (ctypes.c_char * item.bytes).from_address(item.data)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """radrm.feed: tasks are forks of this process, each with a loader of its own kind and a process beside it."""
 import collections
+import errno
 import json
 import os
 import random
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 import radrm.feed
+from radrm import _feedlib
 from radrm._feedsizes import Sizes
 from radrm.feed import FeedError, shared
 
@@ -202,6 +204,32 @@ def test_who_keeps_all_batches_is_told_and_may_go_on():
         kept.clear()
         del batch
         assert feed._next().index == 3
+
+
+class Busy:
+    """A library whose feed has a place only at the fourth try."""
+
+    def __init__(self, lib):
+        self._lib, self._left = lib, 3
+
+    def __getattr__(self, name):
+        return getattr(self._lib, name)
+
+    def feed_reader_next(self, reader, wait, item, error):
+        if not self._left:
+            return self._lib.feed_reader_next(reader, wait, item, error)
+        self._left -= 1
+        error._obj.code, error._obj.no, error._obj.text = _feedlib.UNAVAILABLE, errno.EBUSY, b"this feed has as many readers as it can"
+        return -1
+
+
+def test_who_finds_no_place_is_told_once():
+    with shared([torch.full((4,), i) for i in range(3)], "full") as feed, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        feed._lib = Busy(feed._lib)
+        assert len(list(feed)) == 3
+    assert [str(w.message) for w in said] == ["feed full: this feed has as many readers as it can: this task waits until another one leaves it"]
+    assert said[0].filename == __file__
 
 
 class Raises:

@@ -27,7 +27,7 @@ enum error_code {
 
 struct error {
 	enum error_code code;
-	int no;		/* errno, of ERR_SYSTEM */
+	int no;		/* errno, of ERR_SYSTEM; else what a header says, or 0 */
 	char text[1000];
 };
 

@@ -101,8 +101,8 @@ FEED_API void feed_writer_close(struct feed_writer *w);
 /* A reader of that feed; it joins with the first feed_reader_next. */
 FEED_API struct feed_reader *feed_reader_open(const char *name, const char *sign, enum feed_join join, struct error *err);
 /* The next item, for which it waits timeout_ms at most, across the death of writers. ERR_UNAVAILABLE: nothing came in
- * that time, or a signal did. ERR_CONFLICT: it holds all slots of the ring. ERR_INVALID:
- * the name is used for other data. ERR_DENIED: it was dropped. */
+ * that time, or a signal did; where err->no is EBUSY, the feed has as many readers as it can, and may have a place later.
+ * ERR_CONFLICT: it holds all slots of the ring. ERR_INVALID: the name is used for other data. ERR_DENIED: it was dropped. */
 FEED_API int feed_reader_next(struct feed_reader *r, int timeout_ms, struct feed_item *item, struct error *err);
 /* Whether, since the last call, a new writer has made something else of the item that this reader had got last: its loader
  * does not give the same twice. */

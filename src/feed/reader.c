@@ -111,9 +111,13 @@ static int welcomed(struct feed_reader *r, const int fds[2], uint32_t number, st
 
 static int refused(int64_t deadline, const struct feed_answer *answer, struct error *err)
 {
-	if (answer->code == ERR_UNAVAILABLE)
+	bool full = answer->code == ERR_UNAVAILABLE;
+	if (full)
 		poll(NULL, 0, left_ms(deadline) < FULL_MS ? left_ms(deadline) : FULL_MS);
-	return error_set(err, (enum error_code)answer->code, "%s", answer->text);
+	error_set(err, (enum error_code)answer->code, "%s", answer->text);
+	if (full && err)
+		err->no = EBUSY;
+	return -1;
 }
 
 /* Waits for the answer. Returns 1 once welcome; 0 if the writer is gone, or it was no answer; -1 with an error. */

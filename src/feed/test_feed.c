@@ -227,6 +227,7 @@ static void who_finds_no_place_does_not_ask_again_at_once(void **state)
 	int64_t from = clock_mono_ms();
 	assert_int_equal(feed_reader_next(r, WAIT_MS, &item, &err), -1);
 	assert_non_null(strstr(err.text, "as many readers as it can"));
+	assert_int_equal(err.no, EBUSY);
 	assert_true(clock_mono_ms() - from >= WAIT_MS);
 	for (int i = 0; i < FEED_READERS_MAX; i++)
 		feed_reader_close(all[i]);
