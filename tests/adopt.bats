@@ -295,25 +295,30 @@ sleeper()
 	[ "$(field "$id" '.attempts[0].evidence')" = "given back" ]
 }
 
-@test "who interrupts a wait gets away from a radd that hangs: run, told of it, and lease" {
-	local i runs leases code=0 left=yes
+@test "who interrupts a wait gets away from a radd that hangs: run, told of it, lease and bench solo" {
+	local i runs leases solos code=0 left=yes
 	for i in 0 1 2 3; do rad drain $i; done
 	rad lease --pid $$ --gpu-mem 1G >/dev/null 2>lease.said 3>&- 4>&- &
 	leases=$!
 	rad run --gpu-mem 1G -- true >/dev/null 2>run.said 3>&- 4>&- &
 	runs=$!
+	rad bench solo --gpu-mem 1G -- true >/dev/null 2>solo.said 3>&- 4>&- &
+	solos=$!
 	wait_for 10 grep -q waits lease.said
+	wait_for 10 grep -qi 'SigCgt.*[4-7c-f]...$' /proc/$solos/status
 	wait_for 10 grep -qi 'SigCgt.*[4-7c-f]...$' /proc/$runs/status	# SIGTERM is caught: it is submitted
 	kill -STOP "$(cat "$WORLD/pid")"
-	kill -TERM $leases $runs
+	kill -TERM $leases $runs $solos
 	wait_for 15 grep -q 'has not answered for 5 s; Ctrl-C again leaves' run.said || left=no
-	kill -TERM $runs
-	gone $runs && gone $leases || left=no
+	kill -TERM $runs $solos
+	gone $runs && gone $leases && gone $solos || left=no
 	kill -CONT "$(cat "$WORLD/pid")"
 	[ $left = yes ]
 	wait $runs || code=$?
 	[ $code -eq 130 ]
 	wait $leases || code=$?
+	[ $code -eq 130 ]
+	wait $solos || code=$?
 	[ $code -eq 130 ]
 	grep -q 'was not given back: radd is there, but has not answered' lease.said
 	wait_for 10 sh -c "rad queue --json | jq -e '.tasks == []'"

@@ -25,6 +25,8 @@
 #define POLL_MS 200
 #define LOOK_MS 1000
 #define LEFT 130
+#define PROGRESS_S 2	/* radd is given that long to tell it, */
+#define CANCEL_S 5	/* and that long to heed the first interrupt */
 
 static volatile sig_atomic_t interrupts;
 
@@ -38,7 +40,7 @@ static void on_interrupt(int signum)
 static double look_at_progress(const char *id, double before)
 {
 	struct error ignored = ERROR_INIT;
-	scoped_json *shown = client_call_id("show", id, &ignored);
+	scoped_json *shown = client_call_id_within(PROGRESS_S, "show", id, &ignored);
 	const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
 	double rate = member_number(json_object_get(task, "progress"), "rate");
 	return isnan(rate) ? before : rate;
@@ -60,7 +62,7 @@ static json_t *wait_for_end(const char *id, double *steps_s, struct error *err)
 		struct pollfd p = { client_wait_fd(w), POLLIN, 0 };
 		poll(&p, 1, POLL_MS);
 		if (interrupts && !cancelled)
-			json_decref(client_call_id("cancel", id, NULL));
+			json_decref(client_call_id_within(CANCEL_S, "cancel", id, NULL));
 		cancelled = interrupts;
 		rc = client_wait_poll(w, &reply, err);
 		if (rc || clock_mono_ms() < look_ms)
