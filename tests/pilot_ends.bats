@@ -79,6 +79,17 @@ load pilot.bash
 	[ "$(rad show --events --json "$a" | jq -r '[.events[].event] | map(select(. == "saved")) | length')" = 1 ]
 }
 
+@test "the pilot's radd hangs to the end: tasks are told all the same, and the keeper goes when the time is over" {
+	printf 'trap ": >told" USR1; : >ready; while :; do sleep 0.1; done\n' >hear.sh
+	submit --gpu-mem 2G -- bash hear.sh
+	pilot n1 --time 14s --margin 6s
+	wait_for 40 test -e ready
+	kill -STOP "$(radd_of n1)"
+	wait_for 20 test -e told
+	gone "$(cat "$WORLD/n1.pid")"
+	grep -q 'the allocation is over' "$WORLD/n1.log"
+}
+
 @test "two pilots on one GPU: the second is refused, and leaves nothing behind" {
 	unset RAD_CLAIMS_DIR
 	export RAD_FAKE_NVML=$WORLD/nvml.json RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1

@@ -13,6 +13,8 @@
 
 #include <signal.h>
 
+#define CANCEL_S 1	/* a radd that hangs keeps nobody from the end; it is told again with the next step */
+
 static void ask(const struct pilot *p, const struct pilot_handed *h)
 {
 	int got = pilot_node_signal(p, h->local, h->signal ? h->signal : SIGUSR1, true);
@@ -31,7 +33,7 @@ static void end_one(void *ctx, const struct pilot_handed *h)
 	if (left > pilot_cut_ms(&p->options))
 		return;
 	pilot_node_mark(p, h, "cut");
-	json_decref(client_call_id("cancel", h->local, NULL));
+	json_decref(client_call_id_within(CANCEL_S, "cancel", h->local, NULL));
 }
 
 void pilot_end_step(struct pilot *p)

@@ -30,6 +30,7 @@
 
 #define LOCK_MS 5000		/* the agent of a pilot that was killed takes a moment to follow */
 #define STOP_MS 15000
+#define ANSWER_S 5
 
 /* ---- the folder ---- */
 
@@ -235,7 +236,8 @@ int pilot_node_take_gpus(size_t *gpus, struct error *err)
 void pilot_node_stop_radd(void)
 {
 	struct error ignored = ERROR_INIT;
-	scoped_json *status = client_call(wire_request("status"), &ignored);
+	scoped_fd int connection = client_connect_now(&ignored);
+	scoped_json *status = client_call_within(connection, ANSWER_S, wire_request("status"), &ignored);
 	pid_t pid = (pid_t)member_int(status, "pid");
 	scoped_fd int fd = pid > 1 ? proc_pidfd(pid) : -1;
 	struct pollfd gone = { fd, POLLIN, 0 };
