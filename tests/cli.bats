@@ -399,6 +399,12 @@ for verb, title in (("gpus", "TASKS"), ("queue", "REASON")):
 	rad run --gpu-mem 1G -- sh -c 'echo one; until [ -e more ]; do sleep 0.05; done; seq 9; echo end' 2>"$WORLD/said" |
 		{ head -n 1; : >more; } >"$WORLD/first" || true
 	[ "$(cat "$WORLD/first") $(cat "$WORLD/said")" = "one " ]
+	# a task that prints nothing more tells nobody that the reader has gone
+	id=$(rad submit --parsable -- sh -c 'echo one; until [ -e silent ]; do sleep 0.05; done')
+	timeout 15 bash -c "rad logs -f $id 2>'$WORLD/said' | head -n 1 >'$WORLD/first'"
+	[ "$(cat "$WORLD/first") $(cat "$WORLD/said")" = "one " ]
+	: >silent
+	rad wait "$id"
 	rad report --since 1h -o - 2>"$WORLD/said" >/dev/full && return 1
 	[ "$(cat "$WORLD/said")" = "rad: output: No space left on device" ]
 	rad logs "$id" 2>"$WORLD/said" >/dev/full && return 1

@@ -50,6 +50,8 @@ static int follow_until_end(struct follow *f, const json_t *task, struct error *
 		rc = client_wait_poll(w, &ended, err);
 		if (follow_read(f, err) < 0)
 			rc = -1;
+		if (!rc && cli_reader_left())	/* as tail(1) does: a task that prints nothing more would never tell */
+			rc = 1;
 	}
 	client_wait_destroy(w);
 	json_decref(ended);
