@@ -179,6 +179,14 @@ refused()
 	refused 1 "none.csv: has no workload of one GPU of class medium" trace make --like philly --workloads none.csv
 }
 
+@test "a trace can be printed by -o -, results and a page not on one output" {
+	rad trace make --tasks 5 -o - >made.csv
+	[ "$(head -n 1 made.csv | cut -d, -f 1,2)" = submit_s,workload ]
+	[ ! -e - ]
+	run -2 simulate --trace T.csv --report -
+	one_line_error "--report: standard output has the results: name a file"
+}
+
 @test "the catalogue is in the program: traces are made and run with no other file" {
 	mkdir alone && cd alone
 	rad trace make --tasks 12 --seed 4 -o made.csv

@@ -413,6 +413,8 @@ static int run(struct cli_call *c, const struct simulate_words *w, struct setup 
 		return cli_usage(c, "needs --devices and either --trace or --mix");
 	if (w->mix && w->report)
 		return cli_usage(c, "--report is of a trace, not of a mix");
+	if (w->report && !strcmp(w->report, "-"))
+		return cli_usage(c, "--report: standard output has the results: name a file");
 	if (!w->mix && c->n_words)
 		return cli_usage(c, "did not expect '%.60s'", c->words[0]);
 	if (simdev_parse_nodes(devices, &s->devices, &s->o.n_devices, &s->cluster.n_nodes, &err) ||

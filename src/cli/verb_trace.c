@@ -50,7 +50,7 @@ static int write_trace(struct cli_call *c, const struct trace_words *w, const st
 	scoped_buf text = { 0 };
 	struct error err = ERROR_INIT;
 	sim_trace_write(t, of, &text);
-	if (!w->output) {
+	if (!w->output || !strcmp(w->output, "-")) {
 		fputs(buf_text(&text), stdout);
 		return CLI_DONE;
 	}
