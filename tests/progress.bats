@@ -26,6 +26,11 @@ shows() { wait_for 25 sh -c "rad show --json $1 | jq -e '.tasks[0].progress | $2
 
 simtask() { submit --gpu-mem 2G -- rad simtask --mem 1G --ramp 0.2 --print-every 0.3 "$@"; }
 
+@test "simtask that is over before its first step draws its bar" {
+	run -0 rad run --gpu-mem 2G -- rad simtask --mem 1G --seconds 0.04 --print-every 0.01 --progress bar
+	[[ "$output" == *"/1 ["* ]]
+}
+
 @test "a bar: percent, rate and end in queue and show, within 80 columns; an ended task has none" {
 	local id
 	id=$(simtask --seconds 30 --progress bar)

@@ -351,7 +351,8 @@ static void print_progress(struct simtask_run *r, const struct learner *l)
 {
 	double now_s = elapsed_s(r), span_s = now_s - r->printed_s;
 	double rate = span_s > 0 ? (r->work_s - r->printed_work_s) * STEPS_PER_S / span_s : 0;
-	print_steps(r, steps(r, r->work_s), steps(r, r->o.seconds), l->loss, rate);
+	long total = steps(r, r->o.seconds);
+	print_steps(r, steps(r, r->work_s), total ? total : 1, l->loss, rate);	/* one that is over at once has part of a step */
 	fflush(stdout);
 	r->printed_s = now_s;
 	r->printed_work_s = r->work_s;
