@@ -466,6 +466,8 @@ while True:
 	run rad acct --csv
 	[ "$status" -eq 0 ]
 	[[ "$output" == *$'"comma, ""quote"""'* ]]
+	rad run --name '=1+1' -- true
+	[[ "$(rad acct --csv)" == *$',"\'=1+1",'* ]]	# no formula of another user's in a spreadsheet
 	[ "$(rad acct --csv | head -n 1 | tail -c 2 | od -An -c | tr -d ' ')" = '\r\n' ]
 	rad acct >acct.txt	# every task, then the sums, which stay in sight
 	[[ "$(tail -n 6 acct.txt | head -n 1)" == *"tasks in "*"attempts, "*"out of memory" ]]

@@ -32,7 +32,7 @@ nobody() { [ "$(rad gpus --json | jq '[.gpus[].processes[]] | length')" -eq 0 ];
 	# Time slicing has 0.92 of the GPU for two who want 0.6 each: 1.53. A task does ten steps a second, so there is room for one each.
 	jq -e '.runs[1] | .stp > 1 and .stp < 2.2 and (.tasks | length) == 2' <<<"$output"
 	[ "$(wc -l <r.csv)" -eq 6 ]
-	grep -q '^mps,2,2,"task",' r.csv
+	grep -q '^mps,2,2,task,' r.csv
 	grep -q '<h1>Collocation on NVIDIA A100' r.html
 	grep -q '>SMACT<' r.html
 	run ! grep -q '>SMOCC<' r.html	# a column without a figure

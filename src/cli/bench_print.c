@@ -81,17 +81,6 @@ static void csv_number(struct buf *b, const json_t *o, const char *name)
 	buf_printf(b, isnan(v) ? "," : ",%.12g", v);
 }
 
-static void csv_text(struct buf *b, const char *text)
-{
-	buf_add_text(b, ",\"");
-	for (; *text; text++) {
-		if (*text == '"')
-			buf_add_text(b, "\"");
-		buf_add(b, (unsigned char)*text < ' ' ? " " : text, 1);
-	}
-	buf_add_text(b, "\"");
-}
-
 int bench_print_csv(const json_t *result, const char *path, struct error *err)
 {
 	static const char *const of_task[] = { "steps_s", "relative", "slowdown" };
@@ -110,8 +99,8 @@ int bench_print_csv(const json_t *result, const char *path, struct error *err)
 	buf_add_text(&b, "\n");
 	json_array_foreach(json_object_get(result, "runs"), i, run)
 		json_array_foreach(json_object_get(run, "tasks"), n, task) {
-			buf_printf(&b, "%s,%lld,%zu", member_text(run, "mode"), (long long)member_int(run, "degree"), n + 1);
-			csv_text(&b, member_text(task, "name"));
+			buf_printf(&b, "%s,%lld,%zu,", member_text(run, "mode"), (long long)member_int(run, "degree"), n + 1);
+			words_add_csv(&b, member_text(task, "name"));
 			for (size_t k = 0; k < COUNT_OF(of_task); k++)
 				csv_number(&b, task, of_task[k]);
 			for (size_t k = 0; k < COUNT_OF(of_run); k++)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "cli/cli.h"
 
 #include <math.h>
@@ -141,11 +142,9 @@ const char *format_share(const char *mode)
 
 void format_csv_text(FILE *out, const char *text)
 {
-	bool plain = !text[strcspn(text, ",\"\r\n")];
-	fputs(plain ? "" : "\"", out);
-	for (; *text; text++)
-		fputs(*text == '"' ? "\"\"" : (char[]){ *text, 0 }, out);
-	fputs(plain ? "" : "\"", out);
+	scoped_buf field = { 0 };
+	words_add_csv(&field, text);
+	fputs(buf_text(&field), out);
 }
 
 void format_csv_number(FILE *out, double v)

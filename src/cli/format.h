@@ -37,7 +37,7 @@ void format_below(const char *line, enum style style, const struct term *term);
 /* How a task has its GPUs, as lists and sentences say it: "alone" for the mode never. */
 const char *format_share(const char *mode);
 
-/* A field of CSV by RFC 4180: a text, quoted where it must be; a number behind its comma, nothing for what is unknown. */
+/* A field of CSV by RFC 4180: a text, as words_add_csv has it; a number behind its comma, nothing for what is unknown. */
 void format_csv_text(FILE *out, const char *text);
 void format_csv_number(FILE *out, double v);
 
