@@ -243,6 +243,14 @@ static void a_field_of_csv_is_text_to_readers_and_spreadsheets(void **state)
 	}
 }
 
+static void words_for_a_shell_are_in_quotes(void **state)
+{
+	scoped_buf b = { 0 };
+	(void)state;
+	words_add_shell(&b, "it's $HOME");
+	assert_string_equal(buf_text(&b), "'it'\\''s $HOME'");
+}
+
 static void lists_of_words_are_one_piece(void **state)
 {
 	(void)state;
@@ -620,7 +628,7 @@ int main(void)
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
 		cmocka_unit_test(a_path_is_called_by_its_last_part), cmocka_unit_test(programs_are_beside_this_one_or_in_path),
 		cmocka_unit_test(a_field_of_csv_is_text_to_readers_and_spreadsheets),
-		cmocka_unit_test(lists_of_words_are_one_piece),
+		cmocka_unit_test(words_for_a_shell_are_in_quotes), cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),

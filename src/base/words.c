@@ -129,3 +129,11 @@ void words_add_csv(struct buf *b, const char *text)
 		buf_add(b, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
 	buf_add_text(b, "\"");
 }
+
+void words_add_shell(struct buf *b, const char *text)
+{
+	buf_add_text(b, "'");
+	for (; *text; text++)
+		buf_add_text(b, *text == '\'' ? "'\\''" : (char[]){ *text, 0 });
+	buf_add_text(b, "'");
+}

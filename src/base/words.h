@@ -30,4 +30,7 @@ void words_add_html(struct buf *b, const char *text);
  * before it: names come from anybody who may submit. */
 void words_add_csv(struct buf *b, const char *text);
 
+/* Appends text as one word of a shell, in quotes. */
+void words_add_shell(struct buf *b, const char *text);
+
 #endif

@@ -24,7 +24,6 @@
 
 #define POLL_MS 200
 #define LOOK_MS 1000
-#define LEFT 130
 #define PROGRESS_S 2	/* radd is given that long to tell it, */
 #define CANCEL_S 5	/* and that long to heed the first interrupt */
 
@@ -197,7 +196,7 @@ int bench_solo(struct cli_call *c)
 		bool known = task && ask_activity(other.argc, other.argv, task, &a);
 		rc = task ? tell(task, steps_s, known ? &a : NULL, flags.json) : cli_fail(c, &err);
 		if (interrupts)
-			rc = LEFT;
+			rc = CLI_LEFT;
 	}
 	submit_flags_clear(&flags);
 	json_decref(accepted);

@@ -15,8 +15,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Exit codes. `run` and `wait` hand on the task's code, so their own failures are all CLI_OWN. */
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_OWN = 125 };
+/* Exit codes. `run` and `wait` hand on the task's code, so their own failures are all CLI_OWN. CLI_LEFT is what a shell shows
+ * for a program that Ctrl-C ended. */
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_OWN = 125, CLI_LEFT = 130 };
 
 /* What --states takes, for completion. */
 #define CLI_STATES "PD H R CD F OOM CA TO LO all"

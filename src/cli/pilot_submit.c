@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/pilot_after.h"
@@ -76,25 +77,17 @@ static int ask_squeue(const char *name, struct allocations *a, struct error *err
 	return 0;
 }
 
-static void add_word(struct buf *script, const char *word)
-{
-	buf_add_text(script, " '");
-	for (; *word; word++)
-		buf_add_text(script, *word == '\'' ? "'\\''" : (char[]){ *word, 0 });
-	buf_add_text(script, "'");
-}
-
 static char *script_of(const struct pilot_submit *s, const char *dir)
 {
 	scoped_buf script = { 0 };
 	scoped_free char *rad = client_find_program("rad");
-	buf_add_text(&script, "#!/bin/sh\nexec srun --ntasks-per-node=1");
-	add_word(&script, rad ? rad : "rad");
-	buf_add_text(&script, " pilot --queue");
-	add_word(&script, dir);
+	buf_add_text(&script, "#!/bin/sh\nexec srun --ntasks-per-node=1 ");
+	words_add_shell(&script, rad ? rad : "rad");
+	buf_add_text(&script, " pilot --queue ");
+	words_add_shell(&script, dir);
 	if (s->idle) {
-		buf_add_text(&script, " --idle");
-		add_word(&script, s->idle);
+		buf_add_text(&script, " --idle ");
+		words_add_shell(&script, s->idle);
 	}
 	buf_add_text(&script, "\n");
 	return buf_steal(&script);

@@ -25,7 +25,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LEFT 130
 #define SEPARATOR "+"
 #define RESULTS "rad-bench.jsonl"
 
@@ -248,7 +247,7 @@ static int run_on(struct cli_call *c, const struct bench_words *w, struct bench_
 		tell_interrupted(w);
 	else if (rc < 0)
 		fail(c, &err);
-	rc = tell(c, w, f, bench_run_stop ? LEFT : rc ? CLI_FAILED : CLI_DONE);
+	rc = tell(c, w, f, bench_run_stop ? CLI_LEFT : rc ? CLI_FAILED : CLI_DONE);
 	bench_file_close(f);
 	return rc;
 }
@@ -316,7 +315,7 @@ static int queue_itself(struct cli_call *c, const struct bench_words *w, const s
 	if (bench_run_stop)
 		tell_interrupted(w);
 	if (f && is_of(f, p))
-		rc = tell(c, w, f, bench_run_stop ? LEFT : rc ? CLI_FAILED : CLI_DONE);
+		rc = tell(c, w, f, bench_run_stop ? CLI_LEFT : rc ? CLI_FAILED : CLI_DONE);
 	bench_file_close(f);
 	return rc;	/* without a file of its own the task said why */
 }

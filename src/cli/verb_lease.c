@@ -3,8 +3,10 @@
  * does, then prints the variables by which CUDA is told of that place; the lease ends with the process, and with it the wait.
  */
 #include "base/clock.h"
+#include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
@@ -20,7 +22,6 @@
 
 #define POLL_MS 100
 #define STATUS_MS 1000
-#define LEFT 130
 #define STATUS_S 2	/* radd is given that long to say why it waits, */
 #define GIVE_BACK_S 5	/* and that long to take one back that nobody waits for */
 
@@ -138,10 +139,9 @@ static void print_exports(const json_t *variables)
 	const char *name;
 	json_t *value;
 	json_object_foreach((json_t *)variables, name, value) {
-		printf("export %s='", name);
-		for (const char *p = json_string_value(value); *p; p++)
-			fputs(*p == '\'' ? "'\\''" : (char[]){ *p, 0 }, stdout);
-		puts("'");
+		scoped_buf word = { 0 };
+		words_add_shell(&word, json_string_value(value));
+		printf("export %s=%s\n", name, buf_text(&word));
 	}
 }
 
@@ -200,7 +200,7 @@ static int get_lease(struct cli_call *c, const struct lease_wish *wish)
 	if (rc < 0)
 		return cli_fail(c, &err);
 	if (!rc)
-		return LEFT;
+		return CLI_LEFT;
 	print_place(reply, wish->json);
 	if (!wish->json && isatty(STDOUT_FILENO))
 		cli_note("your shell has not read these: eval \"$(rad lease ...)\" does; rad lease --give-back %s ends this one", w.id);

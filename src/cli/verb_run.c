@@ -29,7 +29,6 @@
 #define STATUS_S 2	/* radd is given that long for its answer, */
 #define CANCEL_S 5	/* and that long to heed Ctrl-C: the next one is looked for then */
 #define MAX_EXPLAINED 5
-#define LEFT 130	/* what a shell shows for a program that Ctrl-C ended */
 
 static volatile sig_atomic_t interrupts;
 static struct log_sizes *logs_before;
@@ -288,7 +287,7 @@ static int run_task(struct cli_call *c, const json_t *accepted, const struct sub
 	catch_interrupts();
 	follow_begin(&r, member_text(accepted, "log_path"));
 	r.wait = client_wait_create(ids, false, &err);
-	int rc = r.wait ? follow_to_end(&r, &ended, &err) : -1, code = LEFT;
+	int rc = r.wait ? follow_to_end(&r, &ended, &err) : -1, code = CLI_LEFT;
 	follow_over(&r);
 	if (rc < 0)
 		code = cli_fail(c, &err);

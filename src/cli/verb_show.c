@@ -333,11 +333,8 @@ static void print_word(const char *word)
 		print_script(word);
 		return;
 	}
-	for (; *word; word++)
-		buf_add_text(&text, *word == '\'' ? "'\\''" : (char[]){ *word, 0 });
-	putchar('\'');
+	words_add_shell(&text, word);
 	print_script(buf_text(&text));
-	putchar('\'');
 }
 
 static int show_script(struct cli_call *c, const char *id, bool json)

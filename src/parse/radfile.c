@@ -277,14 +277,6 @@ static const char python_start[] =
 	" sys.path[:1] = [os.path.dirname(__file__)] if sys.path[:1] == [\"\"] else sys.path[:1]; del sys, os;"
 	" exec(compile(open(\"/dev/fd/9\", \"rb\").read(), __file__, \"exec\"))'";
 
-static void add_shell_word(struct buf *out, const char *text)
-{
-	buf_add(out, "'", 1);
-	for (; *text; text++)
-		buf_add_text(out, *text == '\'' ? "'\\''" : (char[]){ *text, 0 });
-	buf_add(out, "'", 1);
-}
-
 /* bash runs the script, so one for another interpreter is handed to it as a file descriptor; its line numbers stay. */
 static void wrap_script(struct radfile_reader *r, struct radfile_line interpreter, const char *text, size_t len)
 {
@@ -293,7 +285,7 @@ static void wrap_script(struct radfile_reader *r, struct radfile_line interprete
 	buf_printf(&r->script, "exec %.*s ", (int)interpreter.len, interpreter.text);
 	if (r->path && is_python(interpreter)) {
 		buf_printf(&r->script, "%s ", python_start);
-		add_shell_word(&r->script, r->path);
+		words_add_shell(&r->script, r->path);
 	} else {
 		buf_add_text(&r->script, "/dev/fd/9");
 	}
