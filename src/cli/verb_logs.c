@@ -90,9 +90,10 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 /* The tasks that the words name; NULL with an error for a whole array, whose logs may be thousands. */
 static json_t *find_tasks(struct cli_call *c, struct error *err)
 {
+	scoped_json *found = json_array();
 	for (size_t i = 0; i < c->n_words; i++) {
 		scoped_json *one = which_show(&c->words[i], 1, err);
-		const json_t *tasks = json_object_get(one, "tasks");
+		json_t *tasks = json_object_get(one, "tasks");
 		task_id id;
 		size_t n = json_array_size(tasks);
 		if (!one)
@@ -102,8 +103,9 @@ static json_t *find_tasks(struct cli_call *c, struct error *err)
 				  "some, such as %s_[0-3]", c->words[i], n, member_text(json_array_get(tasks, 0), "id"), c->words[i]);
 			return NULL;
 		}
+		json_array_extend(found, tasks);
 	}
-	return which_show(c->words, c->n_words, err);
+	return json_incref(found);
 }
 
 /* Of several, each begins with a line that says whose it is, as tail(1) does it. */
@@ -142,6 +144,6 @@ int verb_logs(struct cli_call *c)
 		return c->rc;
 	if (lines && units_parse_int(lines, 0, INT64_MAX, &want.lines, &err))
 		return cli_usage(c, "--lines: %s", err.text);
-	scoped_json *found = find_tasks(c, &err);
-	return found && !show_logs(&want, json_object_get(found, "tasks"), &err) ? CLI_DONE : cli_fail(c, &err);
+	scoped_json *tasks = find_tasks(c, &err);
+	return tasks && !show_logs(&want, tasks, &err) ? CLI_DONE : cli_fail(c, &err);
 }
