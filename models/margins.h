@@ -5,7 +5,7 @@
  *
  * Those of replay are fitted on 383 jobs on an H200 (doc/results/memory, "Margins of replay on all jobs"): the one-sided 98 %
  * quantile (split conformal) of how far NVML was above comfort, 5.00 % over 155 jobs; with convolutions above the highest of the
- * replays that a little more or less scratch gives (replay.h), 7.52 % over 228; rounded up to whole percents. With the family that
+ * replays that a little more or less scratch gives (replay.h), 7.51 % over 228; rounded up to whole percents. With the family that
  * is asked about left out of the fit, 1.6 % of the claims were too low; of 37 jobs of other networks none. The 30 % follow the only published rule for jobs whose shapes are not known (no out-of-memory with estimates below 80 % of the
  * device: arXiv 2411.06465).
  */

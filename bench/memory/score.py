@@ -210,16 +210,10 @@ def kind_of(estimate):
     return "convolutions" if "for a convolution" in estimate["notes"][0] else "others"
 
 
-SHIPPED = {"convolutions": 0.08, "others": 0.05, "doubtful": 0.30}  # models/margins.h
-
-
 def high_of(estimate):
-    """What the margin is on, in MiB: comfort, or more where guesses of workspaces move it (src/estimate/replay.c). A claim is that and
-    its margin; which margin it was, the claim of a job whose capture has doubts would not tell, but is never below."""
-    if kind_of(estimate) == "others":
-        return estimate["comfort_mib"]
-    margin = SHIPPED["doubtful"] if "; " in estimate["notes"][0] else SHIPPED["convolutions"]
-    return max(estimate["comfort_mib"], (estimate["claim_mib"] - 1) / (1 + margin))
+    """What the margin is on, in MiB: comfort, or more where guesses of workspaces move it, and what grows (replay_conclude() of
+    src/estimate/replay_estimate.c: the claim is that and the margin, low_mib is comfort less the margin)."""
+    return estimate["claim_mib"] - (estimate["comfort_mib"] - estimate["low_mib"])
 
 
 def left_out_claims(data, found):

@@ -9,6 +9,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import score
 import stats
 from pool import Pool
 
@@ -49,6 +50,14 @@ class Statistics(unittest.TestCase):
         self.assertAlmostEqual(got["median"], 0.04)
         self.assertAlmostEqual(got["lowest"], -0.05)
         self.assertIsNone(stats.summary([]))
+
+
+class Margins(unittest.TestCase):
+    def test_a_margin_is_on_the_highest_replay_whatever_notes_say(self):
+        """Comfort 1000 MiB, the highest replay 1100, a margin of 8 % on it."""
+        note = "replay: 240 MiB reserved, up to 20 for a convolution by rules; 700 MiB with expandable_segments:True"
+        said = {"comfort_mib": 1000, "claim_mib": 1100 + 89, "low_mib": 1000 - 89, "notes": [note]}
+        self.assertEqual(score.high_of(said), 1100)
 
 
 class Processes(unittest.TestCase):
