@@ -61,8 +61,11 @@ const char *gpumemnet_task_about(const struct gpumemnet_task *t, const char *sou
 	const struct features *f = &t->features;
 	const char *assumed = t->vector.optimizer_known ? t->vector.precision_known ? "" : "; taken as fp32" :
 			      t->vector.precision_known ? "; taken as Adam" : "; taken as Adam, fp32";
-	snprintf(text, 200, "%s, batch %lld, %.70s%s%s%.60s", features_family_name(f->family), (long long)f->batch_size, source,
-		 assumed, f->n_notes ? "; " : "", f->n_notes ? f->notes[0] : "");
+	int n = snprintf(text, 200, "%s, batch %lld, %.70s%s", features_family_name(f->family), (long long)f->batch_size, source,
+			 assumed);
+
+	if (f->n_notes && n > 0 && n < 200)
+		snprintf(text + n, 200 - (size_t)n, "; %s", f->notes[0]);
 	return text;
 }
 

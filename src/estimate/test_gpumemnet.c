@@ -141,9 +141,11 @@ static void test_no_distribution(void **state)
 /* ---- the row ---- */
 
 #define TABLE "        Layer (type)               Output Shape         Param #\n====\n"
-#define MLP TABLE "            Linear-1                  [-1, 512]         401,920\n" \
+#define LAYERS TABLE "            Linear-1                  [-1, 512]         401,920\n" \
 	"              ReLU-2                  [-1, 512]               0\n" \
-	"            Linear-3                   [-1, 10]           5,130\n====\nTotal params: 407,050\n"
+	"            Linear-3                   [-1, 10]           5,130\n====\n"
+#define MLP LAYERS "Total params: 407,050\n"
+#define MISCOUNTED LAYERS "Total params: 1,407,050\n"
 #define LSTM TABLE "              LSTM-1             [-1, 20, 512]       2,000,000\n" \
 	"            Linear-2                   [-1, 10]           5,130\n====\nTotal params: 2,005,130\n"
 #define SHAPELESS "Layer (type:depth-idx)       Param #\n====\nNet                          --\n" \
@@ -158,6 +160,8 @@ static const struct row rows[] = {
 	{ "no precision", MLP, "sgd", NULL, 64, true, "; taken as fp32" },
 	{ "neither", MLP, NULL, NULL, 64, true, "; taken as Adam, fp32" },
 	{ "a batch twice as large as any it learnt from", MLP, "adam", "fp32", 1 << 18, true, "H200, at its edge" },
+	{ "a total that is another's", MISCOUNTED, "adam", "fp32", 64, true,
+	  "; the file says 1407050 parameters in total, its layers come to 407050" },
 	{ "beyond the training set", MLP, "adam", "fp32", 1 << 30, false, "outside what it learnt: batch size 1.07G (4 to 131k)" },
 	{ "no summary", NULL, NULL, NULL, 64, false, "no model summary (model: FILE, --model FILE)" },
 	{ "no batch size", MLP, NULL, NULL, 0, false, "no batch size" },
