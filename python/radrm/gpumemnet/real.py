@@ -3,6 +3,9 @@
 authors (an A100 of 40 GB, Adam, fp32) and the summaries of the same models:
 
     python3 -m radrm.gpumemnet.real --rad build/rad --summaries FOLDER --actual published_estimates.csv >real.json
+
+A line a model: what was taken and published, and what is said by us (`gpumemnet`; `arithmetic` where that declines) and by `horus`.
+Memory in MiB.
 """
 import argparse
 import csv
@@ -39,12 +42,13 @@ def main():
         if not pattern:
             continue
         asked = [args.rad, "estimate", "--summary", str(pathlib.Path(args.summaries) / pattern.format(row["batch_size"])), "--batch-size",
-                 row["batch_size"], "--optimizer", "adam", "--precision", "fp32", "--gpu-model", "NVIDIA A100-SXM4-40GB", "--json"]
-        for estimator in ("gpumemnet", "horus"):
-            done = subprocess.run([*asked, "--estimator", estimator, *(["--seq-len", str(seq)] if seq else [])], check=True,
-                                  capture_output=True, text=True)
-            said = json.loads(done.stdout)["estimates"][0]
-            known[estimator] = {k: said[k] for k in ("comfort_mib", "claim_mib", "low_mib")} | {"note": said["notes"][0]}
+                 row["batch_size"], "--optimizer", "adam", "--precision", "fp32", "--gpu-model", "NVIDIA A100-SXM4-40GB", "--estimator", "all", "--json"]
+        done = subprocess.run([*asked, *(["--seq-len", str(seq)] if seq else [])], check=True, capture_output=True, text=True)
+        said = {e["estimator"]: e for e in json.loads(done.stdout)["estimates"]}
+        ours = "gpumemnet" if said["gpumemnet"]["claim_mib"] else "arithmetic"  # as `auto` chooses
+        for name_of, estimator in (("ours", ours), ("horus", "horus")):
+            e = said[estimator]
+            known[name_of] = {"estimator": estimator, **{k: e[k] for k in ("comfort_mib", "claim_mib", "low_mib")}, "note": e["notes"][0]}
         out.append(known)
     print(json.dumps(out, indent=1))
 
