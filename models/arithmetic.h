@@ -33,7 +33,7 @@ static const struct arithmetic_row arithmetic_table[] = {
 
 /* How far beyond its training set an answer of the nets still counts, in doublings of a size: of nets that had learnt from one half
  * of a size's range, 3.5 % of the claims were too low up to one and a half doublings beyond it, the 5 % that claims are
- * made for, then 6, 9 and 13 % (doc/results/memory/gpumemnet, "Beyond what they learnt"). A share of the whole may be by
+ * made for, then 6, 9 and 13 % (doc/results/memory, "Beyond what they learnt"). A share of the whole may be by
  * a tenth of the whole beyond; that one is not fitted to anything. */
 #define DOMAIN_OCTAVES 1.5
 #define DOMAIN_SHARE 0.1

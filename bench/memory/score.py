@@ -309,6 +309,36 @@ def family_table(data, found, claims, estimator="replay"):
     return rows
 
 
+def shipped_table(data, found):
+    """Claims as `rad estimate` makes them, its own margins in them: of captures with convolutions, and of what reads summaries."""
+    convolutions = [n for n, by in found.items() if "replay" in by and kind_of(by["replay"]) == "convolutions"]
+    declined = [n for n, by in found.items() if "arithmetic" in by and "gpumemnet" not in by]
+    both = "gpumemnet or arithmetic"
+    rows = [
+        "| claims as shipped | jobs | median error | p90 | over double | claims under | claims over, median | p90 | highest claim |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for label, estimator, names in (
+        ("`replay`, with convolutions", "replay", convolutions),
+        ("`gpumemnet-raw`", "gpumemnet-raw", found),
+        ("`gpumemnet`", "gpumemnet", found),
+        ("`arithmetic` where that declines", "arithmetic", declined),
+        ("both", both, found),
+    ):
+        of = [(found[n][estimator], data.truth[n]["nvml_mib"]) for n in names if estimator in found[n]]
+        if not of:
+            continue
+        errors = [e["comfort_mib"] / t - 1 for e, t in of]
+        claims = [e["claim_mib"] / t - 1 for e, t in of]
+        sizes = [abs(e) for e in errors]
+        rows.append(
+            f"| {label} | {len(of)} | {percent(stats.quantile(sizes, 0.5))} | {percent(stats.quantile(sizes, 0.9))} | "
+            f"{sum(e > 1 for e in errors)} | {percent(sum(c < 0 for c in claims) / len(of))} | {signed(stats.quantile(claims, 0.5))} | "
+            f"{signed(stats.quantile(claims, 0.9))} | {1 + max(claims):.1f} x |"
+        )
+    return rows
+
+
 def worst_table(data, found, count=12):
     rows = ["| job | NVML | `replay` | error |", "|---|---|---|---|"]
     errors = sorted(
@@ -398,6 +428,10 @@ def report(data, found):
         if any(estimator in by for by in found.values()):
             text += ["", f"### `{estimator}`, by family", "", *family_table(data, found, claims, estimator)]
     text += [
+        "",
+        "### Claims with the margins that are shipped",
+        "",
+        *shipped_table(data, found),
         "",
         "### The worst of `replay`",
         "",

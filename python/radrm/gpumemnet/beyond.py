@@ -3,6 +3,7 @@
 median, or above it, and asked about the others, by their distance from the range in octaves.
 
     python3 -m radrm.gpumemnet.beyond --tool build/tools/vectors --out doc/results/memory/gpumemnet/beyond.json [--family cnn]
+    python3 -m radrm.gpumemnet.beyond --out doc/results/memory/gpumemnet/beyond.json --table     # of what is there
 
 Takes a minute of one core for each of the 22 trainings. Nothing but the measured set takes part."""
 import argparse
@@ -24,7 +25,7 @@ def halves(values, side):
 
 
 def summary(over, distance):
-    """[octaves, octaves, rows, share under, median over, p95 over]; `over` is claim / truth."""
+    """[octaves, octaves, rows, share under, median over, p95 over], where there are 20 rows; `over` is claim / truth."""
     import numpy
     lines = []
     for a, b in zip(STEPS, STEPS[1:]):
@@ -35,6 +36,20 @@ def summary(over, distance):
     return lines
 
 
+def table(found):
+    """Share of claims that are too low by distance, of all sizes together."""
+    lines = ["| doublings beyond | " + " | ".join(f"to {b:g}" if b < STEPS[-1] else "more" for b in STEPS[1:]) + " |",
+             "|---|" + "---|" * (len(STEPS) - 1)]
+    for label, family in (("MLPs", "mlp"), ("CNNs", "cnn"), ("transformers", "transformer"), ("all", "")):
+        cells = []
+        for a in STEPS[:-1]:
+            of = [(rows, under) for name, parts in found.items() if name.startswith(family) for low, _, rows, under, *_ in parts if low == a]
+            n = sum(rows for rows, _ in of)
+            cells.append(f"{100 * sum(rows * under for rows, under in of) / n:.1f} %" if n else "–")
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main():
     p = argparse.ArgumentParser(prog="python3 -m radrm.gpumemnet.beyond")
     p.add_argument("--tool", default="build/tools/vectors")
@@ -42,7 +57,11 @@ def main():
     p.add_argument("--out", required=True)
     p.add_argument("--family")
     p.add_argument("--epochs", type=int, default=150)
+    p.add_argument("--table", action="store_true", help="train nothing: the table of what --out holds")
     args = p.parse_args()
+    if args.table:
+        print(table(json.loads(pathlib.Path(args.out).read_text())))
+        return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import numpy
     import torch
