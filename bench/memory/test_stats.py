@@ -53,6 +53,14 @@ class Statistics(unittest.TestCase):
 
 
 class Margins(unittest.TestCase):
+    def test_what_nvml_did_not_tell_is_what_was_reserved_and_a_context(self):
+        def mib(family, **line):
+            return score.seen(line, {"family": family})["nvml_mib"]
+
+        self.assertEqual(mib("unet", reserved=100 << 20), 732)
+        self.assertEqual(mib("vgg", reserved=(100 << 20) + 1), 861)
+        self.assertEqual(mib("vgg", reserved=100 << 20, nvml_mib=850), 850)
+
     def test_a_margin_is_on_the_highest_replay_whatever_notes_say(self):
         """Comfort 1000 MiB, the highest replay 1100, a margin of 8 % on it."""
         note = "replay: 240 MiB reserved, up to 20 for a convolution by rules; 700 MiB with expandable_segments:True"
