@@ -8,8 +8,8 @@ Systems (nsys) where they are installed.
     bench/hardware/run_watching.py --out results --table                           # the tables and the picture again, without a GPU
 
 One process trains all the time; tools come and go beside it, each for an epoch, by turns (each round in the other direction), so that
-what changes with time changes for all of them. Writes watching.jsonl as it goes, an epoch a line; then watching.md, watching.svg and
-watching.tar.gz, which holds all of them. A second run with the same folder adds what the first had no time for. `--sim` needs no GPU.
+what changes with time changes for all of them. Writes watching.jsonl as it goes, an epoch a line; then watching.md, watching.svg and, after a
+measurement, watching.tar.gz, which holds all of them. A second run with the same folder adds what the first had no time for. `--sim` needs no GPU.
 """
 import argparse
 import json
@@ -304,6 +304,9 @@ def draw(out):
     lines = read(out / "watching.jsonl")
     (out / "watching.md").write_text(tables(lines))
     (out / "watching.svg").write_text(picture(lines))
+
+
+def pack(out):
     with tarfile.open(out / "watching.tar.gz", "w:gz") as tar:
         for path in sorted(out.glob("*")):
             if path.suffix in (".jsonl", ".md", ".svg", ".out"):
@@ -327,6 +330,7 @@ def main():
             Study(args).run()
         finally:
             draw(args.out)
+            pack(args.out)
         return
     draw(args.out)
 

@@ -115,6 +115,9 @@ class Watching(unittest.TestCase):
                     self.assertEqual(of[0]["bytes_h"], 4 * 3600)
             with tarfile.open(out / "r" / "watching.tar.gz") as tar:
                 self.assertLess({"watching.jsonl", "watching.md", "watching.svg"}, set(tar.getnames()))
+            (out / "r" / "watching.tar.gz").unlink()
+            subprocess.run([sys.executable, HERE / "run_watching.py", "--out", out / "r", "--table"], check=True, timeout=60)
+            self.assertFalse((out / "r" / "watching.tar.gz").exists())
 
 
 class MetricsStudy(unittest.TestCase):
