@@ -34,7 +34,7 @@ def read(paths):
         for line in read_lines(path):
             if line.get("smact") is not None and "alone" in line:
                 alone[line["mode"]][line["alone"]].append([line.get(k) for k in ("gract", "smact", "dram")])
-            elif "members" in line and line.get("loads", {}).get("smact") is not None:
+            elif "mix" in line and line.get("loads", {}).get("smact") is not None:  # not those on few cores ("narrow")
                 entry = (line["members"], line["loads"], line["loads"].get("seconds", 2.0))
                 if line.get("chain") is not None:
                     chains[line["mode"]][path, line["chain"]].append(entry)

@@ -43,6 +43,7 @@ import run_outside
 import run_policies
 import run_trace
 import run_watching
+import score_infer
 import score_mixes
 import score_pace
 import score_pairs
@@ -1011,6 +1012,17 @@ class Score(unittest.TestCase):
         mixes = [(["a", "b"], [0.5, 0.8]), (["a"], [1.0])]
         self.assertEqual([round(e, 6) for e in score_mixes.errors([[0.6, 0.4], [1.0]], mixes)], [0.2, -0.5, 0])
         self.assertEqual([score_mixes.percentile(range(1, 11), p) for p in (50, 90, 100)], [5, 9, 10])
+
+    def test_what_is_inferred_is_asked_of_whole_mixes_only(self):
+        """On few cores the host decides what each does."""
+        seen = {"mode": "mps", "members": ["light", "heavy"], "together": [9, 3], "loads": {"smact": 0.9}}
+        lines = [{"mode": "mps", "alone": "light", "again": False, "steps_s": 10, "gract": 0.3, "smact": 0.2, "dram": 0.1},
+                 {**seen, "mix": 0}, {**seen, "narrow": 0, "cores": 2}, {**seen, "mix": 1, "chain": 0}]
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
+            f.write("\n".join(map(json.dumps, lines)))
+            f.flush()
+            (_, _, mixes, chains), = score_infer.read([f.name])
+        self.assertEqual(([m for m, _, _ in mixes], len(chains)), ([["light", "heavy"]], 1))
 
     def test_a_run_that_was_not_mps_is_told(self):
         data = score_mixes.Mode()
