@@ -113,8 +113,16 @@ def idle(build, folder):
     return result
 
 
-def main():
+def build_named():
+    """The build folder of the command line."""
     build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
+    if not os.access(os.path.join(build, "radd"), os.X_OK):
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {build}: no radd is there: name the folder of a build")
+    return build
+
+
+def main():
+    build = build_named()
     out = {"bench": "daemon"}
     with tempfile.TemporaryDirectory(prefix="rad-bench.") as folder:
         daemon = Daemon(build, folder, "sim:8xa100-40g")

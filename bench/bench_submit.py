@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from bench_daemon import Daemon
+from bench_daemon import Daemon, build_named
 
 AT_ONCE = 20
 
@@ -60,7 +60,7 @@ def measure(build, folder, rounds):
 
 
 def main():
-    build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
+    build = build_named()
     out = {"bench": "submit"}
     with tempfile.TemporaryDirectory(prefix="rad-bench.") as folder:
         for name in ("held", "started"):

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 
-from bench_daemon import Daemon, spec
+from bench_daemon import Daemon, build_named, spec
 
 SHORT = "--short" in sys.argv
 ARRAY = 1000 if SHORT else 10000
@@ -145,7 +145,7 @@ def questions(folder):
 
 
 def main():
-    build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
+    build = build_named()
     finished = 1000 if SHORT else int(sys.argv[2]) if len(sys.argv) > 2 else 100000
     out = {"bench": "turns", "finished": finished}
     with tempfile.TemporaryDirectory(prefix="rad-bench.") as folder:

@@ -5,6 +5,7 @@ there are several rounds the least and the most of them.
 
     draw_feed.py RAW.jsonl OUT.svg [cpu|samples|waiting]    CPU ms for a sample; samples a second of all tasks, and over own loaders'; waiting
 """
+import argparse
 import json
 import pathlib
 import statistics
@@ -55,8 +56,13 @@ def panel(rows, top, title, figure):
 
 
 def main():
-    rows = [json.loads(line) for line in pathlib.Path(sys.argv[1]).read_text().splitlines()]
-    figure = sys.argv[3] if len(sys.argv) > 3 else "cpu"
+    parser = argparse.ArgumentParser(description="Draw what bench_feed.py measured.")
+    parser.add_argument("raw", type=pathlib.Path, help="what it wrote")
+    parser.add_argument("svg", type=pathlib.Path)
+    parser.add_argument("figure", nargs="?", choices=FIGURES, default="cpu")
+    args = parser.parse_args()
+    rows = [json.loads(line) for line in args.raw.read_text().splitlines()]
+    figure = args.figure
     cores = sorted({row["cores"] for row in rows})
     parts, top = [], 40
     for load in sorted({row["load"] for row in rows}):
@@ -66,7 +72,7 @@ def main():
                 more, top = panel(mine, top, f"{load}{f', {n} cores' * (len(cores) > 1)}: {FIGURES[figure][1]}", figure)
                 parts += more
     drawn = ", ".join(WAYS[way] for way in WAYS if any(row["way"] == way for row in rows))
-    pathlib.Path(sys.argv[2]).write_text(svg.document(700, top - 16, parts, f"{FIGURES[figure][1]}: {drawn}"))
+    args.svg.write_text(svg.document(700, top - 16, parts, f"{FIGURES[figure][1]}: {drawn}"))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ A decision tree (CART, Gini) for each direction and width of element. Nothing bu
 the trees are right about, learnt on one half and asked about the other, to stderr. Standard library only.
 """
 
+import argparse
 import gzip
 import json
 import sys
@@ -92,7 +93,9 @@ def ask(nodes, x):
 
 
 def main():
-    found = rows(sys.argv[1:])
+    parser = argparse.ArgumentParser(description="Learn when cuDNN copies, from what scratch.py measured.")
+    parser.add_argument("files", nargs="+", metavar="SCRATCH.jsonl.gz")
+    found = rows(parser.parse_args().files)
     print("/* SPDX-License-Identifier: MIT\n *\n * Made by bench/memory/learn_scratch.py from doc/results/memory/scratch.jsonl.gz: not for editing. */")
     print("#ifndef RAD_MODELS_CONV_SCRATCH_H\n#define RAD_MODELS_CONV_SCRATCH_H\n\n#include <stdint.h>\n")
     print("enum scratch_kind { SCRATCH_NONE, SCRATCH_COPIES, SCRATCH_SUMS };\n")

@@ -3,9 +3,9 @@
 
     python3 -m radrm.gpumemnet.page doc/results/memory/gpumemnet
 """
+import argparse
 import json
 import pathlib
-import sys
 
 # As printed by the dissertation: accuracy, precision, recall, F1, by (family, net, GiB a bin): tables 5.3, 5.5 and 5.7.
 PRINTED = {("mlp", "ensemble", "1"): (0.9542, 0.9251, 0.9542, 0.9386), ("mlp", "ensemble", "2"): (0.9706, 0.9621, 0.9706, 0.9662),
@@ -156,7 +156,9 @@ def page(report, real):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
+    p = argparse.ArgumentParser(prog="python3 -m radrm.gpumemnet.page")
+    p.add_argument("folder", type=pathlib.Path, help="of scores.json and real.json; its README.md is written")
+    folder = p.parse_args().folder
     real = folder / "real.json"
     text = page(json.loads((folder / "scores.json").read_text()), json.loads(real.read_text()) if real.exists() else None)
     (folder / "README.md").write_text(text.rstrip() + "\n")
