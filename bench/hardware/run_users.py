@@ -26,7 +26,6 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import common
 from common import Users, Workspace, progress, say, tail, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -13,7 +13,6 @@ processes of one task, how much those differ from their own mean, which no law c
 """
 import argparse
 import collections
-import gzip
 import itertools
 import json
 import math
@@ -23,6 +22,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import table
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
 HEADER, POWER = MODELS / "share.h", MODELS / "power.h"
@@ -93,15 +94,9 @@ class Mode:
             self.notes.append(f"only {line['mps_clients']} of {line['ready']} tasks were clients of MPS: this may not be MPS")
 
 
-def read_text(path):
-    """Text of a file, or of its .gz form, which is how results are kept."""
-    with gzip.open(path, "rt") if str(path).endswith(".gz") else open(path) as f:
-        return f.read()
-
-
 def read_lines(path):
     """Its lines of JSON, but for those that were cut off."""
-    for text in read_text(path).splitlines():
+    for text in table.read(path).splitlines():
         try:
             line = json.loads(text)
         except ValueError:

@@ -17,6 +17,7 @@ import collocation_read
 import pages
 import score_mixes
 import svg
+import table
 
 Mix = collections.namedtuple("Mix", "mode tasks alone speeds stp delta slowest guesses steady", defaults=[True])
 STEADY = 0.1  # the host was, if what a task did alone before and after the mixes differs by no more
@@ -94,7 +95,7 @@ def of_collocation(paths):
 
 
 def is_collocation(path):
-    return '"tasks"' in score_mixes.read_text(path).split("\n", 1)[0]
+    return '"tasks"' in table.read(path).split("\n", 1)[0]
 
 
 def read(paths):

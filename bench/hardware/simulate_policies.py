@@ -19,8 +19,9 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import gantt
+import pages
 from run_policies import POLICIES, mean, seconds_of
-from table import ORDER, read, row
+from table import ORDER, read
 
 MODELS = {"NVIDIA H200": "h200-141g", "NVIDIA H100 80GB HBM3": "h100-80g", "NVIDIA A100-SXM4-40GB": "a100-40g",
           "NVIDIA A100-SXM4-80GB": "a100-80g"}
@@ -184,15 +185,13 @@ def compare(rad, folder):
 
 
 def table(rows):
-    lines = [row(["policy", "measured, s", "simulated, s", "error", "measured, kJ", "simulated, kJ", "error", "OOMs", "simulated",
-                  "on the same GPU", "starts differ by, s", "same neighbours"]), row(["---"] * 12)]
-    for r in rows:
-        joules = f"{r['measured_j'] / 1e3:.1f}" if r["measured_j"] else "–"
-        lines.append(row([r["policy"], f"{r['measured_s']:.1f}", f"{r['simulated_s']:.1f}",
-                          f"{r['simulated_s'] / r['measured_s'] - 1:+.1%}", joules, f"{r['simulated_j'] / 1e3:.1f}",
-                          f"{r['simulated_j'] / r['measured_j'] - 1:+.1%}" if r["measured_j"] else "–", str(r["measured_oom"]),
-                          str(r["simulated_oom"]), f"{r['same_gpu']}/{r['tasks']}", f"{r['start_s']:.1f}", f"{r['pairs']:.0%}"]))
-    return "\n".join(lines)
+    def one(r):
+        joules = f"{r['measured_j'] / 1e3:.1f}" if r["measured_j"] else None
+        return [r["policy"], f"{r['measured_s']:.1f}", f"{r['simulated_s']:.1f}", f"{r['simulated_s'] / r['measured_s'] - 1:+.1%}", joules,
+                f"{r['simulated_j'] / 1e3:.1f}", joules and f"{r['simulated_j'] / r['measured_j'] - 1:+.1%}", r["measured_oom"],
+                r["simulated_oom"], f"{r['same_gpu']}/{r['tasks']}", f"{r['start_s']:.1f}", f"{r['pairs']:.0%}"]
+    return pages.table(["policy", "measured, s", "simulated, s", "error", "measured, kJ", "simulated, kJ", "error", "OOMs", "simulated",
+                        "on the same GPU", "starts differ by, s", "same neighbours"], map(one, rows))
 
 
 def picture(rows):

@@ -9,6 +9,8 @@ import json
 import pathlib
 import sys
 
+import pages
+
 ORDER = ["exclusive", "streams-rr", "streams-magm", "mps-rr", "mps-magm", "mps-gain", "plan", "mps-packed"]
 COLUMNS = [("trace total (s)", "trace_total_s", 1), ("mean wait (s)", "avg_wait_s", 1), ("mean execution (s)", "avg_exec_s", 1),
            ("mean JCT (s)", "avg_jct_s", 1), ("SMACT", "mean_smact", 3), ("energy (kJ)", "energy_j", 1), ("OOMs", "oom", 0),
@@ -17,16 +19,12 @@ COLUMNS = [("trace total (s)", "trace_total_s", 1), ("mean wait (s)", "avg_wait_
 
 def read(path):
     """Text of a file, or of its .gz form, which is how results are kept."""
-    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as f:
+    with gzip.open(path, "rt") if str(path).endswith(".gz") else open(path) as f:
         return f.read()
 
 
 def cell(value, digits):
     return "–" if value is None else f"{value:.{digits}f}"
-
-
-def row(words):
-    return "| " + " | ".join(words) + " |"
 
 
 def change(value, base):
@@ -35,12 +33,12 @@ def change(value, base):
 
 def policies_table(results):
     """One row a policy; in brackets, against the first of ORDER that was run."""
-    lines = [row(["policy", *(title for title, _, _ in COLUMNS)]), row(["---"] * (len(COLUMNS) + 1))]
+    rows = []
     base = next((r["metrics"] for r in results if "metrics" in r), {})
     for result in results:
         found = result.get("metrics")
         if not found:
-            lines.append(row([result["policy"], "did not finish"] + [""] * (len(COLUMNS) - 1)))
+            rows.append([result["policy"], "did not finish"] + [""] * (len(COLUMNS) - 1))
             continue
         cells = []
         for _, name, digits in COLUMNS:
@@ -49,27 +47,27 @@ def policies_table(results):
             if name in ("trace_total_s", "avg_jct_s", "energy_j") and found is not base:
                 text += change(found[name], base.get(name))
             cells.append(f"{text}/{found['tasks']}" if name == "completed" else text)
-        lines.append(row([result["policy"], *cells]))
-    return "\n".join(lines)
+        rows.append([result["policy"], *cells])
+    return pages.table(["policy", *(title for title, _, _ in COLUMNS)], rows)
 
 
 def tasks_table(results):
     """Execution time of each task under each policy: what sharing costs the single task."""
     names = [t["name"] for t in results[0]["tasks"]] if results else []
-    lines = [row(["task", *(r["policy"] for r in results)]), row(["---"] * (len(results) + 1))]
+    rows = []
     for name in names:
         runs = [next((t for t in r["tasks"] if t["name"] == name), None) for r in results]
         again = [f", {len(t['attempts'])} attempts" if t and len(t["attempts"]) > 1 else "" for t in runs]
-        lines.append(row([name, *(cell(t and t["run_s"], 1) + more for t, more in zip(runs, again))]))
-    return "\n".join(lines)
+        rows.append([name, *(cell(t and t["run_s"], 1) + more for t, more in zip(runs, again))])
+    return pages.table(["task", *(r["policy"] for r in results)], rows)
 
 
 def faults_table(steps):
-    lines = [row(["experiment", "result", "what was seen"]), row(["---"] * 3)]
+    rows = []
     for step in steps:
         seen = "; ".join(step.get("findings", [])) or step.get("error", "").strip()[-200:]
-        lines.append(row([step["step"], step["outcome"], seen]).replace("\n", " "))
-    return "\n".join(lines)
+        rows.append([step["step"], step["outcome"], seen.replace("\n", " ")])
+    return pages.table(["experiment", "result", "what was seen"], rows)
 
 
 def main():
