@@ -18,6 +18,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "hardware"))
+import pages  # noqa: E402
 import svg  # noqa: E402
 
 GPUS = 8		# a node
@@ -162,24 +163,13 @@ def picture(runs, nodes):
     return svg.document(780, y, parts, "A cluster of 4,096 GPUs, run in several ways")
 
 
-def put_between(text, mark, lines):
-    begin, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
-    before, rest = text.split(begin, 1)
-    return before + begin + "\n" + "\n".join(lines) + "\n" + end + rest.split(end, 1)[1]
-
-
 def write(folder, runs, nodes):
     page = folder / "README.md"
-    text = page.read_text() if page.exists() else ""
+    made = {"cost": cost_table(runs, nodes)}
     for load in LOADS:
-        name = f"load {load}"
-        if f"<!-- {name} -->" in text:
-            text = put_between(text, name, table(runs, load, nodes, WAYS))
-            text = put_between(text, f"settings, {name}", table(runs, load, SMALL, VARIANTS))
-    if "<!-- cost -->" in text:
-        text = put_between(text, "cost", cost_table(runs, nodes))
-    if text:
-        page.write_text(text)
+        made |= {f"load {load}": table(runs, load, nodes, WAYS), f"settings, load {load}": table(runs, load, SMALL, VARIANTS)}
+    if page.exists():
+        pages.fill(page, {name: "\n".join(lines) for name, lines in made.items()})
     (folder / "cluster.svg").write_text(picture(runs, nodes))
     print(f"single traces are at most {spread(runs, nodes):.0%} from the mean completion times")
 
