@@ -8,7 +8,7 @@ import pytest
 numpy = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch")
 
-from radrm.gpumemnet import jobs, nets, scores, weights  # noqa: E402
+from radrm.gpumemnet import features, jobs, nets, scores, weights  # noqa: E402
 
 INPUTS, TOKEN = 5, 13
 
@@ -66,6 +66,15 @@ def test_scores():
     assert said["balanced_accuracy"] == pytest.approx((2 / 3 + 0) / 2)
     claim = scores.claims(numpy.array([100.0, 100.0]), numpy.array([90.0, 130.0]), numpy.array([95.0, 100.0]))
     assert claim["under"] == 0.5 and claim["worst_under"] == pytest.approx(-0.1) and claim["median_error"] == pytest.approx(0.025)
+
+
+def test_rows_that_cannot_be_read_are_told(capsys):
+    row = {"id": "a", "batch_size": "2", "optimizer": "adam", "precision": "fp32", "nvml_mib": "900"}
+    good = {"family": "mlp", "inputs": [1.0], "reference_mib": 800.0, "tokens": [[1.0, 2.0]], "types": {"Linear": 1}, "activation": "ReLU",
+            "params": 3, "activations": 4, "layers": [[1, 4, 3, 1]]}
+    found = features.arrays("mlp", [row, row, row], [good] * 4 + [{"error": "no shapes"}] * 4 + [good] * 4)
+    assert len(found) == 2 and found.inputs.shape == (4, 2, 1) and found.reference.shape == (4, 2)
+    assert "mlp: 1 of 3 rows could not be read and are left out: no shapes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["ensemble", "encoder"])

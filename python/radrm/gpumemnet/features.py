@@ -10,6 +10,7 @@ import math
 import pathlib
 import re
 import subprocess
+import sys
 
 import numpy
 
@@ -24,7 +25,13 @@ LONGEST = 512  # layers of the published encoder's sequence
 
 
 class Rows:
-    """Arrays over configurations: `inputs` and `reference` by variant, tokens, what the published nets take, labels."""
+    """Arrays over n configurations:
+
+    inputs     (variants, n, inputs), float32          tokens     a list of (tokens, numbers of a token), float32
+    reference  (variants, n), MiB                      sequences  a list of (layers, 3), float32: of the published encoder
+    mib        (n), what NVML showed, in MiB           published  (n, inputs of the published nets)
+    ids        a list                                  plain      (n), whether of Adam or AdamW, in fp32 or TF32
+    """
     def __init__(self, **arrays):
         self.__dict__.update(arrays)
 
@@ -92,7 +99,7 @@ def _sequence(said):
 
 
 def arrays(family, rows, said):
-    """`said`: answers to the questions of every row, in order. Rows that could not be read are left out, and counted."""
+    """`said`: answers to the questions of every row, in order. Rows that could not be read are left out, and told."""
     n, inputs, reference, tokens, published, sequences, kept = len(VARIANTS), [], [], [], [], [], []
     for i, row in enumerate(rows):
         mine = said[n * i:n * (i + 1)]
@@ -104,6 +111,9 @@ def arrays(family, rows, said):
         tokens.append(numpy.array(mine[0]["tokens"], numpy.float32))
         published.append(_published(family, mine[0], int(row["batch_size"])))
         sequences.append(_sequence(mine[0]))
+    if len(kept) < len(rows):
+        why = next((s["error"] for s in said if "error" in s), "of another family")
+        print(f"{family}: {len(rows) - len(kept)} of {len(rows)} rows could not be read and are left out: {why}", file=sys.stderr)
     of = [rows[i] for i in kept]
     return Rows(inputs=numpy.array(inputs, numpy.float32).swapaxes(0, 1), reference=numpy.array(reference).T, tokens=tokens,
                 published=numpy.array(published, numpy.float64), sequences=sequences,
