@@ -4,16 +4,12 @@
     python3 -m radrm.gpumemnet.bounds [--tool build/tools/vectors]
 """
 import argparse
-import csv
-import gzip
-import json
 import math
 import pathlib
-import subprocess
 
-from . import table
+from . import dataset, specs, table
+from .features import WORDS, ask
 
-WORDS = {"fp32": "ieee-fp32"}  # the set's fp32 is without TF32, which in convolutions is not PyTorch's default
 QUANTILES = (0.005, 0.5, 0.98, 0.995)
 
 
@@ -27,16 +23,13 @@ def quantile(values, p):
 
 def ratios(folder, tool):
     """{class: [memory / reference]}"""
-    rows = [r for family in ("mlp", "cnn", "transformer")
-            for r in csv.DictReader(gzip.open(pathlib.Path(folder) / f"{family}.csv.gz", "rt"))]
-    asked = "".join(json.dumps({"summary": table.summary(json.loads(r["spec"])), "batch_size": int(r["batch_size"]),
-                                "seq_len": int(r["seq_len"] or 0), "optimizer": r["optimizer"],
-                                "precision": WORDS.get(r["precision"], r["precision"])}) + "\n" for r in rows)
-    said = subprocess.run([tool], input=asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = [r for family in specs.FAMILIES for r in dataset.read(pathlib.Path(folder) / f"{family}.csv.gz")]
+    said = ask(tool, [{"summary": table.summary(r["spec"]), "batch_size": r["batch_size"], "seq_len": r["seq_len"] or 0,
+                       "optimizer": r["optimizer"], "precision": WORDS.get(r["precision"], r["precision"])} for r in rows])
     found = {}
-    for row, line in zip(rows, said):
+    for row, answer in zip(rows, said):
         kind = "cnn_ieee" if row["family"] == "cnn" and row["precision"] == "fp32" else row["family"]
-        found.setdefault(kind, []).append(float(row["nvml_mib"]) / json.loads(line)["reference_mib"])
+        found.setdefault(kind, []).append(row["nvml_mib"] / answer["reference_mib"])
     return found
 
 

@@ -119,6 +119,8 @@ def write(path, records):
 
 def read(path):
     """Rows of a table: dicts with numbers as such and `spec` as a dict."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: the data set is not in the repository: python3 -m radrm.gpumemnet.dataset makes it")
     with gzip.open(path, "rt", newline="") as f:
         rows = list(csv.DictReader(f))
     for row in rows:

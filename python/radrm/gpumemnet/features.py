@@ -3,7 +3,6 @@
 text of a summary, as a user's would."""
 import ast
 import csv
-import gzip
 import hashlib
 import json
 import math
@@ -14,7 +13,7 @@ import sys
 
 import numpy
 
-from . import table
+from . import dataset, table
 
 KINDS = 11  # of layers that compute: summary_kind of src/parse/summary.h, up to the inputs
 ACTIVATIONS = ["", "ELU", "GELU", "Identity", "LeakyReLU", "Mish", "PReLU", "ReLU", "SELU", "Sigmoid", "SiLU", "Softplus", "Tanh"]
@@ -41,11 +40,6 @@ class Rows:
     def take(self, at):
         return Rows(**{k: v[:, at] if k in ("inputs", "reference") else [v[i] for i in at] if isinstance(v, list) else v[at]
                        for k, v in self.__dict__.items()})
-
-
-def read_rows(path):
-    with gzip.open(path, "rt", newline="") as f:
-        return list(csv.DictReader(f))
 
 
 def questions(row, text):
@@ -123,8 +117,8 @@ def arrays(family, rows, said):
 
 def load(folder, family, tool, limit=None):
     """The measured rows of a family as arrays."""
-    rows = read_rows(pathlib.Path(folder) / f"{family}.csv.gz")[:limit]
-    return arrays(family, rows, ask(tool, [q for row in rows for q in questions(row, table.summary(json.loads(row["spec"])))]))
+    rows = dataset.read(pathlib.Path(folder) / f"{family}.csv.gz")[:limit]
+    return arrays(family, rows, ask(tool, [q for row in rows for q in questions(row, table.summary(row["spec"]))]))
 
 
 def _table(layers):
