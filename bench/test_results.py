@@ -69,7 +69,8 @@ class Results(unittest.TestCase):
             self.same("README.md", f"{folder}/first.svg")
 
     def test_policies(self):
-        self.stands_in("doc/results/README.md", self.run_script("bench/hardware/table.py", "{r}/h200"))
+        for folder in ("h200", "h100/trace"):
+            self.stands_in("doc/results/README.md", self.run_script("bench/hardware/table.py", f"{{r}}/{folder}"))
         self.stands_in("doc/results/README.md", self.run_script("bench/hardware/simulate_policies.py", "--rad", RAD, "{r}/h200/check"))
         self.same("h200/check/simulated.svg")
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import captures
 from common import Rad, WORKLOADS, Workspace, in_turn, save, say, tail, train, wait_for
 from run_policies import metrics, seconds_of, warm_up, watched
-from table import policies_table
+from table import ESTIMATORS, estimators_table
 
 # Model: what train.py is given. Fixed by the dissertation's table 4.1: sequences, full precision of transformers; sizes of images by the
 # dataset.
@@ -49,7 +49,6 @@ SUMMARIES = {"BERT_base": "BERT_base", "BERT_large": "BERT_large", "inception": 
              "gpt2_large": "gpt2_large", "xlnet_base": "xlnet_base_cased", "mnist_train": "mnist_cnn", "resnet18": "resnet18_cifar100",
              "resnet34": "resnet34_cifar100"}
 SMALL_SUMMARIES = {"efficientnet_b0": "efficientNet_cifar100", "resnet18": "resnet18_cifar100", "resnet34": "resnet34_cifar100"}
-ESTIMATORS = ("exclusive", "none", "gpumemnet", "replay")
 # Tasks take seconds instead of hours: so the windows of the load are short, too.
 SETTINGS = "foreign: share\nrecovery: grow\nwindow: 10\nsettle: 3\nwarm: 4\n"
 LEAST_STEPS = 8
@@ -263,7 +262,7 @@ def main():
         tell(estimator, found[estimator], found.get("exclusive", {}).get("metrics"))
         return found[estimator].get("metrics", {}).get("completed") == len(trace)
     failed = in_turn(todo, args.budget - (time.monotonic() - begin), measure)
-    print(policies_table([{**found[name], "policy": name} for name in ESTIMATORS if name in found]))
+    print(estimators_table(found))
     return 1 if failed else 0
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes the markdown tables of doc/results from the JSON that run_policies.py and run_faults.py wrote.
+"""Makes the markdown tables of doc/results from the JSON that run_policies.py, run_trace.py and run_faults.py wrote.
 
-    bench/hardware/table.py results/            # policy-*.json and faults.jsonl in there
+    bench/hardware/table.py results/            # policy-*.json, trace-*.json and faults.jsonl in there
 """
 import gzip
 import json
@@ -12,6 +12,7 @@ import sys
 import pages
 
 ORDER = ["exclusive", "streams-rr", "streams-magm", "mps-rr", "mps-magm", "mps-gain", "plan", "mps-packed"]
+ESTIMATORS = {"exclusive": "one a GPU", "none": "none", "gpumemnet": "GPUMemNet", "replay": "replay of captures"}  # of run_trace.py
 COLUMNS = [("trace total (s)", "trace_total_s", 1), ("mean wait (s)", "avg_wait_s", 1), ("mean execution (s)", "avg_exec_s", 1),
            ("mean JCT (s)", "avg_jct_s", 1), ("SMACT", "mean_smact", 3), ("energy (kJ)", "energy_j", 1), ("OOMs", "oom", 0),
            ("completed", "completed", 0)]
@@ -31,8 +32,8 @@ def change(value, base):
     return f" ({(value / base - 1) * 100:+.0f} %)" if value is not None and base else ""
 
 
-def policies_table(results):
-    """One row a policy; in brackets, against the first of ORDER that was run."""
+def policies_table(results, what="policy"):
+    """One row a policy; in brackets, against the first that was run."""
     rows = []
     base = next((r["metrics"] for r in results if "metrics" in r), {})
     for result in results:
@@ -48,7 +49,12 @@ def policies_table(results):
                 text += change(found[name], base.get(name))
             cells.append(f"{text}/{found['tasks']}" if name == "completed" else text)
         rows.append([result["policy"], *cells])
-    return pages.table(["policy", *(title for title, _, _ in COLUMNS)], rows)
+    return pages.table([what, *(title for title, _, _ in COLUMNS)], rows)
+
+
+def estimators_table(found):
+    """`found`: {estimator: what run_trace.py wrote}."""
+    return policies_table([{**found[name], "policy": title} for name, title in ESTIMATORS.items() if name in found], "estimator")
 
 
 def tasks_table(results):
@@ -76,11 +82,14 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     results = [json.loads(read(p)) for p in sorted(folder.glob("policy-*.json*"))]
     results.sort(key=lambda r: ORDER.index(r["policy"]) if r["policy"] in ORDER else len(ORDER))
+    traces = [json.loads(read(p)) for p in sorted(folder.glob("trace-*.json*"))]
     faults = sorted(folder.glob("faults.jsonl*"))
-    if not results and not faults:
-        sys.exit(f"table.py: no policy-*.json and no faults.jsonl in {folder}")
+    if not results and not traces and not faults:
+        sys.exit(f"table.py: no policy-*.json, no trace-*.json and no faults.jsonl in {folder}")
     if results:
         print(policies_table(results), "\n", tasks_table(results), sep="\n")
+    if traces:
+        print(estimators_table({t["estimator"]: t for t in traces}))
     for path in faults:
         print("\n" + faults_table([json.loads(line) for line in read(path).splitlines()]))
 

@@ -435,7 +435,7 @@ class Trace(unittest.TestCase):
         self.assertIn("to measure: replay\n", done.stdout)
         self.assertRegex(done.stdout, r"replay: \d+ s \(.*%\), 0 OOM, 2/2 completed")
         for name in ("exclusive", "replay"):
-            self.assertRegex(done.stdout, rf"\| {name} \| .* \| 2/2 \|")
+            self.assertRegex(done.stdout, rf"\| {table.ESTIMATORS[name]} \| .* \| 2/2 \|")
         claims = [t["attempts"][0]["claim_mib"] for t in json.loads((self.out / "o" / "trace-replay.json").read_text())["tasks"]]
         self.assertEqual(claims, [9000, 700])
 

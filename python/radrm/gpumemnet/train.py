@@ -18,14 +18,15 @@ import pathlib
 import pickle
 import time
 
-FAMILIES = ("mlp", "cnn", "transformer")
+from .specs import FAMILIES
+
 FOLDS = ("fold0", "fold1", "fold2")
 KINDS = ("ensemble", "encoder")
 
 
 def plan(with_published_set):
-    """Jobs: (rows, who, kind, split, GiB a bin). `rows` is a family, `family/plain` its rows of Adam in fp32, or `a100` for the
-    published set. The longest first."""
+    """Jobs: (rows, who, kind, split, GiB a bin). `rows` is a family, `family/plain` its rows of Adam and AdamW in fp32 and TF32, or
+    `a100` for the published set. The longest first."""
     from .jobs import STEPS
     jobs = []
     for family in FAMILIES:
