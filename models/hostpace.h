@@ -6,7 +6,7 @@
  * them. Of 116 guess and GPU say that the host decides. The logarithms of the paces that they tell are within 0.256 of their
  * process's median (1.48 x median distance), and those medians, -0.12, 0.15 and 0.12, have a standard deviation of 0.137 once
  * their own error is taken off: (pi / 2) x 0.256^2 / 0.137^2, between 5 and 6 (bench/hardware/score_pace.py --left-out). Steps
- * there are as far off with anything from 2 to 8.
+ * there are as far off with anything from 2 to 8. By the load model of decision 201, which came later, 123 say so, and it is 3.7.
  */
 #ifndef RAD_MODELS_HOSTPACE_H
 #define RAD_MODELS_HOSTPACE_H
