@@ -10,7 +10,7 @@ import importlib.machinery
 import re
 import runpy
 
-from . import growing
+from . import growing, trainings
 
 TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
 SAMPLES = re.compile(r"(^|_)(sample|samples|generate|visualize|inference|pipe|pipeline)(_|$)")
@@ -103,9 +103,10 @@ def install(answer, found, grows, is_own, patch):
         except (SyntaxError, ValueError, RecursionError):
             return compile(source, path, *args, **kwargs)
         found.update(part.lineno for part in asking.parts)
-        for part in (part for part in (asking, sizes) if part.parts):
+        used = [part for part in (asking, sizes) if part.parts] + [trainings.Looping()]
+        for part in used:
             tree = part.visit(tree)
-        return compile(tree if asking.parts or sizes.parts else source, path, *args, **kwargs)
+        return compile(tree if any(part.parts for part in used) else source, path, *args, **kwargs)
 
     def get_code(self, name):
         path = self.get_filename(name)

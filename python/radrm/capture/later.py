@@ -25,7 +25,7 @@ from collections import UserDict
 from collections.abc import Mapping
 
 from . import every, fileformat as ff, growing
-from . import length
+from . import length, trainings
 from .recorder import is_gpu
 from .source import tree_of
 
@@ -235,6 +235,7 @@ class Later:
     def __init__(self, session):
         self.session = session
         self.going = self.trying = False
+        self.trainings = trainings.Trainings(session)
         self.loaded = set(sys.modules) - {"__main__"}
         self.freed = set()  # (file, line) that had something learn
         self.made = set()  # loops in which a loader was made
@@ -269,6 +270,7 @@ class Later:
 
     def loader(self, frame):
         """A loader is made."""
+        self.trainings.loader()
         try:
             self.made.update(loops_from(frame))
         except Exception:  # a sign less
@@ -283,11 +285,11 @@ class Later:
             self.session._finish()
         self.last = now = self.given.setdefault(one, Pass(one, most=self.session.length.most))
         now.climbs = now.climbs or self.reached < 1
-        over = now.given >= self.most(now)
+        over = now.given >= self.most(now, one)
         now.given += not over
         return over
 
-    def most(self, now):
+    def most(self, now, one):
         """Batches that such a pass is to give."""
         if not now.learns and (now.learns is False or self.tests()):
             recorder = self.session.recorder
@@ -296,6 +298,9 @@ class Later:
                     self.gathered.add(now.batches)
                 return now.batches
             return min(LOOKS, now.batches or LOOKS) if len(now.lives) < 2 else 0
+        another = self.trainings.batch(one)
+        if self.trainings.going and now.learns and not now.climbs:
+            return now.given + another
         return max(self.session.length.summed * (1 + now.climbs * self.climb), 1 + (0 < self.since < TRIED))
 
     def climbs(self):
@@ -416,28 +421,31 @@ class Later:
         """Enough was seen, at that frame. Whether the script goes on."""
         try:
             loops = loops_from(frame)
+            files = own_files(self.loaded)
             self.where = self.line() if self.frozen() else None
             trees = list(repeated(frame))
-            self.phases = bool(self.made & loops.keys()) or any(map(resizes, trees))
+            resized = any(map(resizes, trees))
+            self.phases = bool(self.made & loops.keys()) or resized
             self.seen = self.session.learnt()
             due = any(self.comes(where, number) for where, (*_, number) in self.asked.items()) or any(
                 tree.lineno <= line <= tree.end_lineno for tree in trees for line in self.conditions - {line for _, line in self.asked})
             ends = self.session.length.ends
             if ends and tests_after(frame):
                 self.session.length.evaluates = ends
-            tests = set().union(*map(tests_of, own_files(self.loaded)))
+            tests = set().union(*map(tests_of, files))
             tested = due or self.session.length.evaluates or any(evaluates(tree, tests) for tree in trees)
+            several = self.trainings.begins(frame, files, is_own, resized or bool(self.where))
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
         for one in self.session.length.passes:
             self.looks_for(one)
         with contextlib.suppress(Exception):  # of whatever stands in a script
             self.rises(loops)
-        if not self.where and not self.phases and not tested and not self.larger and not self.risen:
+        if not self.where and not self.phases and not tested and not self.larger and not self.risen and not several:
             return False
         left = signal.getitimer(signal.ITIMER_REAL)[0]
-        patience = min(PATIENCE, left / 2 if left else PATIENCE)
-        self.deadline, self.hurry = time.monotonic() + patience, time.monotonic() + patience - 2 * CLIMBING
+        self.patience = min(PATIENCE, left / 2 if left else PATIENCE)
+        self.deadline, self.hurry = time.monotonic() + self.patience, time.monotonic() + self.patience - 2 * CLIMBING
         sizes = max([len(found.records) for found in self.larger.values()] + [len(found) for found in self.risen.values()], default=1)
         self.climb = self.climbing = min(sizes, SAMPLES) - 1
         self.reached = 0 if self.climb else 1
@@ -451,7 +459,7 @@ class Later:
             self.given[one] = Pass(one, not self.risen and id(one._dataset) not in self.larger)
         if self.session.length.evaluates:
             self.session.length.evaluates()
-        if not passes and not due and not self.risen:
+        if not passes and not due and not self.risen and not several:
             self.going = self.where is not None and self.tries()
         return self.going
 
@@ -480,7 +488,7 @@ class Later:
             self.count()
         self.since = 1 if now != self.before else self.since + 1 if self.since else 0
         self.before = now
-        most = STEPS if self.where or self.phases else self.climb + ENDS
+        most = math.inf if self.trainings.going else STEPS if self.where or self.phases else self.climb + ENDS
         over = time.monotonic() > self.deadline or self.steps >= most or self.where and self.since >= TRIED and not self.frozen()
         return over and not (self.where and self.frozen() and self.tries())
 
@@ -551,13 +559,16 @@ class Later:
         self.session.recorder.note(ff.MAY_LEARN, f"{self.where}: parameters that do not learn in what was captured may later: {what}: say what the run "
                                    "needs (rad submit --gpu-mem) if it comes to that")
 
-    def broken(self):
+    def broken(self, error):
         """An error, or a limit, ended the script before its end."""
+        if self.trainings.going and not isinstance(error, SystemExit):
+            self.trainings.broken(error)
         if self.going and self.where and not self.trying and self.frozen():
             self.tell("what they would take then was not seen")
 
     def end(self):
         """Nothing more is recorded."""
+        self.trainings.end()
         if self.risen and self.steps <= self.climb:
             self.session.recorder.note(ff.VARIABLE_SHAPES, "of sizes that grow in the run the largest could not be captured: say what the run needs (rad submit --gpu-mem)")
         if self.trying:
@@ -567,6 +578,7 @@ class Later:
 
 def install(later, patch):
     import torch
+    trainings.install(later.trainings, patch)
     every.install(later.is_due, later.conditions, later.grows, is_own, patch)
     inner = torch._C.TensorBase
     real_module = torch.nn.Module.requires_grad_

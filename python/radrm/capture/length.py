@@ -165,11 +165,15 @@ def length(node, frame):
             return len(range(*(int(number(a, frame)) for a in args)))
         if name == "zip" and args:
             return min(length(a, frame) for a in args)
+        if name == "product" and args:
+            return math.prod(length(a, frame) for a in args)
         if name == "islice" and len(args) == 2:
             return min(int(number(args[1], frame)), lengthwise(args[0], frame))
         if name in OVER and args:
             return length(args[0], frame)
         raise Unknown
+    if isinstance(node, (ast.List, ast.Tuple)) and not any(isinstance(part, ast.Starred) for part in node.elts):
+        return len(node.elts)
     return len(value(node, frame))
 
 
@@ -203,30 +207,37 @@ def counted(test, going_on, frame):
 # --- libraries that have loops of their own, and know ---
 
 class Told:
-    """By a library: steps, after how many of them each evaluation comes, what has one come after the next step, what ends the training then, and
+    """By a library: steps, after how many of them each evaluation comes, what has one come after the next step, what stops the training then, and
     batches that an evaluation takes at most."""
 
-    def __init__(self, steps, every=math.inf, often=None, ends=None, most=math.inf):
-        self.steps, self.every, self.often, self.ends, self.most = steps, every, often, ends, most
+    def __init__(self, steps, stop=lambda: None, every=math.inf, often=None, most=math.inf):
+        self.steps, self.stop, self.every, self.often, self.most = steps, stop, every, often, most
+        self.ends = None if often else stop  # what ends it where there is no evaluation
 
 
 def of_transformers(frame):
     own = frame.f_locals.get("self")
     state, arguments = getattr(own, "state", None), getattr(own, "args", None)
     steps, how = getattr(state, "max_steps", 0), getattr(arguments, "eval_strategy", "no")
+
+    def stop():
+        own.control.should_training_stop = True
     if how == "epoch":
-        return Told(steps, steps / arguments.num_train_epochs, nothing)
+        return Told(steps, stop, steps / arguments.num_train_epochs, nothing)
     if how == "steps" and 0 < state.eval_steps <= steps:
-        return Told(steps, state.eval_steps, lambda: setattr(state, "eval_steps", 1))
-    return Told(steps, ends=lambda: setattr(own.control, "should_training_stop", True))
+        return Told(steps, stop, state.eval_steps, lambda: setattr(state, "eval_steps", 1))
+    return Told(steps, stop)
 
 
 def of_lightning(frame):
     own = frame.f_locals.get("self")
     trainer = getattr(own, "trainer", own)
     steps = getattr(trainer, "estimated_stepping_batches", 0)
+
+    def stop():
+        trainer.should_stop = True
     if not getattr(trainer, "enable_validation", False) or not steps < math.inf:
-        return Told(steps, ends=lambda: setattr(trainer, "should_stop", True))
+        return Told(steps, stop)
     epochs, batches = trainer.check_val_every_n_epoch or 1, trainer.num_training_batches
     times = max(batches // trainer.val_check_batch, 1) if trainer.check_val_every_n_epoch else batches / trainer.val_check_batch
 
@@ -234,7 +245,7 @@ def of_lightning(frame):
         trainer.val_check_batch = 1
         trainer.check_val_every_n_epoch = trainer.check_val_every_n_epoch and 1
     every = batches / trainer.accumulate_grad_batches * epochs / times
-    return Told(steps, every, often if every <= steps else None, most=max(trainer.num_val_batches, default=math.inf))
+    return Told(steps, stop, every, often if every <= steps else None, max(trainer.num_val_batches, default=math.inf))
 
 
 def nothing():

@@ -50,6 +50,7 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, *, variables
             """In a process that the script starts: (its exit code, what it hands in)."""
             limit(session, seconds - (time.monotonic() - began) - RESERVE)
             before = session.learnt()
+            session.later.trainings.loops.clear()  # those of who started it
             try:
                 ended, code, whole = outcome(session, run, seconds)
                 if session.learnt() > before:
@@ -75,7 +76,7 @@ def outcome(session, run, seconds):
         run()
     except BaseException as e:
         error = e
-        session.later.broken()
+        session.later.broken(e)
     if session.finished or session.late and session.since >= session.iterations:
         return None, None, True  # whatever the script, or a library on its way out, made of Finished
     if session.late:

@@ -153,6 +153,7 @@ class Session:
         def make(optimizer, *args, **kwargs):
             session.learns = session.optimizes = True
             session.waiting.add(optimizer)
+            session.later.trainings.made(optimizer)
             return real_make(optimizer, *args, **kwargs)
 
         def engine(*args, **kwargs):
@@ -218,6 +219,7 @@ class Session:
         if not self.taught:
             self.steady = (0, 0)
         self.taught += 1
+        self.later.trainings.step()
         self._pass(self.taught, TAUGHT)
 
     def _pass(self, number, enough):
@@ -279,6 +281,7 @@ class Session:
         self.mark(ff.STEP)
 
     def _after_step(self, optimizer, args, kwargs):
+        self.later.trainings.step(optimizer)
         if optimizer is not self.stepped[-1]():
             return  # of several, the last one's step ends an iteration
         self.parameters = sum(len(group["params"]) for one in self.stepped if one() for group in one().param_groups)
@@ -286,6 +289,8 @@ class Session:
         if self.iterations is None:
             return
         if self.later.going:
+            if self.later.trainings.going:
+                self.later.trainings.library(sys._getframe(1))
             if self.later.step():
                 self._finish()
         else:
@@ -372,7 +377,8 @@ class Session:
             header.params = sum(p.numel() for p in self.model.parameters())
             header.precision = self.precision()
         header.optimizer = self.optimizer
-        return filled(self.recorder.records, self.later.way).file(header, *work, steps=self.length.steps, beside=self.later.beside())
+        steps = 0 if self.later.trainings.another else self.length.steps  # those of the first alone were counted
+        return filled(self.recorder.records, self.later.way).file(header, *work, steps=steps, beside=self.later.beside() if steps else 0)
 
     def _figures(self):
         """(work, flags, growth) of the steps that were seen."""

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: MIT
+"""Several trainings in one script: folds, a search for hyperparameters, one that warms up and then the real one, stages with larger images or models.
+
+Enough is seen early in the first. Where the source says that another comes, the script goes on (later.py), and its loops tell of their rounds here: those over steps and
+epochs end after two, those over trainings go on, to the last one by a leap where many were alike or time is short.
+"""
+import ast
+import builtins
+import itertools
+import math
+import re
+import sys
+import time
+import weakref
+
+from . import fileformat as ff, length
+from .source import tree_of
+
+FOR, WHILE = "__radrm_for__", "__radrm_while__"  # what loops call
+ROUNDS = 2  # with steps, of a loop over steps or epochs: the first makes the optimizer's state, the second has it all along
+WAITS = 10  # for an optimizer that has not stepped, as a generator's
+ALIKE = 3  # trainings after each other that took no more than those before
+LONG = 5  # seconds after which these are believed to be like the rest
+HIGHER = 1.02  # times the memory
+RECORDS = 1_000_000
+BACKWARD = {"backward", "manual_backward"}
+LIBRARY = {"fit", "fit_one_cycle", "fine_tune", "train"}  # methods that train, of what is called like that:
+TRAINER = re.compile(r"(trainer|learn|learner)\b(\(.*\))?$", re.IGNORECASE | re.DOTALL)
+KERAS = re.compile(r"model$", re.IGNORECASE)
+EPOCH = re.compile(r"epoch|stage|phase|round", re.IGNORECASE)  # a condition on these may turn in the run
+NEVER = {"step", "zero_grad", "forward", "__call__", "backward", "closure", "eval"}  # own functions of these names: many other things are called so
+RUNS = re.compile(r"train|engine|agent|exper|runner|self$|solver|exp$", re.IGNORECASE)  # of x.train(): x is no module
+TUNERS = {"optuna", "ray", "hyperopt", "skopt", "wandb", "nevergrad", "ax", "bayes_opt"}  # libraries that call a training again and again
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+# --- what stands in the script ---
+
+class Looping(ast.NodeTransformer):
+    """Has loops tell of their rounds."""
+
+    def __init__(self):
+        self.parts = 0
+
+    def tells(self, node):
+        found = any(isinstance(inside, ast.Call) for statement in node.body for inside in ast.walk(statement))
+        self.parts += found
+        return found
+
+    def visit_For(self, node):
+        self.generic_visit(node)
+        if self.tells(node):
+            node.iter = self.call(FOR, node, node.iter)
+        return node
+
+    def visit_While(self, node):
+        self.generic_visit(node)
+        if not self.tells(node):
+            return node
+        name = f"{WHILE}{node.lineno}"
+        begins = ast.Assign([ast.Name(name, ast.Store())], self.call(WHILE, node))
+        node.test = ast.BoolOp(ast.And(), [node.test, ast.Call(ast.Name(name, ast.Load()), [], [])])
+        ends = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None))
+        return [ast.fix_missing_locations(ast.copy_location(part, node)) for part in (begins, node, ends)]
+
+    def call(self, name, node, *arguments):
+        return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [*arguments, ast.Constant(node.lineno)], []), node))
+
+
+def trains(call):
+    """Whether a call is of a training as such, or of a library's."""
+    name = length.called(call)
+    if name in BACKWARD:
+        return True
+    if name not in LIBRARY or not isinstance(call.func, ast.Attribute):
+        return False
+    owner = ast.unparse(call.func.value)
+    return bool(TRAINER.search(owner)) or name == "fit" and bool(KERAS.search(owner))
+
+
+def functions(paths):
+    """Names of functions, methods and classes of these files that train when they are called."""
+    bodies, found = [], set()
+    for path in paths:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                bodies += [(node.name, inside) for inside in node.body if isinstance(inside, ast.FunctionDef) and inside.name == "__init__"]
+            elif isinstance(node, SCOPES[:2]) and node.name not in NEVER and node.name != "__init__":
+                bodies.append((node.name, node))
+    calls = [(name, [n for n in ast.walk(body) if isinstance(n, ast.Call)]) for name, body in bodies]
+    while more := {name for name, inside in calls if name not in found and any(begins_one(call, found) for call in inside)}:
+        found |= more
+    return found
+
+
+def begins_one(call, names):
+    """Whether a call trains, by these names of functions that do; one of them may be given to somebody else who calls it."""
+    if trains(call) or any(isinstance(a, ast.Name) and a.id in names for a in (*call.args, *(k.value for k in call.keywords))):
+        return True
+    if length.called(call) not in names:
+        return False
+    return not (length.called(call) == "train" and isinstance(call.func, ast.Attribute)) or bool(RUNS.search(ast.unparse(call.func.value)))
+
+
+def calls(statements):
+    """Calls that these make, but for those in functions that are only made there."""
+    waiting = list(statements)
+    for node in waiting:
+        if not isinstance(node, SCOPES):
+            waiting += ast.iter_child_nodes(node)
+            if isinstance(node, ast.Call):
+                yield node
+
+
+def rest(body, line, steps):
+    """Statements of that block, and of those in it that the line is in, that may run after that line. `steps`: the loop whose rounds are steps."""
+    at = max((n for n, statement in enumerate(body) if statement.lineno <= line <= statement.end_lineno), default=None)
+    if at is None:
+        return []
+    found, inside = body[at + 1:], body[at]
+    if inside is steps or isinstance(inside, SCOPES):
+        return found
+    for block in [getattr(inside, name, []) for name in ("body", "orelse", "finalbody")] + [h.body for h in getattr(inside, "handlers", ())]:
+        if block and block[0].lineno <= line <= block[-1].end_lineno:
+            found += rest(block, line, steps)
+            if block is inside.body and not isinstance(inside, ast.If):
+                found += getattr(inside, "orelse", [])
+            if block is inside.body and isinstance(inside, (ast.For, ast.While)):
+                found += [statement for statement in block if not statement.lineno <= line <= statement.end_lineno and statement.lineno < line]
+    return found
+
+
+def body_of(frame):
+    """The block of the function, or the module, that it is in."""
+    tree, code = tree_of(frame.f_code.co_filename), frame.f_code
+    if code.co_name == "<module>":
+        return tree.body
+    return next((node.body for node in ast.walk(tree) if isinstance(node, SCOPES[:2]) and length.begins(node) == code.co_firstlineno), [])
+
+
+def outwards(frame):
+    while frame is not None and frame.f_globals.get("__name__") not in length.BEGINNING:
+        yield frame
+        frame = frame.f_back
+
+
+def follows(frames, names, is_own, stepping=True):
+    """Whether the script's own code has another training further on, beside the loop whose rounds are steps, if it is in one. `frames`: from where it is outwards."""
+    for frame in frames:
+        library = frame.f_globals.get("__name__", "").partition(".")[0]
+        if library in TUNERS:
+            return True
+        if library in length.LIBRARIES:
+            stepping = False
+            continue
+        if not is_own(frame.f_code.co_filename):
+            continue
+        loops = [loop for loop in length.loops_around(frame) if not length.over_optimizers(loop, frame)]
+        if stepping and not loops:
+            continue
+        steps = loops[-1] if stepping else None
+        stepping = False
+        if any(begins_one(call, names) for call in calls(rest(body_of(frame), frame.f_lineno, steps))):
+            return True
+    return False
+
+
+def turns(frames, names, is_own):
+    """Whether a later epoch trains, or loads, something else: `if epoch < 5: warm_up() else: learn()`."""
+    for frame in frames:
+        if not is_own(frame.f_code.co_filename):
+            continue
+        loops = length.loops_around(frame)
+        for node in ast.walk(loops[0]) if loops else ():
+            if isinstance(node, ast.If) and EPOCH.search(ast.unparse(node.test)) and not (loops[-1].lineno <= node.lineno <= loops[-1].end_lineno and len(loops) > 1):
+                for block in filter(None, (node.body, node.orelse)):
+                    if not block[0].lineno <= frame.f_lineno <= block[-1].end_lineno and any(changes(statement, names) for statement in block):
+                        return True
+    return False
+
+
+def changes(statement, names):
+    """Whether that trains, or makes another loader."""
+    loads = isinstance(statement, ast.Assign) and any(isinstance(n, ast.Call) and re.search("loader", length.called(n), re.IGNORECASE) for n in ast.walk(statement.value))
+    return loads or any(begins_one(call, names) for call in calls([statement]))
+
+
+# --- what they tell ---
+
+class Loop:
+    """One that is being gone through."""
+
+    def __init__(self, trainings, where, counts):
+        self.trainings, self.number, self.where = trainings, next(trainings.numbers), where
+        self.counts = counts  # its rounds are numbers: nothing in them hangs on what it goes over
+        self.rounds, self.stepped = 0, False  # since the script goes on: rounds in which a step was made; whether this is one
+        self.inside = False  # another loop is in it, in which the steps are
+        self.steps = self.most = 0  # in this round; in any
+        self.loads = False  # a loader was made in it
+        self.own, self.foreign, self.made = weakref.WeakSet(), False, False  # optimizers that were; whether another one steps in it, whether one was made
+        self.peak, self.alike = 0, 0  # rounds after each other that took no more than those before
+        trainings.loops.add(self)
+
+    def trains(self):
+        """Whether each round is a training of its own."""
+        return self.made and not self.foreign and (self.inside or self.most > 1)
+
+    def repeats(self):
+        """Whether each round is one, or may be of another size than the one before."""
+        return self.trains() or self.inside and (self.loads or not self.counts)
+
+    def round(self):
+        """Another round would begin. Whether the loop is to "end", or to go on with its "last" round."""
+        trainings, self.steps = self.trainings, 0
+        if not trainings.going:
+            return ""
+        if trainings.over():
+            trainings.session._finish()
+        if not self.stepped:
+            return ""
+        self.rounds, self.stepped = self.rounds + 1, False
+        peak = trainings.session.recorder.peak_bytes
+        self.alike = self.alike + 1 if peak <= HIGHER * self.peak else 0
+        self.peak = peak
+        if self.repeats():
+            trainings.repeated[self.where] = self.alike
+            return "last" if trainings.hurries() or self.alike >= ALIKE and (not self.trains() or trainings.waits()) else ""
+        if trainings.session.waiting and self.rounds < WAITS or self.inside and trainings.held or not trainings.climbed():
+            return ""
+        return "end" if self.rounds >= ROUNDS else ""
+
+    def __call__(self):
+        """Whether a `while` goes on."""
+        end = self.round()
+        return not (end == "end" or end and self.alike >= ALIKE)
+
+    def over(self, what):
+        """What a `for` goes over, as far as that is needed."""
+        left = iter(what)
+        for each in left:
+            end = self.round()
+            if end == "last" and self.ends(what, sys._getframe(1)):
+                for each in left:
+                    self.trainings.skip(self.alike)
+            elif end == "end" or end and self.alike >= ALIKE:
+                return
+            yield each
+
+    def ends(self, what, frame):
+        """Whether that has an end, as far as can be told."""
+        return hasattr(what, "__len__") or any(
+            length.lengthwise(loop.iter, frame) < math.inf for loop in length.loops_around(frame) if isinstance(loop, ast.For) and loop.lineno == self.where[1])
+
+
+class Trainings:
+    """Told of loops, optimizers and steps. `going`: the script goes on for what other trainings take. `held`: loops over epochs do not end early."""
+
+    def __init__(self, session):
+        self.session = session
+        self.going = self.held = False
+        self.numbers, self.loops = itertools.count(), weakref.WeakSet()
+        self.steps, self.passing = 0, weakref.WeakKeyDictionary()  # of any optimizer; pass over a loader -> steps before it, batches
+        self.around, self.another = None, False  # loops that the first is in, if any; whether another one began once they had ended
+        self.told = {}  # a library's trainer, by its id -> steps of it
+        self.repeated = {}  # where a loop stands whose rounds are trainings -> those after each other that took no more than those before
+        self.most = math.inf  # where trainings were left out: bytes that those before took, if they were alike, else 0
+
+    # --- what is told ---
+
+    def made(self, optimizer):
+        for loop in self.loops:
+            loop.made = True
+            loop.own.add(optimizer)
+
+    def loader(self):
+        for loop in self.loops:
+            loop.loads = True
+
+    def step(self, optimizer=None):
+        """Of any optimizer, or a backward pass without one."""
+        self.steps += 1
+        self.another |= self.around is not None and not self.around
+        last = max((loop.number for loop in self.loops), default=0)
+        for loop in self.loops:
+            loop.foreign |= optimizer not in loop.own
+            loop.inside |= loop.number < last
+            loop.stepped, loop.steps = True, loop.steps + 1
+            loop.most = max(loop.most, loop.steps)
+
+    # --- what follows ---
+
+    def begins(self, frame, files, is_own, held):
+        """Enough was seen of the first, at that frame. Whether another one follows. `held`: something comes in a later epoch anyway."""
+        self.names, self.is_own = functions(files), is_own
+        self.held = held or turns(outwards(frame), self.names, is_own)
+        self.going = self.held and not held or any(loop.repeats() for loop in self.loops) or follows(outwards(frame), self.names, is_own)
+        self.around = weakref.WeakSet(self.loops) if self.loops else None
+        for loop in self.loops:
+            loop.rounds, loop.stepped, loop.peak = 0, False, self.session.recorder.peak_bytes
+        return self.going
+
+    def waits(self):
+        """Whether it takes long enough to leave out what is alike."""
+        return time.monotonic() > self.session.later.deadline - self.session.later.patience + LONG
+
+    def over(self):
+        return time.monotonic() > self.session.later.deadline or self.session.recorder.records.count > RECORDS
+
+    def hurries(self):
+        later = self.session.later
+        return time.monotonic() > later.deadline - later.patience / 2 or self.session.recorder.records.count > RECORDS / 2
+
+    def climbed(self):
+        """Whether all sizes on the way to the largest were seen."""
+        return self.session.later.reached >= 1
+
+    def batch(self, one):
+        """Whether a pass over a loader that learns gives another batch: until a step was made, however many batches are summed up for one."""
+        found = self.passing.setdefault(one, [self.steps, 0])
+        found[1] += 1
+        return self.steps == found[0] or len(self.session.waiting) > 0 and found[1] < WAITS
+
+    def library(self, frame):
+        """A library's own training ends after as many steps."""
+        for at in outwards(frame):
+            library = at.f_globals.get("__name__", "").partition(".")[0]
+            if library in length.LIBRARIES:
+                told, own = length.LIBRARIES[library](at), id(at.f_locals.get("self"))
+                self.told[own] = steps = self.told.get(own, 0) + 1
+                self.another |= len(self.told) > 1 and self.around is None
+                if steps == 1 and told.often:
+                    told.often()
+                elif steps >= ROUNDS:
+                    told.stop()
+                return
+
+    def skip(self, alike):
+        """Another round of a loop is left out, after so many that took no more than those before."""
+        self.most = min(self.most, self.session.recorder.peak_bytes if alike >= ALIKE else 0)
+
+    def tell(self, what):
+        self.session.recorder.note(ff.CUT_SHORT, f"the script has several trainings, and {what}: say what the largest needs (rad submit --gpu-mem)")
+
+    def broken(self, error):
+        """The script did not come to its end."""
+        frames, at = [], error.__traceback__
+        while at is not None:
+            frames.insert(0, at.tb_frame)
+            at = at.tb_next
+        again = any(self.repeated.get((frame.f_code.co_filename, loop.lineno), ALIKE) < ALIKE for frame in frames for loop in length.loops_around(frame))
+        if again or follows(frames, self.names, self.is_own, False):
+            self.tell("not all of them were seen")
+
+    def end(self):
+        """Nothing more is recorded."""
+        if self.session.recorder.peak_bytes > HIGHER * self.most:
+            self.tell("some that are in between were left out")
+
+
+def counts(what, frame, line):
+    """Whether a `for` goes over numbers, and takes nothing by them."""
+    if not isinstance(getattr(what, "iterable", what), (range, itertools.count)):
+        return False
+    for loop in length.loops_of(frame.f_code.co_filename):
+        if loop[-1].lineno == line:
+            own = length.names_in(loop[-1].target)
+            return not any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and own & length.names_in(n.slice) for n in ast.walk(loop[-1]))
+    return True
+
+
+def install(trainings, patch):
+    def each(what, line):
+        frame = sys._getframe(1)
+        return Loop(trainings, (frame.f_code.co_filename, line), counts(what, frame, line)).over(what)
+    patch(builtins, FOR, each)
+    patch(builtins, WHILE, lambda line: Loop(trainings, (sys._getframe(1).f_code.co_filename, line), True))

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Several trainings in one script: the capture is to see the largest of them."""
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+CUT_SHORT = 128
+SCRIPT = """
+    import itertools, sys, torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+    ONLY = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    lines = TensorDataset(torch.randn(1600, 64))
+    loader = DataLoader(lines, batch_size=16)
+
+    def wanted(stages):
+        return stages if ONLY is None else [stages[ONLY]]
+
+    def net(width):
+        return nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)).cuda()
+
+    def fit(model, loader=loader, epochs=50, each=1):
+        optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+        for epoch in range(epochs):
+            for step, (x,) in enumerate(loader):
+                model(x.cuda()).pow(2).mean().backward()
+                if step % each == each - 1:
+                    optimizer.step()
+                    optimizer.zero_grad()
+
+    def steps(model, number=5000, size=16):
+        optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+        done = 0
+        while done < number:
+            optimizer.zero_grad()
+            model(torch.randn(size, 64, device="cuda")).pow(2).mean().backward()
+            optimizer.step()
+            done += 1
+"""
+ONE_AFTER_THE_OTHER = """
+    if ONLY in (None, 0):
+        SMALL
+    if ONLY in (None, 1):
+        LARGE
+"""
+
+
+def after(small, large):
+    return ONE_AFTER_THE_OTHER.replace("SMALL", small).replace("LARGE", large)
+
+
+STYLES = {
+    "widths": ("for width in wanted([32, 64, 1024]):\n        fit(net(width))", 2),
+    "a grid": ("for rate, width in itertools.product([0.1], wanted([32, 64, 1024])):\n        fit(net(width))", 2),
+    "batches, no loader": ("for size in wanted([16, 256, 4096]):\n        steps(net(64), size=size)", 2),
+    "numbered stages": ("stages = wanted([32, 64, 1024])\n    for stage in range(len(stages)):\n        steps(net(stages[stage]))", 2),
+    "warm up": (after("fit(net(32))", "fit(net(1024))"), 1),
+    "warm up, no loader": (after("steps(net(32))", "steps(net(1024))"), 1),
+    "gradients summed up": (after("fit(net(32))", "fit(net(1024), each=8)"), 1),
+    "given to somebody": ("def tuned(objective, trials):\n        for n in trials:\n            objective(n)\n"
+                          "    tuned(lambda n: fit(net(32 * 2 ** n)), wanted(range(6)))", 5),
+    "one optimizer, larger inputs": ("model = nn.Conv2d(3, 16, 3).cuda(); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+                                     "    for size, number in wanted([(32, 100), (64, 100), (192, 100)]):\n        for step in range(number):\n"
+                                     "            optimizer.zero_grad(); model(torch.randn(16, 3, size, size, device='cuda')).sum().backward(); optimizer.step()", 2),
+    "if": ("small, large = net(32), net(1024)\n    first, second = (torch.optim.Adam(m.parameters(), foreach=False) for m in (small, large))\n"
+           "    def learn(model, optimizer):\n        for x, in loader:\n            optimizer.zero_grad(); model(x.cuda()).pow(2).mean().backward(); optimizer.step()\n"
+           "    for epoch in range(20):\n        if epoch < {None: 10, 0: 99, 1: 0}[ONLY]:\n            learn(small, first)\n        else:\n            learn(large, second)", 1),
+    "another loader": ("model = nn.Linear(64, 2048).cuda(); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    loader = DataLoader(lines, 1600 if ONLY else 16)\n"
+                       "    for epoch in range(20):\n        if epoch == 10 and ONLY is None:\n            loader = DataLoader(lines, batch_size=1600)\n        for x, in loader:\n"
+                       "            optimizer.zero_grad(); model(x.cuda()).sum().backward(); optimizer.step()", 1),
+}
+
+
+def most(said):
+    return int(re.search(r"(\d+) MiB in tensors", said)[1])
+
+
+@pytest.mark.parametrize("body, largest", STYLES.values(), ids=STYLES)
+def test_the_largest_of_several(capture, body, largest):
+    code, said, f = capture(SCRIPT + "\n    " + body)
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0, said
+    _, alone, _ = capture(SCRIPT + "\n    " + body, str(largest))
+    _, first, _ = capture(SCRIPT + "\n    " + body, "0")
+    assert most(alone) <= most(said) <= 1.2 * most(alone) + 2 and most(first) < most(alone) / 1.5
+
+
+def test_the_figures_are_of_the_first(capture):
+    _, said, f = capture(SCRIPT + STYLES["warm up"][0])
+    _, _, alone = capture(SCRIPT + STYLES["warm up"][0], "0")
+    assert f.kernels == alone.kernels and f.header["params"] == alone.header["params"], said
+    assert f.steps == 0 and alone.steps == 5000  # how many there are in all is not known
+    _, _, f = capture(SCRIPT + "\n    for rate, width in itertools.product([0.1], (32, 64, 1024)):\n        fit(net(width))")
+    assert f.steps == 3 * 5000
+
+
+@pytest.mark.parametrize("body, told", [
+    (after("fit(net(32)); raise ValueError('no data')", "fit(net(1024))"), True),   # another one would have come
+    (after("fit(net(32))", "fit(net(1024)); raise ValueError('no data')"), False),  # all were seen
+    ("\n    fit(net(32)); raise ValueError('no data')", False),
+])
+def test_what_was_not_seen_is_told(capture, body, told):
+    code, said, f = capture(SCRIPT + body)
+    assert code == 0 and (f.header["flags"] & CUT_SHORT > 0) == ("several trainings" in said) == told, said
+
+
+@pytest.mark.parametrize("body", [
+    "fit(net(32))\n    model = net(32); model.train(); print(model)",
+    "for n in range(1):\n        d, g = net(32), net(32)\n    steps(d)",
+    "model = net(32); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    for x, in loader:\n        optimizer.zero_grad(); model(x.cuda()).sum().backward()\n"
+    "        optimizer.step()\n    print([p.sum().item() for p in model.parameters()])"])
+def test_one_training_is_over_as_soon_as_before(capture, body):
+    code, said, f = capture(SCRIPT + "\n    " + body)
+    assert code == 0 and [p for _, p in f.marks].count(1) == 3, said
+
+
+def test_many_that_are_alike(capture, monkeypatch):
+    """Where they take long, the rest is believed to be like those that were seen, but for the last."""
+    from radrm.capture import trainings
+    monkeypatch.setattr(trainings, "LONG", 0)
+    code, said, f = capture(SCRIPT + """
+    for n in range(40):
+        print("training", n, flush=True)
+        fit(net(32 if n < 39 else 256))
+    """, options=["-v"])
+    seen = [int(n) for n in re.findall(r"training (\d+)", said)]
+    assert code == 0 and len(seen) < 10 and seen[-1] == 39 and f.header["flags"] & CUT_SHORT, said  # as those between may be larger still
+    _, said, f = capture(SCRIPT + "\n    for n in range(40):\n        fit(net(32))")
+    assert f.header["flags"] & CUT_SHORT == 0, said
