@@ -99,6 +99,13 @@ def test_the_figures_are_of_the_first(capture):
     (after("fit(net(32)); raise ValueError('no data')", "fit(net(1024))"), True),   # another one would have come
     (after("fit(net(32))", "fit(net(1024)); raise ValueError('no data')"), False),  # all were seen
     ("\n    fit(net(32)); raise ValueError('no data')", False),
+    # an epoch that makes its loader: those that were left out are as many batches of chance as the rest
+    ("""
+    model = net(32); optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    for epoch in range(50):
+        for x, in DataLoader(lines, batch_size={49: 1600}.get(epoch, 16)):
+            optimizer.zero_grad(); model(x.cuda()).sum().backward(); optimizer.step()
+    """, False),
 ])
 def test_what_was_not_seen_is_told(capture, body, told):
     code, said, f = capture(SCRIPT + body)

@@ -209,6 +209,10 @@ class Loop:
         """Whether each round is one, or may be of another size than the one before."""
         return self.trains() or self.inside and (self.loads or not self.counts)
 
+    def differs(self):
+        """Whether a round may be another training than the one before, and not just an epoch that makes its loader."""
+        return self.trains() or not self.counts
+
     def round(self):
         """Another round would begin. Whether the loop is to "end", or to go on with its "last" round."""
         trainings, self.steps = self.trainings, 0
@@ -223,7 +227,8 @@ class Loop:
         self.alike = self.alike + 1 if peak <= HIGHER * self.peak else 0
         self.peak = peak
         if self.repeats():
-            trainings.repeated[self.where] = self.alike
+            if self.differs():
+                trainings.repeated[self.where] = self.alike
             return "last" if trainings.hurries() or self.alike >= ALIKE and (not self.trains() or trainings.waits()) else ""
         if trainings.session.waiting and self.rounds < WAITS or self.inside and trainings.held or not trainings.climbed():
             return ""
@@ -241,7 +246,8 @@ class Loop:
             end = self.round()
             if end == "last" and self.ends(what, sys._getframe(1)):
                 for each in left:
-                    self.trainings.skip(self.alike)
+                    if self.differs():
+                        self.trainings.skip(self.alike)
             elif end == "end" or end and self.alike >= ALIKE:
                 return
             yield each
