@@ -340,3 +340,18 @@ def test_what_lbfgs_keeps(capture, given, steps, kept):
     """)
     assert code == 0 and f.steps == steps and f.header["growth"] == 0, said
     assert 2 * kept < f.live_at_end() / (4 << 20) < 2 * kept + 8
+
+
+def test_copies_are_given_back(capture):
+    """deepcopy() of a tensor copies its storage, and nobody but the copy has it."""
+    code, said, f = capture("""
+    import copy, torch
+    model = torch.nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(9):
+        kept = copy.deepcopy(model), copy.deepcopy(model.state_dict())
+        model(torch.randn(4, 512, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """)
+    assert code == 0 and (f.live_at_end() // (512 * 512 * 4), f.header["growth"]) == (4, 0), said  # weights, a gradient, two copies

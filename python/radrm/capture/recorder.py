@@ -35,6 +35,7 @@ LEAF = 1 << 62  # numbers of nodes are below it, but those of gradients that are
 BLOCK = 512  # bytes
 GENERATOR_BYTES = 6488064  # on an H200
 ZEROS_LIMIT = 1 << 30  # bytes of arguments with which an operator without a fake implementation is run
+HOLDS = {aten.set_.source_Storage, aten.set_.source_Storage_storage_offset}  # of deepcopy(): the cache of fake tensors would keep the storage for ever
 SHAPELESS = (UnsupportedOperatorException, DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
 
 RANDOM_FILLS = {aten.normal_.default, aten.uniform_.default, aten.bernoulli_.float, aten.exponential_.default,
@@ -321,11 +322,15 @@ class Recorder(TorchDispatchMode):
 
     def evaluate(self, func, args, kwargs):
         """The operator on fake tensors; nothing is recorded."""
+        cached = self.fake.cache_enabled
         try:
+            self.fake.cache_enabled = cached and func not in HOLDS
             with self.fake:
                 return func(*args, **kwargs)
         except SHAPELESS:
             return self.on_zeros(func, args, kwargs)
+        finally:
+            self.fake.cache_enabled = cached
 
     def on_zeros(self, func, args, kwargs):
         """An operator of whose results fake tensors know nothing: run on the CPU, on zeros, for the shapes of its results."""
