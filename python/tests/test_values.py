@@ -153,6 +153,30 @@ def test_branches_that_decide_nothing(capture, branch, doubt):
     assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
 
 
+@pytest.mark.parametrize("copy, copies", [
+    ("best, kept_best = value, copy.deepcopy(model.state_dict())", 1),
+    ("best, best_state = value, {name: w.detach().clone() for name, w in model.state_dict().items()}", 1),
+    ("best, best_state = value, {name: w.cpu().clone() for name, w in model.state_dict().items()}", 0),
+])
+@pytest.mark.parametrize("rest", ["", "; patience = 0\n        else:\n            patience += 1\n            if patience > 5: break"])
+def test_the_best_weights_are_kept(capture, copy, copies, rest):
+    """A branch that copies them is taken: it is, mostly, and it takes memory."""
+    code, said, f = capture(f"""
+    import copy, torch
+    model = torch.nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 0
+    for _ in range(9):
+        model(torch.randn(4, 512, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        value = sum(p.sum().item() for p in model.parameters()) - 5
+        if value > best: {copy}{rest}
+    """)
+    assert code == 0 and f.header["flags"] & 1 == 0, said
+    assert f.live_at_end() // (512 * 512 * 4) == 2 + copies  # with the gradient
+
+
 @pytest.mark.parametrize("lengths", ["torch.tensor([40, 20, 10, 10])", "torch.full((4,), 40)"], ids=["several", "one"])
 def test_lengths_that_are_computed(traced, lengths):
     """As of what convolutions make of recordings: they are packed, and the longest target is known."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Branches on values that decide nothing of what runs on the GPU: the best loss is remembered, the best weights are saved, it is printed, the training
-ends early. Told from the source; what is not known to be of that kind is not.
+ends early. And those in which the best weights are copied, which takes memory: the value was better. Told from the source; what is not known to be of that kind is not.
 """
 import ast
 import functools
@@ -13,6 +13,7 @@ CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|
                    r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
 BEST = re.compile(r"best|patien|^pat$|wait|^bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
                   r"state$")  # what is assigned
+COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
     "torch/optim/lr_scheduler.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
 DEEPER = (ast.If, ast.With, ast.Try, ast.ExceptHandler)
@@ -31,19 +32,19 @@ def assigned(target):
     return bool(BEST.search(getattr(target, "id", getattr(target, "attr", "")).lower()))
 
 
-def idle(node):
-    """Whether a statement does nothing on the GPU."""
+def idle(node, copies=False):
+    """Whether a statement does nothing on the GPU, or only copies what was best."""
     if isinstance(node, ast.Try):
-        return all(map(idle, [*node.body, *node.handlers, *node.orelse, *node.finalbody]))
+        return all(idle(n, copies) for n in [*node.body, *node.handlers, *node.orelse, *node.finalbody])
     if isinstance(node, DEEPER):
-        return all(map(idle, [*node.body, *getattr(node, "orelse", ())]))
+        return all(idle(n, copies) for n in [*node.body, *getattr(node, "orelse", ())])
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         counts = not isinstance(node, ast.AugAssign) or isinstance(node.value, ast.Constant)
         fit = counts and all(map(assigned, getattr(node, "targets", ()) or [node.target])) and not any(
             isinstance(n, ast.BinOp) for n in ast.walk(node.value))
     else:
         fit = isinstance(node, SIMPLE)
-    return fit and all(CALLS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
+    return fit and all(CALLS.search(called(n)) or copies and COPIES.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
 @functools.lru_cache(None)
@@ -59,6 +60,14 @@ def lines(path):
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called(node.value) in ("max", "min") and idle(node):
             found.update(range(node.lineno, node.end_lineno + 1))
     return found - other
+
+
+@functools.lru_cache(None)
+def better(path):
+    """Lines of a file that ask whether something is the best so far, and copy it if it is."""
+    return {line for node in ast.walk(tree_of(path)) if isinstance(node, ast.If) and not idle(node) and idle(node, copies=True) and any(
+        isinstance(n, ast.Call) and COPIES.search(called(n)) for statement in node.body for n in ast.walk(statement)
+    ) for line in range(node.test.lineno, node.test.end_lineno + 1)}
 
 
 def is_idle(frame):
