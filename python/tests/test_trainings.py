@@ -64,6 +64,11 @@ STYLES = {
     "one optimizer, larger inputs": ("model = nn.Conv2d(3, 16, 3).cuda(); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
                                      "    for size, number in wanted([(32, 100), (64, 100), (192, 100)]):\n        for step in range(number):\n"
                                      "            optimizer.zero_grad(); model(torch.randn(16, 3, size, size, device='cuda')).sum().backward(); optimizer.step()", 2),
+    "batches that are asked for": (after("first = iter(loader); model = net(32); optimizer = torch.optim.Adam(model.parameters(), foreach=False)\n        for n in range(90):\n"
+                                         "            model(next(first)[0].cuda()).sum().backward(); optimizer.step()", "fit(net(1024))"), 1),
+    "a cycle": ("def cycle(loader):\n        while True:\n            for batch in loader:\n                print('batch'); yield batch\n" + after(
+        "batches = cycle(loader); model = net(32); optimizer = torch.optim.Adam(model.parameters(), foreach=False)\n        for n in range(900):\n"
+        "            model(next(batches)[0].cuda()).sum().backward(); optimizer.step()", "fit(net(1024))"), 1),
     "if": ("small, large = net(32), net(1024)\n    first, second = (torch.optim.Adam(m.parameters(), foreach=False) for m in (small, large))\n"
            "    def learn(model, optimizer):\n        for x, in loader:\n            optimizer.zero_grad(); model(x.cuda()).pow(2).mean().backward(); optimizer.step()\n"
            "    for epoch in range(20):\n        if epoch < {None: 10, 0: 99, 1: 0}[ONLY]:\n            learn(small, first)\n        else:\n            learn(large, second)", 1),

@@ -7,6 +7,7 @@ epochs end after two, those over trainings go on, to the last one by a leap wher
 import ast
 import builtins
 import itertools
+import linecache
 import math
 import re
 import sys
@@ -46,6 +47,10 @@ class Looping(ast.NodeTransformer):
         found = any(isinstance(inside, ast.Call) for statement in node.body for inside in ast.walk(statement))
         self.parts += found
         return found
+
+    def visit_FunctionDef(self, node):
+        """Those of a generator go on, as whoever asks it does: `while True: yield from loader`."""
+        return node if any(isinstance(inside, (ast.Yield, ast.YieldFrom)) for inside in ast.walk(node)) else self.generic_visit(node)
 
     def visit_For(self, node):
         self.generic_visit(node)
@@ -319,6 +324,11 @@ class Trainings:
     def climbed(self):
         """Whether all sizes on the way to the largest were seen."""
         return self.session.later.reached >= 1
+
+    def asked(self, frame):
+        """Whether a pass over a loader, which is asked for a batch by that frame, is to go on: `next(batches)` in a loop that has its own end."""
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        return self.going and self.is_own(frame.f_code.co_filename) and "next(" in line
 
     def batch(self, one):
         """Whether a pass over a loader that learns gives another batch: until a step was made, however many batches are summed up for one."""
