@@ -355,3 +355,28 @@ def test_copies_are_given_back(capture):
         optimizer.zero_grad()
     """)
     assert code == 0 and (f.live_at_end() // (512 * 512 * 4), f.header["growth"]) == (4, 0), said  # weights, a gradient, two copies
+
+
+@pytest.mark.parametrize("where, copies", [("'cuda'", 1), ("torch.device('cuda', 0)", 1), ("lambda storage, _: storage.cuda(0)", 1), ("{'cpu': 'cuda:0'}", 1),
+                                           ("'cpu'", 0), ("None", 0), ("lambda storage, _: storage", 0)])
+def test_a_checkpoint_is_where_the_script_wants_it(capture, tmp_path, where, copies):
+    """What is kept of it there is there beside the weights and the states that were made from it."""
+    model = torch.nn.Linear(512, 512, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(torch.randn(4, 512)).sum().backward()
+    optimizer.step()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 7, "sizes": [(torch.ones(512, 512),)]}, tmp_path / "last.pt")
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    last = torch.load("last.pt", map_location={where})
+    model.load_state_dict(last["model"])
+    optimizer.load_state_dict(last["optimizer"])
+    for step in range(last["step"], 100):
+        optimizer.zero_grad()
+        model(torch.randn(4, 512, device="cuda")).sum().backward()
+        optimizer.step()
+    """)
+    # weights, gradient, state; of the checkpoint the weights, what is in a list, and the state, which the optimizer takes as it is
+    assert code == 0 and f.steps == 93 and f.live_at_end() // (512 * 512 * 4) == 3 + 2 * copies, said

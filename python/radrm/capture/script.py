@@ -175,6 +175,38 @@ def limit(session, seconds):
     signal.setitimer(signal.ITIMER_REAL, max(seconds - RESERVE, seconds / 2, 0.1), 1)  # again, where an `except:` held it
 
 
+def to_gpu(wanted, storage, location):
+    """Whether torch.load(), with that `map_location`, puts something on the GPU that was saved at that location."""
+    if isinstance(wanted, dict):
+        wanted = wanted.get(location)
+    elif callable(wanted):
+        try:
+            wanted = getattr(wanted(storage, location), "device", None)
+        except Exception:  # there is no GPU
+            return True
+    return str(location if wanted is None else wanted).startswith("cuda")
+
+
+def brought(value, there, known):
+    """What was loaded, with the tensors that are to be there on the GPU. `known`: those that were moved."""
+    import torch
+    if isinstance(value, torch.nn.Module):
+        return value.cuda() if any(p.untyped_storage().data_ptr() in there for p in value.parameters()) else value
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided or value.untyped_storage().data_ptr() not in there:
+            return value
+        if id(value) not in known:
+            moved = value.detach().cuda()
+            known[id(value)] = value, torch.nn.Parameter(moved, value.requires_grad) if isinstance(value, torch.nn.Parameter) else moved
+        return known[id(value)][1]
+    if isinstance(value, (dict, list)):
+        for at in list(value) if isinstance(value, dict) else range(len(value)):
+            value[at] = brought(value[at], there, known)
+    elif type(value) is tuple:
+        value = tuple(brought(each, there, known) for each in value)
+    return value
+
+
 def install(session):
     """Patches for scripts, on top of the session's."""
     import torch
@@ -203,7 +235,13 @@ def install(session):
         return model if model is not None else lambda f: f
 
     def load(f, map_location=None, *args, **kwargs):
-        return real_load(f, "cpu", *args, **kwargs)
+        there = set()  # addresses of what the script would have on the GPU
+
+        def place(storage, location):
+            if to_gpu(map_location, storage, location):
+                there.add(storage.data_ptr())
+            return storage
+        return brought(real_load(f, place, *args, **kwargs), there, {})
     length.install(session.length, session.later, patch)
     later.install(session.later, patch)
     handmade.install(recorder, patch)
