@@ -129,6 +129,8 @@ def test_ctc(traced, lengths_on_gpu):
     ("if value < best: best = value; torch.save(model.state_dict(), 'best.pt')", False),
     ("if value < best: best, patience = value, 0\n        else:\n            patience += 1\n            if patience > 5: break", False),
     ("best = max(best, value)", False),
+    ("print('best', min([best, value]))", False),
+    ("print(model(x) if value < best else best)", True),
     ("if value > 3: print(f'{value + 1}'); sys.exit(1)", False),
     ("if value < best: model(x)", True),
     ("if value < best: width = 512", True),

@@ -59,6 +59,8 @@ def lines(path):
                 (found if good else other).update(range(test.lineno, test.end_lineno + 1))
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called(node.value) in ("max", "min") and idle(node):
             found.update(range(node.lineno, node.end_lineno + 1))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) == "print" and idle(node):
+            found.update(range(node.lineno, node.end_lineno + 1))  # what was best of several trainings, say
     return found - other
 
 
