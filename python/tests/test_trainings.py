@@ -140,3 +140,32 @@ def test_many_that_are_alike(capture, monkeypatch):
     assert code == 0 and len(seen) < 10 and seen[-1] == 39 and f.header["flags"] & CUT_SHORT, said  # as those between may be larger still
     _, said, f = capture(SCRIPT + "\n    for n in range(40):\n        fit(net(32))")
     assert f.header["flags"] & CUT_SHORT == 0, said
+
+
+@pytest.mark.parametrize("made", ["for epoch in range(10):\n        batches = Fetched(DataLoader(lines, batch_size=16))",
+                                  "for epoch in range(10):\n        batches = Fetched(loader)"], ids=["and a loader", "over one loader"])
+def test_a_stream_of_each_epoch(capture, made):
+    """What is fetched on a stream has memory of its own there, and every epoch's is another."""
+    code, said, f = capture(SCRIPT + """
+    class Fetched:
+        def __init__(self, loader):
+            self.left, self.stream = iter(loader), torch.cuda.Stream()
+            self.fetch()
+
+        def fetch(self):
+            with torch.cuda.stream(self.stream):
+                self.next = next(self.left, [None])[0]
+                self.next = self.next if self.next is None else self.next.cuda()
+
+        def __iter__(self):
+            while self.next is not None:
+                now = self.next
+                self.fetch()
+                yield now
+
+    model = net(32); optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    MADE
+        for x in batches:
+            optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()
+    """.replace("MADE", made))
+    assert code == 0 and {argument for kind, argument, _ in f.records if kind == 3} == set(range(11)), said

@@ -238,7 +238,7 @@ class Later:
         self.trainings = trainings.Trainings(session)
         self.loaded = set(sys.modules) - {"__main__"}
         self.freed = set()  # (file, line) that had something learn
-        self.made = set()  # loops in which a loader was made
+        self.made = set()  # loops in which a loader or a stream was made
         self.given = weakref.WeakKeyDictionary()  # pass over a loader -> Pass
         self.last = None  # the Pass that gave the last batch
         self.sizes = weakref.WeakKeyDictionary()  # pass over a loader -> most elements of a batch that it gave before it goes on
@@ -268,9 +268,9 @@ class Later:
         if frame is not None:
             self.freed.add((os.path.abspath(frame.f_code.co_filename), frame.f_lineno))
 
-    def loader(self, frame):
-        """A loader is made."""
-        self.trainings.loader()
+    def makes(self, frame):
+        """A loader is made, or a stream, which has memory of its own: a loop in which that is done takes more in rounds to come."""
+        self.trainings.makes()
         try:
             self.made.update(loops_from(frame))
         except Exception:  # a sign less

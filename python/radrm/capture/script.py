@@ -214,13 +214,14 @@ def install(session):
 
     from . import fileformat as ff
     from . import handmade, later, length
+    from .gpu import Stream
     patch, recorder = session.gpu.patch, session.recorder
     loader = torch.utils.data.DataLoader
-    real_init, real_load = loader.__init__, torch.load
+    real_init, real_load, real_stream = loader.__init__, torch.load, Stream.__init__
 
     @functools.wraps(real_init)  # Lightning makes a loader anew of what its __init__ is seen to take
     def init(self, dataset, *args, **kwargs):
-        session.later.loader(sys._getframe(1))
+        session.later.makes(sys._getframe(1))
         args = list(args)
         if len(args) > 4:
             args[4] = 0
@@ -229,6 +230,11 @@ def install(session):
         kwargs.update({name: value for name, value in (("num_workers", 0), ("pin_memory", False), ("persistent_workers", False),
                                                        ("prefetch_factor", None), ("timeout", 0)) if name in kwargs})
         real_init(self, dataset, *args, **kwargs)
+
+    def streams(self, *args, number=None, **kwargs):
+        if number is None:
+            session.later.makes(sys._getframe(1))
+        real_stream(self, *args, number=number, **kwargs)
 
     def compiled(model=None, **_):
         recorder.note(ff.COMPILED, "torch.compile: the eager run was captured", None)
@@ -246,6 +252,7 @@ def install(session):
     later.install(session.later, patch)
     handmade.install(recorder, patch)
     patch(loader, "__init__", init)
+    patch(Stream, "__init__", streams)
     patch(torch, "compile", compiled)
     patch(torch.compiler, "cudagraph_mark_step_begin", lambda: None)  # imports what builds for the CPU have not
     patch(torch.nn.Module, "compile", lambda *_, **__: compiled() and None)

@@ -15,6 +15,7 @@ import time
 import weakref
 
 from . import fileformat as ff, length
+from .gpu import Stream
 from .source import tree_of
 
 FOR, WHILE = "__radrm_for__", "__radrm_while__"  # what loops call
@@ -201,9 +202,9 @@ class Loop:
         self.rounds, self.stepped = 0, False  # since the script goes on: rounds in which a step was made; whether this is one
         self.inside = False  # another loop is in it, in which the steps are
         self.steps = self.most = 0  # in this round; in any
-        self.loads = False  # a loader was made in it
+        self.loads = False  # a loader or a stream was made in it
         self.own, self.foreign, self.made = weakref.WeakSet(), False, False  # optimizers that were; whether another one steps in it, whether one was made
-        self.peak, self.alike = 0, 0  # rounds after each other that took no more than those before
+        self.peak, self.streams, self.alike = 0, 0, 0  # rounds after each other that took no more than those before
         trainings.loops.add(self)
 
     def trains(self):
@@ -228,9 +229,9 @@ class Loop:
         if not self.stepped:
             return ""
         self.rounds, self.stepped = self.rounds + 1, False
-        peak = trainings.session.recorder.peak_bytes
-        self.alike = self.alike + 1 if peak <= HIGHER * self.peak else 0
-        self.peak = peak
+        peak, streams = trainings.session.recorder.peak_bytes, Stream.number_made()
+        self.alike = self.alike + 1 if peak <= HIGHER * self.peak and streams == self.streams else 0
+        self.peak, self.streams = peak, streams
         if self.repeats():
             if self.differs():
                 trainings.repeated[self.where] = self.alike
@@ -283,7 +284,7 @@ class Trainings:
             loop.made = True
             loop.own.add(optimizer)
 
-    def loader(self):
+    def makes(self):
         for loop in self.loops:
             loop.loads = True
 
@@ -307,7 +308,7 @@ class Trainings:
         self.going = self.held and not held or any(loop.repeats() for loop in self.loops) or follows(outwards(frame), self.names, is_own)
         self.around = weakref.WeakSet(self.loops) if self.loops else None
         for loop in self.loops:
-            loop.rounds, loop.stepped, loop.peak = 0, False, self.session.recorder.peak_bytes
+            loop.rounds, loop.stepped, loop.peak, loop.streams = 0, False, self.session.recorder.peak_bytes, Stream.number_made()
         return self.going
 
     def waits(self):
