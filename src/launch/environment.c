@@ -110,6 +110,24 @@ static void set_gpus(struct environment_list *l, const struct launch_request *r)
 	}
 }
 
+static void unset_twin(struct environment_list *l, const char *name, const char *twin)
+{
+	const char *a = environment_get(l->items, name), *b = environment_get(l->items, twin);
+	if (!a || !b || strcmp(a, b))
+		return;
+	environment_unset(l, name);
+	environment_unset(l, twin);
+}
+
+/* Submitted from inside a task: what that one was given, as a pair, is no word of the user's. The port is in use there. */
+static void unset_outer(struct environment_list *l)
+{
+	if (!environment_get(l->items, "RAD_TASK_ID"))
+		return;
+	unset_twin(l, "MASTER_PORT", "PET_MASTER_PORT");
+	unset_twin(l, "OMP_NUM_THREADS", "RAD_CPUS");
+}
+
 /* What must not come from the user: it would be believed about this attempt. So would what names the GPUs of any kind. */
 static void unset_ours(struct environment_list *l)
 {
@@ -193,6 +211,7 @@ char **launch_environment(const struct environment_input *in)
 	for (char **item = t->spec->environ; item && *item; item++)
 		if (strchr(*item, '=') && !environment_is_of_step(*item))
 			environment_add(&l, alloc_string(*item));
+	unset_outer(&l);
 	unset_ours(&l);
 	set_gpus(&l, in->request);
 	set_task(&l, in->request);
@@ -205,7 +224,7 @@ char **launch_environment(const struct environment_input *in)
 		environment_set(&l, "PYTHONUNBUFFERED", "1");
 	/* Launchers have one default for all, 29500, at which the second task on a machine fails. torchrun reads the second name.
 	 * Tasks that are to meet have a port that their user chose. */
-	if (in->master_port && !environment_get(l.items, "MASTER_PORT")) {
+	if (in->master_port && !environment_get(l.items, "MASTER_PORT") && !environment_get(l.items, "PET_MASTER_PORT")) {
 		environment_set(&l, "MASTER_PORT", "%u", in->master_port);
 		environment_set(&l, "PET_MASTER_PORT", "%u", in->master_port);
 	}

@@ -36,6 +36,7 @@ static char *user_env[] = {
 	(char *)"EMPTY=", (char *)"TF_FORCE_GPU_ALLOW_GROWTH=false", (char *)"PYTHONUNBUFFERED=", NULL,
 };
 static char *meets_others[] = { (char *)"MASTER_PORT=6000", NULL };
+static char *meets_by_torchrun[] = { (char *)"PET_MASTER_PORT=6001", NULL };
 
 static void fill(struct bench *b, task_id id)
 {
@@ -124,6 +125,40 @@ static void test_where_the_users_word_counts(void **state)
 	env = launch_environment(&b.in);
 	assert_var(env, "MASTER_PORT", "6000");
 	assert_var(env, "PET_MASTER_PORT", NULL);
+	environment_free(env);
+	b.spec.environ = meets_by_torchrun;
+	env = launch_environment(&b.in);
+	assert_var(env, "MASTER_PORT", NULL);
+	assert_var(env, "PET_MASTER_PORT", "6001");
+	environment_free(env);
+}
+
+/* A sweep that runs as a task: each of what it submits would have its port, and its number of threads. */
+static void test_submitted_inside_a_task(void **state)
+{
+	static char *inside[] = { (char *)"RAD_TASK_ID=7", (char *)"RAD_CPUS=2", (char *)"OMP_NUM_THREADS=2",
+				  (char *)"MASTER_PORT=39001", (char *)"PET_MASTER_PORT=39001", NULL };
+	static char *own[] = { (char *)"RAD_TASK_ID=7", (char *)"RAD_CPUS=2", (char *)"OMP_NUM_THREADS=6",
+			       (char *)"MASTER_PORT=6000", (char *)"PET_MASTER_PORT=39001", NULL };
+	(void)state;
+	struct bench b;
+	fill(&b, TASK_ID(12, -1));
+	b.spec.cpus = 4;
+	b.in.master_port = 40123;
+	b.spec.environ = inside;
+	char **env = launch_environment(&b.in);
+	assert_var(env, "MASTER_PORT", "40123");
+	assert_var(env, "PET_MASTER_PORT", "40123");
+	assert_var(env, "OMP_NUM_THREADS", "4");
+	environment_free(env);
+	b.spec.cpus = 0;
+	env = launch_environment(&b.in);
+	assert_var(env, "OMP_NUM_THREADS", NULL);
+	environment_free(env);
+	b.spec.environ = own;
+	env = launch_environment(&b.in);
+	assert_var(env, "MASTER_PORT", "6000");
+	assert_var(env, "OMP_NUM_THREADS", "6");
 	environment_free(env);
 }
 
@@ -264,7 +299,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two_gpus), cmocka_unit_test(test_where_the_users_word_counts),
-		cmocka_unit_test(test_mps), cmocka_unit_test(test_mig_by_uuid), cmocka_unit_test(test_request_round_trip),
+		cmocka_unit_test(test_submitted_inside_a_task), cmocka_unit_test(test_mps),
+		cmocka_unit_test(test_mig_by_uuid), cmocka_unit_test(test_request_round_trip),
 		cmocka_unit_test(test_request_cut), cmocka_unit_test(test_request_incomplete),
 	};
 	return cmocka_run_group_tests(tests, make_devices, drop_devices);
