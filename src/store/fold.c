@@ -62,14 +62,18 @@ static int fold_task(struct store *s, struct store_folding *f, task_id id, struc
 	uint32_t job = TASK_JOB(id);
 	if (f->purge)
 		return purge_task(s, f, id, err);
-	bool due = false, folded = store_is_folded(s, job);
-	if (!f->forget && (folded || fold_is_due(s, job, f->before_ms, &due, err) || !due))
-		return folded || !due ? 0 : -1;
-	if (!f->forget)
-		return store_change(s, err, STORE_FOLD_EVENTS, "ii", (int64_t)job << TASK_INDEX_BITS,
-				    ((int64_t)job + 1) << TASK_INDEX_BITS) || store_change(s, err, STORE_FOLD_JOB, "i", (int64_t)job);
+	bool due, folded = store_is_folded(s, job);
 	/* What is of use to somebody is not forgotten: it is folded first, and stays while one waits for it. */
-	return !folded || (f->named && f->named(f->ctx, id)) ? 0 : forget_task(s, id, err);
+	if (f->forget)
+		return !folded || (f->named && f->named(f->ctx, id)) ? 0 : forget_task(s, id, err);
+	if (folded)
+		return 0;
+	if (fold_is_due(s, job, f->before_ms, &due, err))
+		return -1;
+	if (!due)
+		return 0;
+	return store_change(s, err, STORE_FOLD_EVENTS, "ii", (int64_t)job << TASK_INDEX_BITS, ((int64_t)job + 1) << TASK_INDEX_BITS) ||
+	       store_change(s, err, STORE_FOLD_JOB, "i", (int64_t)job) ? -1 : 0;
 }
 
 int store_fold(struct store *s, struct store_folding *f, unsigned most, struct error *err)

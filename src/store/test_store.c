@@ -395,6 +395,31 @@ static json_t *told(struct store *s, task_id id)
 	return o;
 }
 
+static int deny_third_select(void *ctx, int action, const char *a, const char *b, const char *c, const char *d)
+{
+	int *selects = ctx;
+	(void)a, (void)b, (void)c, (void)d;
+	return action == SQLITE_SELECT && ++*selects == 3 ? SQLITE_DENY : SQLITE_OK;
+}
+
+/* The first SELECT finds the task, the second whether it is folded, the third whether its job has ended. */
+static void folding_tells_what_it_cannot_read(void **state)
+{
+	struct store *s = fixture_open(*state);
+	struct store_folding f = { .before_ms = 5000 };
+	struct error err = ERROR_INIT;
+	int selects = 0;
+	finished_with_much(s, 1000);
+	fixture_commit(s);
+	sqlite3_set_authorizer(s->db, deny_third_select, &selects);
+	assert_int_equal(store_fold(s, &f, 2, &err), -1);
+	assert_int_equal(selects, 3);
+	assert_int_equal(f.at, 0);
+	sqlite3_set_authorizer(s->db, NULL, NULL);
+	assert_int_equal(store_fold(s, &f, 2, &err), 1);
+	store_close(s);
+}
+
 static void what_ended_long_ago_is_folded(void **state)
 {
 	struct store *s = fixture_open(*state);
@@ -595,6 +620,7 @@ int main(void)
 		T(every_event_comes_back),
 		T(what_is_not_committed_is_gone),
 		T(a_clock_that_is_set_for_ever_fills_no_log), T(what_ended_long_ago_is_folded),
+		T(folding_tells_what_it_cannot_read),
 		T(an_array_is_folded_as_a_whole),
 		T(what_is_forgotten_is_gone_but_for_its_number),
 		T(what_is_purged_is_old_ended_and_waited_for_by_none),
