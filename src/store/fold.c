@@ -37,6 +37,7 @@ bool store_is_folded(struct store *s, uint32_t job)
 static int forget_task(struct store *s, task_id id, struct error *err)
 {
 	int64_t job = TASK_JOB(id), from = job << TASK_INDEX_BITS, to = (job + 1) << TASK_INDEX_BITS;
+	store_forget_request(s, TASK_JOB(id));
 	return store_change(s, err, STORE_FORGET_EVENTS, "i", (int64_t)id) ||
 	       store_change(s, err, STORE_FORGET_TASK, "i", (int64_t)id) ||
 	       store_change(s, err, STORE_FORGET_JOB, "iii", job, from, to) ||
@@ -72,6 +73,7 @@ static int fold_task(struct store *s, struct store_folding *f, task_id id, struc
 		return -1;
 	if (!due)
 		return 0;
+	store_forget_request(s, job);
 	return store_change(s, err, STORE_FOLD_EVENTS, "ii", (int64_t)job << TASK_INDEX_BITS, ((int64_t)job + 1) << TASK_INDEX_BITS) ||
 	       store_change(s, err, STORE_FOLD_JOB, "i", (int64_t)job) ? -1 : 0;
 }

@@ -198,11 +198,20 @@ int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_
 		      submit_ms, text, environ_text);
 }
 
+void store_forget_request(struct store *s, uint32_t job)
+{
+	if (s->last.job != job)
+		return;
+	spec_unref(s->last.spec);
+	s->last.spec = NULL;
+}
+
 int store_set_spec(struct store *s, uint32_t job, const struct spec *spec, struct error *err)
 {
 	scoped_free char *text = object_text(spec_to_json(spec), is_object);
 	if (!text)
 		return store_doom(s, err, "the job");
+	store_forget_request(s, job);
 	return store_change(s, err, STORE_SET_SPEC, "it", (int64_t)job, text);
 }
 

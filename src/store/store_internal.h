@@ -147,6 +147,8 @@ int store_query_int(struct store *s, const char *sql, int64_t *value, struct err
 /* Runs a change inside the transaction, which it begins if need be. One value a letter: 'i' int64_t, 'd' double (NaN is NULL),
  * 't' const char * (NULL allowed). */
 int store_change(struct store *s, struct error *err, enum store_statement which, const char *types, ...);
+/* Before the request of that job becomes another one: `last` is not to be it. */
+void store_forget_request(struct store *s, uint32_t job);
 /* Begins the transaction if need be. */
 int store_begin(struct store *s, struct error *err);
 /* Writes the index row of a task inside the open transaction. */

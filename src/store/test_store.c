@@ -395,6 +395,29 @@ static json_t *told(struct store *s, task_id id)
 	return o;
 }
 
+/* The request that was read last is kept, for arrays; not beyond its change. */
+static void what_was_read_last_is_not_older_than_the_store(void **state)
+{
+	struct store *s = fixture_open(*state);
+	task_id id = finished_with_much(s, 1000);
+	struct task *before = store_load_task(s, id, NULL);
+	struct spec *spec = spec_create();
+	spec->script = alloc_string("python other.py");
+	assert_int_equal(store_set_spec(s, TASK_JOB(id), spec, NULL), 0);
+	spec_unref(spec);
+	struct task *t = store_load_task(s, id, NULL);
+	assert_string_equal(t->spec->script, "python other.py");
+	assert_string_equal(before->spec->script, "python train.py");
+	task_destroy(before);
+	task_destroy(t);
+	fixture_commit(s);
+	fold_all(s, 5000, false);
+	t = store_load_task(s, id, NULL);
+	assert_string_equal(t->spec->script, "");
+	task_destroy(t);
+	store_close(s);
+}
+
 static int deny_third_select(void *ctx, int action, const char *a, const char *b, const char *c, const char *d)
 {
 	int *selects = ctx;
@@ -619,8 +642,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(every_event_comes_back),
 		T(what_is_not_committed_is_gone),
-		T(a_clock_that_is_set_for_ever_fills_no_log), T(what_ended_long_ago_is_folded),
-		T(folding_tells_what_it_cannot_read),
+		T(a_clock_that_is_set_for_ever_fills_no_log), T(what_was_read_last_is_not_older_than_the_store),
+		T(what_ended_long_ago_is_folded), T(folding_tells_what_it_cannot_read),
 		T(an_array_is_folded_as_a_whole),
 		T(what_is_forgotten_is_gone_but_for_its_number),
 		T(what_is_purged_is_old_ended_and_waited_for_by_none),
