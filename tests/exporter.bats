@@ -257,6 +257,15 @@ fake_radd()
 	: >file
 	run rad exporter --listen "unix:$PWD/file"
 	one_line_error 'is no socket'
+	# What another program receives datagrams on takes no connection, and is no leftover.
+	python3 -c 'import socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind("datagrams"); print("there", flush=True); time.sleep(60)' >bound 3>&- 4>&- &
+	other=$!
+	wait_for 10 grep -q there bound
+	run timeout 20 rad exporter --listen "unix:$PWD/datagrams"
+	kill "$other"
+	one_line_error 'another program listens there already'
+	[ -S datagrams ]
 }
 
 @test "Ctrl-C ends it with one line, and the port is free" {

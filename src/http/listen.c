@@ -28,7 +28,8 @@ static int bad_place(const char *words, struct error *err)
 
 /* Unix sockets ------------------------------------------------------------------------------------------------------------ */
 
-/* A file that is left of one who ended is ours to remove if it is a socket of our own. */
+/* A file that is left of one who ended is ours to remove if it is a socket of our own. That nobody has it any more, only a
+ * connection that is refused says. */
 static int clear_path(const struct sockaddr_un *address, struct error *err)
 {
 	struct stat st;
@@ -38,13 +39,15 @@ static int clear_path(const struct sockaddr_un *address, struct error *err)
 		return errno == ENOENT ? 0 : error_errno(err, "%s", path);
 	if (!S_ISSOCK(st.st_mode))
 		return error_set(err, ERR_CONFLICT, "%s: is there already and is no socket: remove it, or name another path", path);
-	if (!connect(fd, (const struct sockaddr *)address, sizeof *address) || errno == EAGAIN)
+	int no = fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address) ? errno : 0;
+	if (!no || no == EAGAIN || no == EPROTOTYPE)
 		return error_set(err, ERR_CONFLICT, "%s: another program listens there already: end it, or give another path with "
 				 "--listen", path);
 	if (st.st_uid != geteuid())
 		return error_set(err, ERR_DENIED, "%s: is a socket of uid %u's: remove it, or name another path", path,
 			(unsigned)st.st_uid);
-	return unlink(path) && errno != ENOENT ? error_errno(err, "%s", path) : 0;
+	errno = no;
+	return no != ECONNREFUSED || (unlink(path) && errno != ENOENT) ? error_errno(err, "%s", path) : 0;
 }
 
 static int find_group(const char *name, gid_t *gid, struct error *err)
