@@ -141,7 +141,8 @@ static void count_net(pid_t pid, struct buf *text, double *rx_mib, double *tx_mi
 
 static double rate(const double *before, const double *after, int which, double s)
 {
-	return fmax((after[which] - before[which]) / s, 0) + 0 * after[which];	/* fmax takes a NaN for the smaller */
+	double per_s = (after[which] - before[which]) / s;
+	return per_s < 0 ? 0 : per_s;	/* of a NaN it stays one */
 }
 
 static void take_figures(struct usage_tree *t, const double counted[COUNTERS], double rss_mib, int64_t mono_ms)
