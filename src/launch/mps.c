@@ -293,12 +293,23 @@ enum mps_state mps_poll(struct mps_server *s)
 	return now - s->since_ms > READY_DEADLINE_MS ? server_failed(s, "does not answer") : s->state;
 }
 
+/* Signals that come meanwhile, a child's end or a reload, do not end it. */
+static bool wait_readable(int fd, int timeout_ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	for (int64_t end = clock_mono_ms() + timeout_ms, left = timeout_ms; left >= 0; left = end - clock_mono_ms()) {
+		int n = poll(&p, 1, (int)left);
+		if (n >= 0 || errno != EINTR)
+			return n == 1;
+	}
+	return false;
+}
+
 /* What the helper of a trial said: "1", "0" and the last words of a control daemon that ended, nothing. */
 static char *read_trial(int fd, bool *serves)
 {
 	char said[256];
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	ssize_t n = poll(&p, 1, MPS_TRIAL_MS + TRIAL_SLACK_MS) == 1 ? read(fd, said, sizeof said - 1) : 0;
+	ssize_t n = wait_readable(fd, MPS_TRIAL_MS + TRIAL_SLACK_MS) ? read(fd, said, sizeof said - 1) : 0;
 	said[n > 0 ? n : 0] = '\0';
 	*serves = *said == '1';
 	if (*serves)

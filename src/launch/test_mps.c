@@ -20,6 +20,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <cmocka.h>
 
@@ -268,6 +269,29 @@ static void test_what_a_driver_can(void **state)
 		assert_int_equal(count_in(b, "mps"), 0);
 		assert_nothing_left(b);
 	}
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+/* A sampler that ends, or a SIGHUP, while radd waits for the trial. */
+static void test_a_trial_goes_on_through_signals(void **state)
+{
+	const struct itimerval often = { { 0, 2000 }, { 0, 2000 } }, never = { { 0, 0 }, { 0, 0 } };
+	const struct sigaction counted = { .sa_handler = on_alarm };
+	struct sigaction before;
+	scoped_free char *why = NULL;
+	struct bench *b = *state;
+	set_mode(b, "");
+	sigaction(SIGALRM, &counted, &before);
+	setitimer(ITIMER_REAL, &often, NULL);
+	bool serves = mps_serves_all(b->dir, &why);
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &before, NULL);
+	if (!serves)
+		fail_msg("%s", why);
 }
 
 static void test_dies_at_start(void **state)
@@ -571,6 +595,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_becomes_ready), T(test_runs_as_the_user), T(test_serves_all_users), T(test_what_a_driver_can),
+		T(test_a_trial_goes_on_through_signals),
 		T(test_dies_at_start), T(test_dies_later),
 		T(test_never_waits_for_it), T(test_two_at_once), T(test_adopted), T(test_stop),
 		T(test_left_behind), T(test_late_stop), T(test_locked_by_another),
