@@ -119,8 +119,8 @@ int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode
 int io_make_dirs(const char *path, unsigned mode, struct error *err)
 {
 	scoped_free char *copy = alloc_string(path);
-	for (char *p = copy + 1; *p; p++) {
-		if (*p != '/')
+	for (char *p = copy; *p; p++) {
+		if (*p != '/' || p == copy)
 			continue;
 		*p = 0;
 		if (mkdir(copy, 0755) && errno != EEXIST)

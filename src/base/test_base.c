@@ -319,6 +319,7 @@ static void files(void **state)
 	assert_int_equal(io_read_file("/dev/null", 6, &b, &err), 0);
 	assert_int_equal(b.len, 0);
 	assert_int_equal(io_make_dirs(file, 0700, &err), -1);
+	assert_int_equal(io_make_dirs("", 0700, &err), -1);	/* nothing is read behind its end */
 	assert_int_equal(io_read_file("/no/such/file", 6, &b, &err), -1);
 	unlink(file);
 	rmdir(deep);
