@@ -130,12 +130,16 @@ static uint32_t add_unreachable(struct nvml_state *n, struct nvml_gpu *fresh, ui
 		fresh[got++].unreachable = true;
 		missing--;
 	}
-	for (uint32_t i = 0; i < missing; i++) {
-		struct nvml_gpu *g = &fresh[got++];
+	for (uint32_t i = 0; missing; i++) {
+		struct nvml_gpu *g = &fresh[got];
+		snprintf(g->whole.fixed.uuid, sizeof g->whole.fixed.uuid, "unreachable-%" PRIu32, i);
+		if (find_gpu(fresh, got, g->whole.fixed.uuid))	/* of an earlier listing */
+			continue;
+		snprintf(g->whole.fixed.name, sizeof g->whole.fixed.name, "unreachable GPU");
 		g->unreachable = true;
 		g->pci = UINT64_MAX;
-		snprintf(g->whole.fixed.uuid, sizeof g->whole.fixed.uuid, "unreachable-%" PRIu32, i);
-		snprintf(g->whole.fixed.name, sizeof g->whole.fixed.name, "unreachable GPU");
+		got++;
+		missing--;
 	}
 	return got;
 }

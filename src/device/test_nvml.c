@@ -395,6 +395,21 @@ static void test_unreachable_from_the_start(void **state)
 	snapshot_clear(&s);
 }
 
+/* More of them than before: two of one name would be one GPU to radd. */
+static void test_more_become_unreachable(void **state)
+{
+	script("{\"devices\": [{\"uuid\": \"GPU-x\", \"fail\": {\"*\": 15}}, " H200("GPU-a", "[0, 1, 0]") "]}");
+	struct snapshot s = sample(open_all(state), 1000);
+	snapshot_clear(&s);
+	script("{\"devices\": [{\"uuid\": \"GPU-x\", \"fail\": {\"*\": 15}}, {\"uuid\": \"GPU-y\", \"fail\": {\"*\": 15}}, "
+	       H200("GPU-a", "[0, 1, 0]") "]}");
+	s = sample(*state, 2000);
+	assert_int_equal(s.n_gpus, 3);
+	assert_string_equal(s.gpus[1].uuid, "unreachable-0");
+	assert_string_equal(s.gpus[2].uuid, "unreachable-1");
+	snapshot_clear(&s);
+}
+
 /* By what is no name a task's log could not be read again. */
 static void test_what_is_no_name(void **state)
 {
@@ -637,6 +652,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_function_missing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gpu_falls, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unreachable_from_the_start, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_more_become_unreachable, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_no_name, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_not_permitted_is_not_ours, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gpus_come_and_go, set_up, tear_down),
