@@ -123,19 +123,19 @@ static bool may_look(struct peek *p, uid_t uid)
 	return p->n < MOST_HANGING;
 }
 
-void peek_at(struct peek *p, pid_t pid, uid_t uid, struct peek_found *out)
+bool peek_at(struct peek *p, pid_t pid, uid_t uid, struct peek_found *out)
 {
 	*out = (struct peek_found){ 0 };
 	if (!may_look(p, uid))
-		return;
+		return false;
 	struct peek_look *l = alloc_zero(sizeof *l);
 	*l = (struct peek_look){ .pid = pid, .uid = uid, .over_fd = eventfd(0, EFD_CLOEXEC) };
-	if (look_start(l)) {
-		look_free(l);
-	} else if (look_is_over(l, WAIT_MS)) {
+	bool began = !look_start(l), over = began && look_is_over(l, WAIT_MS);
+	if (over)
 		*out = l->found;
+	if (over || !began)
 		look_free(l);
-	} else {
+	else
 		p->hanging[p->n++] = l;
-	}
+	return over;
 }

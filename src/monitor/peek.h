@@ -25,7 +25,7 @@ struct peek *peek_create(void);
 void peek_destroy(struct peek *p);
 
 /* Fills *out, with nothing where that cannot be had in time: then no other process of `uid` is read until that one answers, and
- * nobody's while there are too many such. */
-void peek_at(struct peek *p, pid_t pid, uid_t uid, struct peek_found *out);
+ * nobody's while there are too many such. Returns whether it could be had. */
+bool peek_at(struct peek *p, pid_t pid, uid_t uid, struct peek_found *out);
 
 #endif

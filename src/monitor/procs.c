@@ -21,6 +21,7 @@
 
 #define MACHINE_PID_NS 0xeffffffcu	/* the kernel's first one has this inode: PROC_PID_INIT_INO */
 #define COMM_LEN 15		/* what the kernel keeps of a program's name */
+#define AGAIN_MS 10000		/* until what could not be read is tried again; twice as long each time, since a try may hold us up */
 
 struct procs_entry {
 	struct proc_id id;
@@ -29,6 +30,7 @@ struct procs_entry {
 	char token[PROC_TOKEN_LEN];
 	bool mps_server;
 	bool listed;	/* in the snapshot at hand */
+	int64_t again_ms, pause_ms;	/* mono: when it is read again, 0: it was read; how long after the last try */
 	int64_t started_ms;
 	char program[PROC_PROGRAM_LEN], command[PROC_COMMAND_LEN];
 };
@@ -100,8 +102,11 @@ static int64_t started_ms(uint64_t start_ticks)
 	return clock_wall_ms() - up_ms + (int64_t)(start_ticks * 1000 / (uint64_t)hz);
 }
 
-static void entry_learn(const struct procs *p, struct procs_entry *e, pid_t pid, uint64_t start_ticks)
+static void entry_learn(const struct procs *p, struct procs_entry *e, pid_t pid, uint64_t start_ticks, int64_t mono_ms)
 {
+	if (e->id.start_ticks != start_ticks)
+		e->pause_ms = 0;
+	e->again_ms = 0;
 	/* What the pid was before says nothing of who has it now. */
 	e->id = (struct proc_id){ .pid = pid, .start_ticks = start_ticks };
 	e->uid = proc_uid(pid);		/* seen also where /proc hides all else (hidepid=1) */
@@ -113,7 +118,10 @@ static void entry_learn(const struct procs *p, struct procs_entry *e, pid_t pid,
 		return;
 	struct peek_found found;
 	e->started_ms = started_ms(start_ticks);
-	peek_at(p->peek, pid, e->uid, &found);
+	if (!peek_at(p->peek, pid, e->uid, &found)) {
+		e->pause_ms = e->pause_ms ? 2 * e->pause_ms : AGAIN_MS;
+		e->again_ms = mono_ms + e->pause_ms;
+	}
 	entry_learn_program(e, &found, pid);
 	e->claimed = found.claimed;
 	memcpy(e->token, found.token, sizeof e->token);
@@ -132,7 +140,7 @@ static struct procs_entry *entry_of(struct procs *p, pid_t pid)
 	return e;
 }
 
-static const struct procs_entry *procs_identify(struct procs *p, pid_t pid)
+static const struct procs_entry *procs_identify(struct procs *p, pid_t pid, int64_t mono_ms)
 {
 	struct procs_entry *e = entry_of(p, pid);
 	if (e->listed)		/* on a second GPU: it was looked up in this sample already */
@@ -140,8 +148,9 @@ static const struct procs_entry *procs_identify(struct procs *p, pid_t pid)
 	uint64_t start = 0;
 	bool known = e->id.pid == pid;
 	bool alive = !proc_stat(pid, &start, NULL);
-	if (!known || (alive && start != e->id.start_ticks))
-		entry_learn(p, e, pid, start);
+	bool again = e->again_ms && mono_ms >= e->again_ms;
+	if (!known || (alive && (start != e->id.start_ticks || again)))
+		entry_learn(p, e, pid, start, mono_ms);
 	e->listed = true;
 	return e;
 }
@@ -182,7 +191,7 @@ void procs_fill(struct procs *p, struct snapshot *s)
 {
 	for (uint32_t i = 0; i < s->n_procs; i++) {
 		struct proc_reading *r = &s->procs[i];
-		const struct procs_entry *e = procs_identify(p, r->id.pid);
+		const struct procs_entry *e = procs_identify(p, r->id.pid, s->mono_ms);
 		r->id = e->id;
 		r->uid = e->uid;
 		r->claimed = e->claimed;

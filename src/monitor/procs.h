@@ -14,10 +14,10 @@ struct procs;
 struct procs *procs_create(const char *mps_process);
 void procs_destroy(struct procs *p);	/* takes NULL */
 
-/* Fills start time, uid, program, claim and mps_server of every process of the snapshot. Each is looked at once in its life. A
- * process that has ended but is still listed by the driver keeps the identity it had; one that was never
- * seen alive (another pid namespace) gets start time 0 and uid -1. In a container, where the driver's numbers are the
- * machine's, no process is left, and the snapshot says that none is known. */
+/* Fills start time, uid, program, claim and mps_server of every process of the snapshot. Each is looked at once in its life;
+ * one whose memory could not be read then, again and ever more seldom. A process that has ended but is still listed by the
+ * driver keeps the identity it had; one that was never seen alive (another pid namespace) gets start time 0 and uid -1. In a
+ * container, where the driver's numbers are the machine's, no process is left, and the snapshot says that none is known. */
 void procs_fill(struct procs *p, struct snapshot *s);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "monitor/procs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,6 +130,19 @@ static bool becomes(struct peek *p, pid_t pid, uid_t uid, bool readable)
 	return clock_mono_ms() < until;
 }
 
+/* What `procs` tells of us at that time, beside that process. */
+static struct proc_reading told_of_us(struct procs *procs, pid_t pid, int64_t mono_ms)
+{
+	struct snapshot s = { .mono_ms = mono_ms };
+	snapshot_add_gpu(&s);
+	snapshot_add_proc(&s)->id.pid = pid;
+	snapshot_add_proc(&s)->id.pid = getpid();
+	procs_fill(procs, &s);
+	struct proc_reading us = s.procs[1];
+	snapshot_clear(&s);
+	return us;
+}
+
 static void test_hides_itself_alone(void **state)
 {
 	(void)state;
@@ -152,8 +166,17 @@ static void test_hides_itself_alone(void **state)
 	assert_true(becomes(p, pid, 1, false));
 	assert_int_equal(peek_len(p, getpid(), 1), 0);
 	assert_true(peek_len(p, getpid(), 2) > 0);
+	struct procs *procs = procs_create(NULL);
+	assert_null(strchr(told_of_us(procs, pid, 1000).command, '/'));		/* of one user: hidden too */
 	kill(server, SIGKILL);
 	assert_true(becomes(p, getpid(), 1, true));
+	assert_null(strchr(told_of_us(procs, pid, 2000).command, '/'));
+	/* And not for ever. */
+	unsigned tries = 0;
+	for (; tries < 30 && !strchr(told_of_us(procs, pid, INT64_C(20000) << tries).command, '/'); tries++)
+		poll(NULL, 0, 5);
+	assert_true(tries < 30);
+	procs_destroy(procs);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	close(tell[0]);
