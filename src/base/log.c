@@ -99,7 +99,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 	va_end(ap);
 	size_t len = strlen(line);
 	for (size_t i = 0; i < len; i++)
-		if (line[i] == '\n')
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = ' ';
 	line[len++] = '\n';
 	if (lost) {

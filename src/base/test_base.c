@@ -569,7 +569,7 @@ static void a_log_waits_for_nobody(void **state)
 }
 
 /* The line that a process with that JOURNAL_STREAM logs into a socket; "%": the socket's own. */
-static void log_into_socket(const char *stream, char *line, size_t size)
+static void log_into_socket(const char *stream, const char *said, char *line, size_t size)
 {
 	int ends[2], status;
 	struct stat st;
@@ -582,7 +582,7 @@ static void log_into_socket(const char *stream, char *line, size_t size)
 		setenv("JOURNAL_STREAM", *stream == '%' ? own : stream, 1);
 		dup2(ends[1], STDERR_FILENO);
 		log_never_wait();
-		log_warn("said");
+		log_warn("%s", said);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -597,13 +597,22 @@ static void the_journal_is_told_levels_and_no_times(void **state)
 {
 	char line[200];
 	(void)state;
-	log_into_socket("%", line, sizeof line);
+	log_into_socket("%", "said", line, sizeof line);
 	assert_string_equal(line, "<4>warn  said\n");
 	static const char *const others[] = { "1:2", "", "journal", ":" };
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-		log_into_socket(others[i], line, sizeof line);
+		log_into_socket(others[i], "said", line, sizeof line);
 		assert_true(line[0] == '2' && strstr(line, "Z warn  said\n"));
 	}
+}
+
+/* Paths and names come from users: none of them ends a line, goes back in it, or talks to the terminal that shows it. */
+static void a_log_line_is_one_line(void **state)
+{
+	char line[200];
+	(void)state;
+	log_into_socket("%", "a\nb\rc\x1b[2Jd\te\x7f\xc3\xa9", line, sizeof line);
+	assert_string_equal(line, "<4>warn  a b c [2Jd e \xc3\xa9\n");
 }
 
 static void on_usr2(int signal) { (void)signal; }
@@ -636,7 +645,7 @@ int main(void)
 		cmocka_unit_test(one_that_cannot_be_looked_at_is_not_gone),
 		cmocka_unit_test(a_process_outlives_its_main_thread),
 		cmocka_unit_test(descent_is_confirmed), cmocka_unit_test(a_family_is_read_by_itself),
-		cmocka_unit_test(hashes), cmocka_unit_test(a_log_waits_for_nobody),
+		cmocka_unit_test(hashes), cmocka_unit_test(a_log_waits_for_nobody), cmocka_unit_test(a_log_line_is_one_line),
 		cmocka_unit_test(the_journal_is_told_levels_and_no_times),
 		cmocka_unit_test(a_handler_is_seen),
 	};
