@@ -17,7 +17,7 @@
 
 #define SEARCH_MS 500		/* between two searches, but at the beginning, when programs start what they consist of */
 #define YOUNG_MS 3000
-#define MAX_TABLE 16384		/* bytes of a file in /proc that are looked at */
+#define MAX_TABLE ((size_t)1 << 20)	/* bytes of a file in /proc: one of a host of containers has a line for each interface */
 
 enum { CPU_S, READ_MIB, WRITE_MIB, RX_MIB, TX_MIB, COUNTERS };
 
