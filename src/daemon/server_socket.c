@@ -15,10 +15,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* Never waits: in a folder that all may write to, another user's may stand there that takes no connection. */
 static int socket_claim(const char *path, struct error *err)
 {
-	struct error ignored = ERROR_INIT;
-	scoped_fd int fd = wire_connect(path, &ignored);
+	struct error why = ERROR_INIT;
+	scoped_fd int fd = wire_connect_now(path, &why);
+	if (fd < 0 && why.code == ERR_CONFLICT)
+		return error_set(err, why.code, "%s", why.text);
 	if (fd >= 0)
 		return error_set(err, ERR_CONFLICT, "another radd already listens on %s", path);
 	if (unlink(path) && errno != ENOENT)

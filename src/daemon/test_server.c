@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 struct serving {
 	struct requests q;	/* first, and empty: what the server hands to run() */
@@ -564,6 +565,26 @@ static void a_living_radd_keeps_its_socket(void **state)
 	assert_int_equal(err.code, ERR_INVALID);
 }
 
+/* Another user's, in a folder that all may write to: a radd that waited for it there would do nothing else. */
+static void who_takes_no_connection_is_not_waited_for(void **state)
+{
+	struct serving *s = *state;
+	struct error err = ERROR_INIT;
+	const struct server_ops ops = { .run = run, .requests = &s->q, .lookups = s->lookups };
+	struct sockaddr_un there = { .sun_family = AF_UNIX };
+	snprintf(there.sun_path, sizeof there.sun_path, "%s/full", s->w.dir);
+	int deaf = socket(AF_UNIX, SOCK_STREAM, 0), first = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(bind(deaf, (struct sockaddr *)&there, sizeof there) | listen(deaf, 0), 0);
+	assert_int_equal(connect(first, (struct sockaddr *)&there, sizeof there), 0);	/* all that the kernel lets wait */
+	alarm(20);
+	assert_null(server_create(&s->w.loop, there.sun_path, &ops, &err));
+	alarm(0);
+	assert_int_equal(err.code, ERR_CONFLICT);
+	assert_int_equal(access(there.sun_path, F_OK), 0);
+	close(first);
+	close(deaf);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "--read"))
@@ -578,6 +599,7 @@ int main(int argc, char **argv)
 		T(a_large_message_is_read_beside_the_loop), T(one_that_leaves_in_the_middle_leaves_nothing),
 		T(one_that_does_not_read_is_dropped), T(a_crowd_at_the_door_comes_in_pieces),
 		T(who_comes_when_there_is_no_descriptor_is_let_in_later), T(a_living_radd_keeps_its_socket),
+		T(who_takes_no_connection_is_not_waited_for),
 #undef T
 	};
 	return cmocka_run_group_tests_name("server", tests, NULL, NULL);
