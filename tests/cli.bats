@@ -1245,3 +1245,13 @@ GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still runnin
 	[ "$(rad show --json "$id" | jq -r '.tasks[0].name')" = "$turned$turned" ]	# data is as it is
 	rad cancel "$id"
 }
+
+@test "an error that quotes a path holds nothing that a terminal obeys" {
+	local id folder=$'to\e[31m\xc2\x9b31m'
+	mkdir "$folder"
+	id=$(cd "$folder" && rad submit --parsable -- true)
+	rad wait "$id"
+	rm "$folder/rad-$id.out"
+	run -1 rad logs "$id"
+	[[ "$output" == *"to [31m 31m/rad-$id.out is not there"* ]]
+}
