@@ -33,6 +33,21 @@ static int check_orphan_wal(const char *path, struct error *err)
 			 "or move both away to begin anew; nothing was changed", path, wal);
 }
 
+/* Who owns it may read environments there, and write who runs what as whom. */
+static int check_owner(const char *path, const struct stat *st, struct error *err)
+{
+	if (st->st_uid == geteuid())
+		return 0;
+	return error_set(err, ERR_DENIED, "%s: belongs to uid %u, as after it was put back from a copy: chown %u it", path,
+			 (unsigned)st->st_uid, (unsigned)geteuid());
+}
+
+/* It holds environments. */
+static int hide(const char *path, int fd, const struct stat *st, struct error *err)
+{
+	return (st->st_mode & 077) && fchmod(fd, 0600) ? error_errno(err, "%s: mode 0600", path) : 0;
+}
+
 /* Looks at the bytes before SQLite does. Must come before the connection: closing a second descriptor of the file would
  * drop SQLite's POSIX locks. */
 static int check_bytes(const char *path, struct error *err)
@@ -46,9 +61,8 @@ static int check_bytes(const char *path, struct error *err)
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERR_INVALID, "%s: is not a regular file: move it away, or choose another folder with "
 				 "--state", path);
-	if (st.st_uid != geteuid())	/* he may read environments there, and write who runs what as whom */
-		return error_set(err, ERR_DENIED, "%s: belongs to uid %u, as after it was put back from a copy: chown %u it", path,
-				 (unsigned)st.st_uid, (unsigned)geteuid());
+	if (check_owner(path, &st, err))
+		return -1;
 	char head[sizeof sqlite_magic];
 	ssize_t got = io_read_full(fd, head, sizeof head);
 	if (got < 0)
@@ -58,9 +72,20 @@ static int check_bytes(const char *path, struct error *err)
 	if (got < (ssize_t)sizeof head || memcmp(head, sqlite_magic, sizeof head))
 		return error_set(err, ERR_CORRUPT, "%s: is not a database, or its beginning is damaged: restore it from a "
 				 "copy, or move it away to begin anew; nothing was changed", path);
-	if ((st.st_mode & 077) && fchmod(fd, 0600))	/* it holds environments */
-		return error_errno(err, "%s: mode 0600", path);
-	return 0;
+	return hide(path, fd, &st, err);
+}
+
+/* The WAL, or its index: what is in them counts as if it were in the file, and SQLite takes them as they are. */
+static int check_beside(const char *path, const char *end, struct error *err)
+{
+	scoped_free char *beside = alloc_printf("%s%s", path, end);
+	scoped_fd int fd = open(beside, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0 || fstat(fd, &st))
+		return error_errno(err, "%s: cannot be opened", beside);
+	return check_owner(beside, &st, err) ? -1 : hide(beside, fd, &st, err);
 }
 
 /* SQLite would create the file readable by others; it gives its WAL the mode of the file. */
@@ -249,7 +274,8 @@ struct store *store_open_schema(const char *dir, const char *const *steps, int n
 	struct store *s = alloc_zero(sizeof *s);
 	s->path = alloc_printf("%s/rad.db", dir);
 	int version = 0;
-	if (check_bytes(s->path, err) || make_file(dir, s->path, err) || connect_file(s, err) ||
+	if (check_bytes(s->path, err) || check_beside(s->path, "-wal", err) || check_beside(s->path, "-shm", err) ||
+	    make_file(dir, s->path, err) || connect_file(s, err) ||
 	    open_identify(s, n_steps, &version, err) || check_whole(s, err) || set_up(s, err) ||
 	    store_migrate(s, version, steps, n_steps, err) || open_start(s, err)) {
 		store_close(s);

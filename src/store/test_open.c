@@ -200,6 +200,36 @@ static void a_file_of_another_user_is_refused(void **state)
 	store_close(fixture_open(*state));
 }
 
+/* Put back with their file by somebody who has it as his, or in a folder where all may read: SQLite leaves them so. */
+static void what_stands_beside_the_file_is_ours_alone(void **state)
+{
+	static const char *const names[] = { "rad.db-wal", "rad.db-shm" };
+	struct buf files[COUNT_OF(names)] = { { 0 } };
+	make_store(*state);
+	struct store *copied = fixture_open(*state);
+	for (size_t i = 0; i < COUNT_OF(names); i++)
+		fixture_read(*state, names[i], &files[i]);
+	store_close(copied);
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		scoped_free char *path = fixture_path(*state, names[i]), *said = alloc_printf("%s: belongs to uid 12345", names[i]);
+		struct stat st;
+		fixture_write(*state, names[i], files[i].data, files[i].len);
+		assert_int_equal(chmod(path, 0644), 0);
+		struct store *store = fixture_open(*state);
+		assert_int_equal(stat(path, &st), 0);
+		assert_int_equal(st.st_mode & 0777, 0600);
+		store_close(store);
+		if (geteuid())
+			continue;	/* only root can give a file away */
+		fixture_write(*state, names[i], files[i].data, files[i].len);
+		assert_int_equal(chown(path, 12345, (gid_t)-1), 0);
+		fixture_refused(*state, ERR_DENIED, said);
+		assert_int_equal(unlink(path), 0);
+	}
+	for (size_t i = 0; i < COUNT_OF(names); i++)
+		buf_free(&files[i]);
+}
+
 static void a_newer_schema_is_refused(void **state)
 {
 	make_store(*state);
@@ -309,6 +339,7 @@ int main(void)
 		T(other_files_are_refused),
 		T(a_file_we_may_not_read_is_refused),
 		T(a_file_of_another_user_is_refused),
+		T(what_stands_beside_the_file_is_ours_alone),
 		T(a_newer_schema_is_refused),
 		T(an_older_file_is_migrated_and_kept),
 		T(a_failed_migration_changes_nothing),
