@@ -205,7 +205,7 @@ static void client_take_reply(struct client *c, const struct reply *reply, json_
 		c->home->changed = true;
 		break;
 	case REPLY_LOOKUP:
-		c->lookup = lookups_ask(c->home->ops.lookups, c->uid, reply->lookup, on_looked_up, c);
+		c->lookup = lookups_ask(c->home->ops.lookups, client_payer(c), reply->lookup, on_looked_up, c);
 		break;
 	case REPLY_AGAIN:
 		c->again = json_incref(message);

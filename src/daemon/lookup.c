@@ -15,7 +15,7 @@
 struct lookup {
 	struct lookups *r;
 	struct lookup *next;
-	uid_t uid;
+	uid_t payer;
 	char *request;		/* NULL once it was started */
 	struct worker *worker;
 	lookup_done done;
@@ -72,10 +72,10 @@ void lookups_destroy(struct lookups *r)
 }
 
 /* Noted and no more: with the others it begins after the commit. */
-struct lookup *lookups_ask(struct lookups *r, uid_t uid, char *request, lookup_done done, void *ctx)
+struct lookup *lookups_ask(struct lookups *r, uid_t payer, char *request, lookup_done done, void *ctx)
 {
 	struct lookup *j = alloc_zero(sizeof *j);
-	*j = (struct lookup){ .r = r, .uid = uid, .request = request, .done = done, .ctx = ctx };
+	*j = (struct lookup){ .r = r, .payer = payer, .request = request, .done = done, .ctx = ctx };
 	*r->last = j;
 	r->last = &j->next;
 	return j;
@@ -99,10 +99,10 @@ static void on_answer(void *ctx, const struct buf *answer, const char *why)
 	done(whose, answer, why);
 }
 
-static bool lookups_is_served(const struct lookups *r, uid_t uid)
+static bool lookups_is_served(const struct lookups *r, uid_t payer)
 {
 	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++)
-		if (r->running[i] && r->running[i]->uid == uid)
+		if (r->running[i] && r->running[i]->payer == payer)
 			return true;
 	return false;
 }
@@ -111,7 +111,7 @@ static bool lookups_is_served(const struct lookups *r, uid_t uid)
 static struct lookup *lookups_take_next(struct lookups *r)
 {
 	for (struct lookup **at = &r->first, *j; (j = *at); at = &j->next)
-		if (!lookups_is_served(r, j->uid)) {
+		if (!lookups_is_served(r, j->payer)) {
 			if (!(*at = j->next))
 				r->last = at;
 			j->next = NULL;

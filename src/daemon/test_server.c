@@ -20,6 +20,7 @@ struct serving {
 	struct lookups *lookups;
 	struct server *server;
 	bool knows_names;
+	uid_t payer;		/* who answers for our uid; 0: it does */
 	unsigned runs;
 	size_t last_bytes;	/* of the text that "count" was sent */
 };
@@ -66,6 +67,13 @@ static int run(const struct requests *q, const struct message *r, struct reply *
 	return 0;
 }
 
+static uid_t payer(void *ctx, uid_t uid, bool asks)
+{
+	struct serving *s = ctx;
+	(void)asks;
+	return s->payer ? s->payer : uid;
+}
+
 /* The test is its own worker: says back what it was asked, but for "stuck". */
 static int look_up(void)
 {
@@ -86,7 +94,7 @@ static int setup(void **state)
 	world_open(&s->w);
 	s->path = alloc_printf("%s/sock", s->w.dir);
 	s->lookups = lookups_create(&s->w.loop, "/proc/self/exe");
-	const struct server_ops ops = { .run = run, .requests = &s->q, .lookups = s->lookups };
+	const struct server_ops ops = { .run = run, .requests = &s->q, .lookups = s->lookups, .payer = payer, .ctx = s };
 	s->server = server_create(&s->w.loop, s->path, &ops, &err);
 	if (!s->server)
 		fail_msg("%s", err.text);
@@ -406,6 +414,21 @@ static void a_lookup_answers_later_and_dies_with_its_client(void **state)
 	assert_string_equal(json_string_value(json_object_get(next, "said")), "next");
 }
 
+/* Uids of a user namespace are no further users here either, who would have all lookups to themselves. */
+static void a_lookup_counts_for_who_answers_for_its_uid(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int stuck = dial(s), fd = dial(s);
+	scoped_buf in = { 0 };
+	ask(s, stuck, "look", ",\"text\":\"stuck\"");
+	while (!s->runs)
+		turn(s);
+	s->payer = 12345;
+	ask(s, fd, "look", ",\"text\":\"other\"");
+	scoped_json *reply = answer(s, fd, &in);
+	assert_string_equal(json_string_value(json_object_get(reply, "said")), "other");
+}
+
 /* It is read by a thread; what came behind it is not lost, and others are answered meanwhile. */
 static void a_large_message_is_read_beside_the_loop(void **state)
 {
@@ -596,6 +619,7 @@ int main(int argc, char **argv)
 		T(nothing_is_told_before_the_commit), T(a_failed_commit_takes_back_what_was_not_told),
 		T(a_wait_is_answered_when_all_are_over), T(a_long_list_behind_a_wait_comes_in_pieces),
 		T(a_request_that_needs_a_name_is_run_again), T(a_lookup_answers_later_and_dies_with_its_client),
+		T(a_lookup_counts_for_who_answers_for_its_uid),
 		T(a_large_message_is_read_beside_the_loop), T(one_that_leaves_in_the_middle_leaves_nothing),
 		T(one_that_does_not_read_is_dropped), T(a_crowd_at_the_door_comes_in_pieces),
 		T(who_comes_when_there_is_no_descriptor_is_let_in_later), T(a_living_radd_keeps_its_socket),
