@@ -309,6 +309,35 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	start_radd
 }
 
+@test "lists that are still being made count to what radd keeps for a user" {
+	need_root
+	stop_radd
+	sed -i 's/^user_tasks: .*/user_tasks: 10000/' "$RAD_CONFIG"
+	start_radd
+	cat >"$WORLD/lists.py" <<-'EOF'
+		import json, os, socket, struct, sys
+		def asked(message):
+		    s = socket.socket(socket.AF_UNIX)
+		    s.connect(sys.argv[1])
+		    data = json.dumps(dict(message, v=1)).encode()
+		    s.sendall(struct.pack(">I", len(data)) + data)
+		    return s
+		spec = {"name": "n" * 900, "cwd": "/" + "c/" * 2000, "output": "/" + "o/" * 1900 + "%a", "argv": ["x" * 1000],
+		        "share": "auto", "umask": 18, "hold": True, "array": list(range(5000))}
+		assert b'"tasks":5000' in asked({"op": "submit", "spec": spec, "environ": []}).recv(65536)
+		lists = [asked({"op": "list"}) for _ in range(100)]
+		lists[0].recv(1)
+	EOF
+	as "$ALICE" timeout 100 python3 "$WORLD/lists.py" "$RAD_SOCKET" 3>&- 4>&- &
+	wait_for 60 grep -q "asks for more than one user may have kept here" "$WORLD/radd.log"
+	[ "$(awk '/VmHWM/ { print $2 }' "/proc/$(cat "$WORLD/pid")/status")" -lt 600000 ]
+	kill $! 2>/dev/null || :
+	stop_radd
+	sed -i 's/^user_tasks: .*/user_tasks: 20/' "$RAD_CONFIG"
+	rm -rf "$WORLD/state"
+	start_radd
+}
+
 @test "arguments that are not UTF-8, or very long, are shown shortened and spoil no list" {
 	local id long
 	id=$(submit --hold -- echo $'\xff\xfe')

@@ -85,8 +85,8 @@ void client_close(struct client *c)
 /* By what is allocated and not by what is filled: that is what it costs. */
 static size_t client_bytes(const struct client *c)
 {
-	return c->in.cap + c->out.cap + c->sending.cap + awaiting_bytes(c->awaiting) + parsing_bytes(c->parsing) +
-	       (c->again ? c->asked : 0);
+	return c->in.cap + c->out.cap + c->sending.cap + awaiting_bytes(c->awaiting) + walk_bytes(c->walk) +
+	       parsing_bytes(c->parsing) + (c->again ? c->asked : 0);
 }
 
 /* Whether its user's connections hold more than one user may have us hold. */
@@ -97,6 +97,15 @@ static bool client_holds_too_much(const struct client *c)
 	for (const struct client *other = c->home->clients; other; other = other->next)
 		sum += client_payer(other) == payer ? client_bytes(other) : 0;
 	return sum > MAX_USER_BYTES && !client_is_admin(c);
+}
+
+static void client_check_held(struct client *c, const char *does)
+{
+	if (!client_holds_too_much(c))
+		return;
+	log_warn_limited("client pid %d (uid %u) %s more than one user may have kept here: dropped", (int)c->pid, (unsigned)c->uid,
+			 does);
+	client_close(c);
 }
 
 /* Memory of large messages is not kept for small ones. */
@@ -169,7 +178,10 @@ static void client_pause_or_go_on(struct client *c)
 static void client_tell_more(struct client *c, int64_t for_us)
 {
 	struct error err = ERROR_INIT;
+	size_t held = walk_bytes(c->walk);
 	int done = walk_step(c->walk, clock_mono_us() + for_us, &err);
+	if (!done && walk_bytes(c->walk) > held)	/* seldom: it doubles */
+		client_check_held(c, "asks for");
 	if (!done)
 		return;
 	scoped_buf reply = walk_finish(c->walk);
@@ -320,11 +332,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 		return;
 	buf_add(&c->in, chunk->base, (size_t)n);
 	client_decode(c);
-	if (client_holds_too_much(c)) {
-		log_warn_limited("client pid %d (uid %u) sends more than one user may have kept here: dropped", (int)c->pid,
-				 (unsigned)c->uid);
-		client_close(c);
-	}
+	client_check_held(c, "sends");
 }
 
 /* Turns ---------------------------------------------------------------------------------------------------------------- */

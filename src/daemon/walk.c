@@ -273,6 +273,11 @@ int walk_step(struct walk *w, int64_t until_us, struct error *err)
 	return 1;
 }
 
+size_t walk_bytes(const struct walk *w)
+{
+	return w ? w->list.text.cap + w->cap * sizeof *w->ids + walk_bytes(w->inside) : 0;
+}
+
 struct buf walk_finish(struct walk *w)
 {
 	walk_close_fold(w);

@@ -37,6 +37,8 @@ void walk_fold(struct walk *w);
 /* Goes on until that time (clock_mono_us), at least by one task. 1: that was the last piece; 0: there is more; -1: a task
  * cannot be read, so there is no list: one without it would be taken for whole. */
 int walk_step(struct walk *w, int64_t until_us, struct error *err);
+/* What it holds so far. */
+size_t walk_bytes(const struct walk *w);
 /* The whole reply as text; free it. */
 struct buf walk_finish(struct walk *w);
 
