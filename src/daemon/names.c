@@ -129,6 +129,19 @@ static void names_ask(struct user *u)
 	uv_timer_start(&n->pump, on_pump, 0, 0);
 }
 
+void names_hurry(struct names *n, uid_t uid)
+{
+	struct user *u = idmap_get(&n->users, (int64_t)uid + 1), **at = &n->first;
+	if (!u || !u->waits || n->first == u)
+		return;
+	while (*at != u)
+		at = &(*at)->next;
+	if (!(*at = u->next))
+		n->last = at;
+	u->next = n->first;
+	n->first = u;
+}
+
 /* Never waits and never fails: there is always something to call a user by. Users whose name was known stay known while
  * they are asked for again, so that limits by name do not come and go. */
 enum name_state names_of(struct names *n, uid_t uid, const char **name)

@@ -35,6 +35,8 @@ void names_destroy(struct names *n);
 
 /* What to call the user, without waiting. *name, valid until the next call, is the number as long as there is no name. */
 enum name_state names_of(struct names *n, uid_t uid, const char **name);
+/* A request waits for that name: it comes before those that are asked for in passing, as of all who connect, and hang up. */
+void names_hurry(struct names *n, uid_t uid);
 
 /* The uid that answers for what `uid` does, and whose bounds count: itself, if it has an account; else the account that it is
  * a subordinate uid of (/etc/subuid); NAMES_NOBODY if it is nobody's; NAMES_UNKNOWN until that is known. All unknown ones

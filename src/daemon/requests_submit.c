@@ -24,6 +24,8 @@ int request_user_name(const struct requests *q, uid_t uid, const char **name, st
 {
 	bool known = allowing_is_known(q->allowing, uid);	/* his groups, too */
 	enum name_state state = names_of(q->names, uid, name);
+	if (state == NAME_ASKED)
+		names_hurry(q->names, uid);
 	if (state == NAME_ASKED || !known)
 		return 1;
 	if (state == NAME_KNOWN || uid == geteuid())

@@ -172,6 +172,31 @@ static void a_name_that_hangs_does_not_hold_up_others(void **state)
 	tear_down(&w);
 }
 
+static void wait_for_name(struct world *w, uid_t uid)
+{
+	while (names_of(w->names, uid, &(const char *){ NULL }) == NAME_ASKED)
+		uv_run(w->loop, UV_RUN_ONCE);
+}
+
+static void who_waits_for_a_name_goes_before_who_only_came_by(void **state)
+{
+	struct world w;
+	(void)state;
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	for (uid_t uid = 400; uid < 800; uid += 2)
+		names_payer(w.names, uid, true);
+	names_hurry(w.names, 600);
+	names_hurry(w.names, 798);
+	names_hurry(w.names, 798);
+	wait_for_name(&w, 600);
+	wait_for_name(&w, 798);
+	assert_in_range(w.changes, 2, 50);
+	names_payer(w.names, 802, true);	/* behind the last, which is another one now */
+	wait_for_name(&w, 802);
+	assert_in_range(w.changes, 201 - NAMES_AT_ONCE, 201);
+	tear_down(&w);
+}
+
 static void no_program_to_ask(void **state)
 {
 	struct world w;
@@ -276,6 +301,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_number_until_the_name_is_known),
 		cmocka_unit_test(a_database_that_hangs),
 		cmocka_unit_test(a_name_that_hangs_does_not_hold_up_others),
+		cmocka_unit_test(who_waits_for_a_name_goes_before_who_only_came_by),
 		cmocka_unit_test(no_program_to_ask),
 		cmocka_unit_test(nothing_is_read_before_it_is_started),
 		cmocka_unit_test(users_take_turns),
