@@ -218,6 +218,7 @@ int64_t pass_turn(struct pass *p, struct now now)
 		pass_forget_turns(p);
 	if (fleet_was_read(p->fleet) && tasks_queued(p->tasks)) {
 		fleet_gpus(p->fleet, now);
+		pass_watch_gpus(p, now);
 		if (p->asked || has_moved(p) || pass_plan_due(p, now) <= now.mono_ms)
 			pass_run(p, now);
 	}

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Under ORDER_PLAN: what the planner of map/plan.h is told, and what becomes of its plan. A plan says who goes where and in
- * which order; each start is still asked of the filter. It is made anew when a task comes or ends, at most once a second, so a
- * burst of submissions costs no more than one.
+ * which order; each start is still asked of the filter. It is made anew when a task or a GPU comes or goes, at most once a
+ * second, so a burst of submissions costs no more than one.
  */
 #include "core/pass_private.h"
+
+#include "base/hash.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,6 +53,15 @@ static double siblings_say_s(const struct siblings *all, const char *signature)
 static bool plan_may_use(const struct pass *p, const struct map_gpu *g)
 {
 	return !g->drained && !g->stale && (g->foreign_mib <= MAP_FOREIGN_MIB || p->config->map.foreign_share);
+}
+
+static uint64_t plan_usable(struct pass *p, struct now now)
+{
+	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	uint64_t usable = 0;
+	for (uint32_t i = 0; i < fleet_size(p->fleet); i++)
+		usable += plan_may_use(p, &gpus[i]) ? hash_bytes(HASH_SEED, &i, sizeof i) : 0;
+	return usable;
 }
 
 /* Memory of tasks that ended is seen to be free within seconds: a plan may count on it. */
@@ -328,6 +339,7 @@ static void plan_make(struct pass *p, struct now now)
 	k->told = fleet_told(p->fleet);
 	k->tasks_version = tasks_version(p->tasks);
 	k->wish = p->wish;
+	k->usable = plan_usable(p, now);
 	k->n_known = 0;
 	bool small = plan_look(p, gpus, now) && plan_list_running(p, &made, &all);
 	if (small)
@@ -344,8 +356,15 @@ static void plan_make(struct pass *p, struct now now)
 		fleet_keep(p->fleet, k->waiting[0].slots[i], k->waiting[0].p.id);
 }
 
-/* Whether, since the plan was made, a task came, ended, was changed or first told when it will end, or other GPUs are kept.
- * Placements do not count, since they were planned. */
+/* A GPU that was undrained, answers again or was left by processes that are not ours idles else until a task comes or ends: who
+ * is planned goes to no other GPU. One that went keeps who is planned there waiting. */
+void pass_watch_gpus(struct pass *p, struct now now)
+{
+	p->wish += p->plan.n_waiting && plan_usable(p, now) != p->plan.usable;
+}
+
+/* Whether, since the plan was made, a task came, ended, was changed or first told when it will end, or other GPUs are kept or
+ * can be used. Placements do not count, since they were planned. */
 static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;

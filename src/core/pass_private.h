@@ -67,6 +67,7 @@ struct planning {
 	size_t n_waiting;
 	int64_t made_ms;		/* mono; 0: none was made yet */
 	uint64_t tasks_version, wish, told;	/* as of which it was made */
+	uint64_t usable;		/* the GPUs of which it could be, as a number */
 };
 
 /* GPUs on which a user's first waiting task goes before others who come after it. */
@@ -175,6 +176,8 @@ bool pass_hopeless(struct pass *p, const struct task *t, const struct map_reques
 bool pass_plan_to_come(const struct pass *p);
 /* When a new plan may be made (mono), INT64_MAX: none is wanted. */
 int64_t pass_plan_due(const struct pass *p, struct now now);
+/* GPUs may come back, or go, though no task did: then the plan that stands is made anew. */
+void pass_watch_gpus(struct pass *p, struct now now);
 /* Plans if that is due, and starts what the plan has start now. */
 void pass_follow_plan(struct pass *p, struct now now);
 

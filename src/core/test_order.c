@@ -459,6 +459,36 @@ static void a_task_of_two_gpus_of_which_one_is_drained(void **unused)
 	end_world(w);
 }
 
+/* No task comes or ends when a GPU is free for tasks again: undrained, back on the bus, or left by a foreign process. */
+static void a_plan_takes_in_a_gpu_that_comes_back(void **unused)
+{
+	(void)unused;
+	for (int how = 0; how < 3; how++) {
+		struct core_config config = ordered(ORDER_PLAN, 100000);
+		config.map.share = SHARE_NEVER;
+		struct world *w = new_world(2, &config);
+		teach_time(w, 30000, 1, 3000);
+		if (how == 0)
+			core_drain(w->c, "GPU-1", true);
+		w->n_gpus = how == 1 ? 1 : 2;
+		sample(w);
+		task_id runs = submit(w, spec_of(30000, 1));
+		w->foreign_mib = how == 2 ? 5000 : 0;
+		sample(w);
+		task_id next = submit(w, spec_of(30000, 1));
+		hold_memory(w, runs, 30000);
+		pass(w, 3);
+		assert_int_equal(state(w, next), TASK_PENDING);
+		if (how == 0)
+			core_drain(w->c, "GPU-1", false);
+		w->n_gpus = 2;
+		w->foreign_mib = 0;
+		pass(w, 3);
+		assert_string_equal(gpu_of(w, next), "GPU-1");
+		end_world(w);
+	}
+}
+
 /* The plan is full of tasks that came before it. */
 static void who_was_passed_for_long_enough_has_a_place_in_a_full_plan(void **unused)
 {
@@ -770,6 +800,7 @@ int main(void)
 		cmocka_unit_test(a_plan_wants_half_of_the_times),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
+		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
 		cmocka_unit_test(a_plan_after_a_restart),
 		cmocka_unit_test(what_the_head_did_not_need_is_for_those_before_it_at_once),

@@ -4,8 +4,8 @@
  *
  * Greedy placement fills memory as it becomes free, and finds out at the end that the long tasks of several GPUs are left
  * over. A plan looks ahead: it plays the queue through under the model of sharing (share/share.h), with what each task is
- * expected to take alone, and keeps the best of many slightly changed plans. It is made anew whenever a task comes or
- * ends, so wrong expectations cost no more than the decisions taken on them. Places and order are all that is planned:
+ * expected to take alone, and keeps the best of many slightly changed plans. It is made anew whenever a task or a GPU
+ * comes or goes, so wrong expectations cost no more than the decisions taken on them. Places and order are all that is planned:
  * whether a task may start now is asked of the filter (map/map.h), as ever.
  *
  * The search minimizes, in seconds from now: the end of the last task + `mean` x the mean of all ends.
