@@ -50,34 +50,37 @@ bool pass_keeps_anything_for(const struct pass *p, task_id id)
 	return id == p->keeping || (id == p->head && p->passed == id && p->passed_enough);
 }
 
-/* The slot with the fewest tasks among those that may be kept for the request: not out of use, nor a MIG instance, nor kept or
- * reserved for somebody else, unless it is kept for the head of the main queue. */
-static int64_t least_busy(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r)
+/* The slot with the fewest tasks among those that the request could have if nobody ran there, but for MIG instances, and that
+ * are kept for nobody else, unless it is for the head of the main queue. */
+static int64_t least_busy(const struct pass *p, const struct map_scene *s, const struct map_request *r)
 {
 	int64_t best = -1;
-	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {
-		const struct map_gpu *g = &gpus[i];
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct map_gpu *g = &s->gpus[i];
 		task_id kept = fleet_kept_for(p->fleet, i);
-		if (g->drained || g->stale || g->mig || (kept && kept != p->head) ||
-		    map_is_reserved(&p->config->map, g, r, NULL, NULL))
+		if (g->mig || (kept && kept != p->head) || !map_suits(s, r, g))
 			continue;
-		if (best < 0 || g->n_tasks < gpus[best].n_tasks)
+		if (best < 0 || g->n_tasks < s->gpus[best].n_tasks)
 			best = i;
 	}
 	return best;
 }
 
+/* Those that were chosen stay; what it still lacks, since no other suited, is looked for again. */
 void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now)
 {
+	const struct map_scene s = pass_scene(p, now);
+	unsigned n = 0;
 	int64_t slot;
-	if (p->keeping == r->task)
-		return;
-	pass_let_go(p, p->keeping);
-	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
-	for (unsigned k = 0; k < r->gpus && (slot = least_busy(p, gpus, r)) >= 0; k++)
+	if (p->keeping != r->task) {
+		pass_let_go(p, p->keeping);
+		p->keeping = r->task;
+		p->keep_since_ms = now.mono_ms;
+	}
+	for (uint32_t i = 0; i < s.n; i++)
+		n += fleet_kept_for(p->fleet, i) == r->task;
+	for (; n < r->gpus && (slot = least_busy(p, &s, r)) >= 0; n++)
 		fleet_keep(p->fleet, (uint32_t)slot, r->task);
-	p->keeping = r->task;
-	p->keep_since_ms = now.mono_ms;
 }
 
 bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now)

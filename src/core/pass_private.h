@@ -125,7 +125,7 @@ static inline struct map_scene pass_scene(struct pass *p, struct now now)
 
 /* pass_keep.c */
 bool pass_keeps_anything_for(const struct pass *p, task_id id);
-/* Keeps the n GPUs with the fewest tasks (ties: the lowest slot) free for this recovering task. */
+/* Keeps n GPUs that it could have free for this recovering task, those with the fewest tasks (ties: the lowest slot). */
 void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now);
 bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now);
 /* First in line of the main queue from now on. */

@@ -80,6 +80,35 @@ static void kept_gpus_are_given_up_after_a_while(void **unused)
 	end_world(w);
 }
 
+static struct spec *on_large_ones(uint64_t mib)
+{
+	struct spec *s = spec_of(mib, 1);
+	s->constraint = alloc_string("mem>30G");
+	return s;
+}
+
+/* The other one is idle, and of no use to it. */
+static void a_gpu_that_it_may_not_use_is_not_kept_for_it(void **unused)
+{
+	(void)unused;
+	struct core_config config = plain_config();
+	config.map.max_smact = 1;
+	config.fence = false;
+	struct world *w = new_world(2, &config);
+	w->last_mib = 24576;
+	pass(w, 2);
+	task_id stays = submit(w, on_large_ones(20000)), oom = submit(w, on_large_ones(5000));
+	assert_string_equal(gpu_of(w, oom), "GPU-0");
+	hold_memory(w, stays, 20000);
+	hold_memory(w, oom, 20900);
+	pass(w, 3);
+	exits(w, oom, 1, SCAN_GPU_OOM);
+	assert_true(core_task(w->c, oom)->exclusive_next);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 0), oom);
+	assert_string_equal(gpu_of(w, submit(w, spec_of(1000, 1))), "GPU-1");
+	end_world(w);
+}
+
 static void mps_clients_that_die_together_are_one_cohort(void **unused)
 {
 	(void)unused;
@@ -286,6 +315,7 @@ int main(void)
 		cmocka_unit_test(an_out_of_memory_is_rerun_alone_and_neighbours_go_on),
 		cmocka_unit_test(a_lone_out_of_memory_on_an_open_gpu_is_final),
 		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),
+		cmocka_unit_test(a_gpu_that_it_may_not_use_is_not_kept_for_it),
 		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),
 		cmocka_unit_test(who_waits_for_a_verdict_is_not_stopped),
 		cmocka_unit_test(who_waits_for_a_verdict_can_be_cancelled_or_requeued),
