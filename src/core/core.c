@@ -134,6 +134,7 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	case EV_SUSPENDED:
 	case EV_RESUMED:
 		limits_changed(c->limits, c->now);
+		timeslots_reconsider(c->timeslots);
 		break;
 	case EV_UPDATED:
 		fleet_touch(c->fleet, t->id);

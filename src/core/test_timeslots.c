@@ -133,6 +133,36 @@ static void nobody_is_asked_in_vain(void **unused)
 	end_world(w);
 }
 
+/* It hears nothing: it would be asked first, being over for longest, and the one who can go would not be asked meanwhile. */
+static void one_that_is_suspended_is_not_asked(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(HOUR);
+	struct error err = ERROR_INIT;
+	struct world *w = new_world(2, &config);
+	task_id stopped = runs(w, spec_of(30000, 1));
+	wait_s(w, 60);
+	task_id other = runs(w, spec_of(30000, 1));
+	assert_int_equal(core_suspend(w->c, stopped, 0, w->now, &err), 0);
+	wait_s(w, 2 * HOUR);
+	submit(w, spec_of(35000, 1));
+	pass(w, 2);
+	assert_int_equal(asks(w, stopped), 0);
+	assert_int_equal(asks(w, other), 1);
+	end_world(w);
+	/* Once it goes on it is asked as others are, though nothing else moves. */
+	w = new_world(1, &config);
+	stopped = runs(w, spec_of(30000, 1));
+	assert_int_equal(core_suspend(w->c, stopped, 0, w->now, &err), 0);
+	submit(w, spec_of(35000, 1));
+	wait_s(w, 2 * HOUR);
+	assert_int_equal(asks(w, stopped), 0);
+	assert_int_equal(core_resume(w->c, stopped, 0, w->now, &err), 0);
+	pass(w, 2);
+	assert_int_equal(asks(w, stopped), 1);
+	end_world(w);
+}
+
 static void a_task_of_two_gpus_has_two_asked(void **unused)
 {
 	(void)unused;
@@ -495,6 +525,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_asked_while_nobody_waits),
 		cmocka_unit_test(a_long_wish_to_save_holds_up_nobody), cmocka_unit_test(a_slot_is_undisturbed),
 		cmocka_unit_test(nobody_is_asked_in_vain),
+		cmocka_unit_test(one_that_is_suspended_is_not_asked),
 		cmocka_unit_test(a_task_of_two_gpus_has_two_asked),
 		cmocka_unit_test(lower_priority_makes_nobody_go),
 		cmocka_unit_test(turns_are_taken),

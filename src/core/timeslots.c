@@ -93,13 +93,13 @@ bool timeslots_leaving(const struct core_config *config, const struct task *t, i
 	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(config, t);
 }
 
-/* When it is over (mono); INT64_MAX: it has no slot, or is asked no more. */
+/* When it is over (mono); INT64_MAX: it has no slot, is asked no more, or is suspended and hears nothing. */
 static int64_t timeslot_ends_ms(const struct timeslots *s, const struct fleet_clock *one)
 {
 	const struct task *t = one->task;
 	int64_t length = timeslots_length_ms(s->config, t);
-	bool can = length && task_attempt(t)->shim.pid && !t->stopping && task_attempt(t)->slot_asks < TIMESLOTS_ASKS &&
-		   t->n_slots < TIMESLOTS_MAX;
+	bool can = length && task_attempt(t)->shim.pid && !t->stopping && !t->suspended &&
+		   task_attempt(t)->slot_asks < TIMESLOTS_ASKS && t->n_slots < TIMESLOTS_MAX;
 	return can ? one->timeslot_ms + length : INT64_MAX;
 }
 

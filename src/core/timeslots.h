@@ -42,7 +42,7 @@ bool timeslots_leaving(const struct core_config *config, const struct task *t, i
 
 /* The task's attempt was placed, started, or found again after a restart: its slot runs from then. */
 void timeslots_begin(struct timeslots *s, const struct task *t, struct now now);
-/* Settings changed. */
+/* Settings changed, or a task was suspended or goes on. */
 void timeslots_reconsider(struct timeslots *s);
 /* Asks tasks whose slots are over and whose place another task could use. Call it after a pass, so that whoever still waits
  * could not be placed otherwise. Returns when the next is due at the latest (mono), INT64_MAX: none. Costs nothing while no
