@@ -393,16 +393,21 @@ static int check_fits(struct cluster *c, struct error *err)
 	return 0;
 }
 
-/* What no radd would ever place would be sent back for ever. Nodes are alike, and jobs of one workload ask for the same. */
+/* What no radd would ever place would be sent back for ever. Nodes are alike, and of one workload it is the largest claim that
+ * decides: under `replay` each job has its own. */
 static int check_nodes_place(struct cluster *c, struct error *err)
 {
 	const struct sim_trace *t = c->o->sim->trace;
 	scoped_free bool *seen = alloc_zero(c->o->sim->workloads->n * sizeof *seen);
+	scoped_free uint64_t *most_mib = alloc_zero(c->o->sim->workloads->n * sizeof *most_mib);
 	for (uint32_t i = 0; i < t->n; i++) {
 		const struct cluster_part part = part_of(c, i);
-		if (!seen[part.workload] && cluster_nodes_feasible(&c->nodes, &part, err))
+		if (seen[part.workload] && part.claim_mib <= most_mib[part.workload])
+			continue;
+		if (cluster_nodes_feasible(&c->nodes, &part, err))
 			return error_wrap(err, "%s:%u: %s fits no node", t->path, t->list[i].line, workload_of(c, i)->name);
 		seen[part.workload] = true;
+		most_mib[part.workload] = part.claim_mib;
 	}
 	return 0;
 }

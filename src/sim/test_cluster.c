@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/scope.h"
+#include "sim/known.h"
 #include "sim/philly.h"
 
 #include <setjmp.h>
@@ -228,6 +229,23 @@ static void what_cannot_be_is_said(void **state)
 	refused(s, "T.csv:2: w0 fits no node: ");
 }
 
+/* Two jobs of one workload, whose estimates lie on both sides of what the smaller GPU has: it was never said, and the second
+ * was sent back for ever. */
+static void each_jobs_claim_is_looked_at(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(CLUSTER_NODE, 1, 2);
+	while (known_throw(s->sim.seed + 1, 0) > known_throw(s->sim.seed + 1, 1) - .2)
+		s->sim.seed++;
+	double between = (known_throw(s->sim.seed + 1, 0) + known_throw(s->sim.seed + 1, 1)) / 2;
+	s->devices[1].mem_total_mib *= 2;
+	s->sim.estimator = "replay";
+	arrive(s, 0, 100, (uint64_t)(40360 / (1.081 + .038 * between)), 2, .1);
+	arrive(s, 0, 100, 1000, 1, .1);
+	s->trace.list[1].workload = 0;
+	refused(s, "T.csv:3: w0 fits no node: ");
+}
+
 static uint32_t kind(struct scene *s, int class, uint64_t mib, double load)
 {
 	struct sim_workload w = { .name = alloc_printf("k%zu", s->workloads.n), .gpus = 1, .mem_mib = mib, .solo_ms = 1000,
@@ -278,7 +296,8 @@ int main(void)
 		cmocka_unit_test(whole_gpus_are_nobody_elses), cmocka_unit_test(shards_count_what_is_asked),
 		cmocka_unit_test(who_runs_out_of_memory_gets_a_whole_gpu), cmocka_unit_test(a_node_sends_back_what_finds_no_room),
 		cmocka_unit_test(a_node_minds_the_load), cmocka_unit_test(jobs_wider_than_a_node_get_whole_nodes),
-		cmocka_unit_test(what_cannot_be_is_said), cmocka_unit_test(traces_like_phillys_get_done),
+		cmocka_unit_test(what_cannot_be_is_said), cmocka_unit_test(each_jobs_claim_is_looked_at),
+		cmocka_unit_test(traces_like_phillys_get_done),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
