@@ -60,6 +60,7 @@ struct watch {
 	struct starting *starting;	/* NULL: not begun by this radd */
 	struct stopping stopping;
 	bool unheard;		/* it was asked to make place, by a signal that none of its processes handles */
+	bool unstopped;		/* it is suspended, and had no process yet that could be stopped: tried again */
 };
 
 enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_SUSPEND, EFFECT_FORGET, EFFECT_ASK, EFFECT_SIGNAL };
@@ -338,6 +339,19 @@ static void on_waits(void *ctx)
 }
 
 /* It may have ended already, or been asked to: both were possible while its launch was in a thread. */
+/* As its record says. Twice, for what was forked while the first ones were being stopped. A shim that has just begun, or begins
+ * again, has no program yet. */
+static void runner_suspend(struct watch *w)
+{
+	const struct task *t = runner_task_of(w);
+	int got = 0;
+	for (int i = 0; w->stage == WATCH_RUNNING && i < 2; i++)
+		got += stopping_signal(&w->r->stopping, t, t->suspended ? SIGSTOP : SIGCONT);
+	w->unstopped = t->suspended && !t->stopping && !got && w->stage == WATCH_RUNNING;
+	if (w->unstopped)
+		runner_want_tick(w->r);
+}
+
 static void on_started(void *ctx, struct proc_id shim)
 {
 	struct watch *w = ctx;
@@ -349,6 +363,8 @@ static void on_started(void *ctx, struct proc_id shim)
 		runner_over(w);
 	else if (runner_task_of(w)->stopping)	/* asked for while it was launched */
 		runner_stop(w);
+	else if (runner_task_of(w)->suspended)	/* while it was to be launched again */
+		runner_suspend(w);
 }
 
 static void on_over(void *ctx) { runner_over(ctx); }
@@ -452,7 +468,7 @@ static bool runner_waits_for_server(const struct watch *w)
 static bool runner_has_to_do(const struct watch *w)
 {
 	return runner_waits_for_server(w) || w->stage == WATCH_DELAYED || w->stage == WATCH_UNREAD || w->stopping.next_step_ms ||
-	       runner_is_blind(w);
+	       w->unstopped || runner_is_blind(w);
 }
 
 static void runner_tick(struct watch *w)
@@ -466,6 +482,8 @@ static void runner_tick(struct watch *w)
 		runner_over(w);
 	else if (w->stopping.next_step_ms && now >= w->stopping.next_step_ms)
 		runner_stop_step(w);
+	else if (w->unstopped)
+		runner_suspend(w);
 }
 
 static int by_due(const void *a, const void *b)
@@ -501,13 +519,6 @@ static void on_tick(uv_timer_t *timer)
 		uv_timer_stop(timer);
 	else if (done < n)
 		runner_go_on(r);
-}
-
-/* As its record says. Twice, for what was forked while the first ones were being stopped. */
-static void runner_suspend(struct watch *w, const struct task *t)
-{
-	for (int i = 0; w->stage == WATCH_RUNNING && i < 2; i++)
-		stopping_signal(&w->r->stopping, t, t->suspended ? SIGSTOP : SIGCONT);
 }
 
 /* Effects -------------------------------------------------------------------------------------------------------------- */
@@ -554,7 +565,7 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 		break;
 	case EFFECT_SUSPEND:
 		if (w && t)
-			runner_suspend(w, t);
+			runner_suspend(w);
 		break;
 	case EFFECT_SIGNAL:	/* one that does not run yet has nothing to be warned of */
 		if (w && t && w->stage == WATCH_RUNNING)
@@ -695,7 +706,7 @@ void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
 	if (!task_attempt(t)->shim.pid)
 		core_started(r->plan.core, t->id, shim, now_read());
 	if (t->suspended || t->suspended_ms)	/* the signal may have been lost with the radd that was to send it */
-		runner_suspend(w, t);
+		runner_suspend(w);
 	if (t->stopping)
 		runner_stop(w);
 	else if (core_is_leaving(r->plan.core, t, now_read()))	/* whether its signal was sent, nobody knows */

@@ -373,6 +373,38 @@ static void one_that_is_cancelled_where_it_was_placed_ends(void **state)
 	task_destroy(t);
 }
 
+/* Whether it has processes, and all of them are stopped. */
+static bool stands_still(struct running *s, task_id id)
+{
+	scoped_free pid_t *pids = NULL;
+	size_t n = launch_processes(&s->plan.home, core_task(s->w.core, id), &pids);
+	for (size_t i = 0; i < n; i++) {
+		scoped_free char *path = alloc_printf("/proc/%d/stat", (int)pids[i]);
+		scoped_buf text = { 0 };
+		if (io_read_file(path, 4096, &text, NULL) || !strstr(buf_text(&text), ") T "))
+			return false;
+	}
+	return n;
+}
+
+/* Its shim has claimed the attempt, and its program is about to begin: there is no process yet that could be stopped. */
+static void one_that_is_suspended_before_its_program_began_stands_still(void **state)
+{
+	struct running *s = *state;
+	struct error err = ERROR_INIT;
+	task_id id = begin(s, WAITS "exit 9\n");
+	assert_int_equal(core_suspend(s->w.core, id, getuid(), now_read(), &err), 0);
+	for (int64_t end = clock_mono_ms() + WORLD_PATIENCE_MS; !stands_still(s, id); usleep(2000)) {
+		uv_run(&s->w.loop, UV_RUN_NOWAIT);
+		turn(s);
+		if (clock_mono_ms() > end)
+			fail_msg("it runs on");
+	}
+	assert_int_equal(core_resume(s->w.core, id, getuid(), now_read(), &err), 0);
+	make_file(s, "go");
+	expect_end(s, id, TASK_FAILED, 9);
+}
+
 static void a_shim_that_is_killed_loses_its_task_and_nothing_goes_on(void **state)
 {
 	struct running *s = *state;
@@ -728,7 +760,8 @@ int main(void)
 		T(one_whose_end_is_unread_is_run_again_when_it_is_read), T(one_that_cannot_be_looked_at_goes_on),
 		T(they_start_in_the_order_of_their_placements),
 		T(one_under_way_outlives_the_runner), T(one_that_heeds_TERM_ends_by_itself), T(one_that_does_not_is_killed),
-		T(one_that_is_cancelled_where_it_was_placed_ends), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
+		T(one_that_is_cancelled_where_it_was_placed_ends),
+		T(one_that_is_suspended_before_its_program_began_stands_still), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
 		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted),
 		T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
