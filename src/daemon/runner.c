@@ -338,7 +338,6 @@ static void on_waits(void *ctx)
 	runner_want_tick(((struct watch *)ctx)->r);
 }
 
-/* It may have ended already, or been asked to: both were possible while its launch was in a thread. */
 /* As its record says. Twice, for what was forked while the first ones were being stopped. A shim that has just begun, or begins
  * again, has no program yet. */
 static void runner_suspend(struct watch *w)
@@ -352,6 +351,7 @@ static void runner_suspend(struct watch *w)
 		runner_want_tick(w->r);
 }
 
+/* It may have ended already, or been asked to: both were possible while its launch was in a thread. */
 static void on_started(void *ctx, struct proc_id shim)
 {
 	struct watch *w = ctx;
