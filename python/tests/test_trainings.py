@@ -169,3 +169,11 @@ def test_a_stream_of_each_epoch(capture, made):
             optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()
     """.replace("MADE", made))
     assert code == 0 and {argument for kind, argument, _ in f.records if kind == 3} == set(range(11)), said
+
+
+def test_a_source_too_deep_to_be_changed(capture):
+    code, said, f = capture(SCRIPT + f"""
+    number = {" + ".join(["1"] * 900)}
+    fit(net(number - 836))
+    """)
+    assert code == 0 and f.steps == 5000, said

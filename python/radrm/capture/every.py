@@ -100,12 +100,12 @@ def install(answer, found, grows, is_own, patch):
         try:
             tree = ast.parse(source, path)
             asking, sizes = Asking(tree), growing.Growing(tree)
+            used = [part for part in (asking, sizes) if part.parts] + [trainings.Looping()]
+            for part in used:
+                tree = part.visit(tree)
         except (SyntaxError, ValueError, RecursionError):
             return compile(source, path, *args, **kwargs)
         found.update(part.lineno for part in asking.parts)
-        used = [part for part in (asking, sizes) if part.parts] + [trainings.Looping()]
-        for part in used:
-            tree = part.visit(tree)
         return compile(tree if any(part.parts for part in used) else source, path, *args, **kwargs)
 
     def get_code(self, name):
