@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Several trainings in one script: the capture is to see the largest of them."""
 import re
+import sys
 
 import pytest
 
@@ -171,9 +172,64 @@ def test_a_stream_of_each_epoch(capture, made):
     assert code == 0 and {argument for kind, argument, _ in f.records if kind == 3} == set(range(11)), said
 
 
+def test_what_a_loop_goes_over_is_the_scripts_own(capture):
+    """Its attributes are not asked for, and a round's value is gone when the script has put another in its place."""
+    code, said, _ = capture(SCRIPT + """
+    class Settings(dict):
+        __getattr__ = dict.__getitem__
+
+    def batches():
+        while True:
+            yield torch.zeros(16, 1 << 20, device="cuda")
+
+    for name in Settings(lines=16):
+        print(str(name))
+    model = net(32); optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    for x in batches():
+        x = x[:, :64].clone()
+        larger = torch.zeros(16, 1 << 20, device="cuda")
+        optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()
+        del larger
+    """)
+    assert code == 0 and 64 <= most(said) < 70, said
+
+
 def test_a_source_too_deep_to_be_changed(capture):
     code, said, f = capture(SCRIPT + f"""
     number = {" + ".join(["1"] * 900)}
     fit(net(number - 836))
     """)
     assert code == 0 and f.steps == 5000, said
+
+
+def test_loops_of_other_threads_are_beside_the_training(capture):
+    code, said, f = capture(SCRIPT + """
+    import queue, threading
+    batches = queue.Queue(2)
+
+    def feed():
+        while True:
+            batches.put(torch.randn(16, 64))
+    threading.Thread(target=feed, daemon=True).start()
+    model = net(32); optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    for n in range(900):
+        optimizer.zero_grad(); model(batches.get().cuda()).sum().backward(); optimizer.step()
+    """)
+    assert code == 0 and [p for _, p in f.marks].count(1) == 3, said
+
+
+def test_short_loops_cost_little():
+    """Those of what comes before a training, one for each line of a text, say."""
+    from radrm.capture import trainings
+    called, given = [], {}
+    trainings.install(trainings.Trainings(None), lambda _, name, function: given.update({name: function}))
+
+    def loop():
+        for _ in given[trainings.FOR](range(3), 1):
+            pass
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        loop()
+    finally:
+        sys.setprofile(None)
+    assert len(called) <= 9, called  # each round one, and what begins and ends the loop

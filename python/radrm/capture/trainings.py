@@ -6,11 +6,13 @@ epochs end after two, those over trainings go on, to the last one by a leap wher
 """
 import ast
 import builtins
+import functools
 import itertools
 import linecache
 import math
 import re
 import sys
+import threading
 import time
 import weakref
 
@@ -194,18 +196,27 @@ def changes(statement, names):
 # --- what they tell ---
 
 class Loop:
-    """One that is being gone through."""
+    """One that is being gone through. Scripts have millions, most of them before any training: what these cost is what is done to make one, and in each of their rounds."""
+    rounds, stepped = 0, False  # since the script goes on: rounds in which a step was made; whether this is one
+    inside = False  # another loop is in it, in which the steps are
+    steps = most = 0  # in this round; in any
+    loads = False  # a loader or a stream was made in it
+    own, foreign, made = (), False, False  # optimizers that were; whether another one steps in it, whether one was made
+    peak = streams = alike = 0  # rounds after each other that took no more than those before
 
-    def __init__(self, trainings, where, counts):
-        self.trainings, self.number, self.where = trainings, next(trainings.numbers), where
-        self.counts = counts  # its rounds are numbers: nothing in them hangs on what it goes over
-        self.rounds, self.stepped = 0, False  # since the script goes on: rounds in which a step was made; whether this is one
-        self.inside = False  # another loop is in it, in which the steps are
-        self.steps = self.most = 0  # in this round; in any
-        self.loads = False  # a loader or a stream was made in it
-        self.own, self.foreign, self.made = weakref.WeakSet(), False, False  # optimizers that were; whether another one steps in it, whether one was made
-        self.peak, self.streams, self.alike = 0, 0, 0  # rounds after each other that took no more than those before
-        trainings.loops.add(self)
+    def __init__(self, trainings, where, what=None):
+        """`what`: a `for` goes over."""
+        self.trainings, self.where, self.what = trainings, where, what
+        self.number, self.thread = next(trainings.numbers), threading.get_ident()
+        trainings.loops[self.number] = weakref.ref(self)
+
+    def __del__(self):
+        self.trainings.loops.pop(self.number, None)
+
+    @property
+    def counts(self):
+        """Whether its rounds are numbers: nothing in them hangs on what it goes over."""
+        return self.what is None or isinstance(unwrapped(self.what), (range, itertools.count)) and not takes(*self.where)
 
     def trains(self):
         """Whether each round is a training of its own."""
@@ -242,25 +253,27 @@ class Loop:
 
     def __call__(self):
         """Whether a `while` goes on."""
-        end = self.round()
+        end = (self.stepped or self.trainings.going) and self.round()
         return not (end == "end" or end and self.alike >= ALIKE)
 
-    def over(self, what):
-        """What a `for` goes over, as far as that is needed."""
-        left = iter(what)
-        for each in left:
-            end = self.round()
-            if end == "last" and self.ends(what, sys._getframe(1)):
+    def over(self):
+        """What a `for` goes over, as far as that is needed. Nothing here holds what was given: the script may free it, or put something else in its place."""
+        left = iter(self.what)
+
+        def given(each):
+            end = (self.stepped or self.trainings.going) and self.round()
+            if end == "last" and self.ends(sys._getframe(1)):
                 for each in left:
                     if self.differs():
                         self.trainings.skip(self.alike)
             elif end == "end" or end and self.alike >= ALIKE:
-                return
-            yield each
+                raise StopIteration  # which ends a map()
+            return each
+        return map(given, left)
 
-    def ends(self, what, frame):
+    def ends(self, frame):
         """Whether that has an end, as far as can be told."""
-        return hasattr(what, "__len__") or any(
+        return hasattr(type(self.what), "__len__") or any(
             length.lengthwise(loop.iter, frame) < math.inf for loop in length.loops_around(frame) if isinstance(loop, ast.For) and loop.lineno == self.where[1])
 
 
@@ -270,32 +283,37 @@ class Trainings:
     def __init__(self, session):
         self.session = session
         self.going = self.held = False
-        self.numbers, self.loops = itertools.count(), weakref.WeakSet()
+        self.numbers, self.loops = itertools.count(), {}  # number -> weak reference to a loop that is being gone through
         self.steps, self.passing = 0, weakref.WeakKeyDictionary()  # of any optimizer; pass over a loader -> steps before it, batches
-        self.around, self.another = None, False  # loops that the first is in, if any; whether another one began once they had ended
+        self.around, self.another = set(), False  # numbers of loops that the first is in; whether another one began once they had ended
         self.told = {}  # a library's trainer, by its id -> steps of it
         self.repeated = {}  # where a loop stands whose rounds are trainings -> those after each other that took no more than those before
         self.most = math.inf  # where trainings were left out: bytes that those before took, if they were alike, else 0
 
+    def around_us(self):
+        """The loops that this is in, from the outermost on. Those of other threads go on beside it."""
+        return [loop for ref in list(self.loops.values()) if (loop := ref()) is not None and loop.thread == threading.get_ident()]
+
     # --- what is told ---
 
     def made(self, optimizer):
-        for loop in self.loops:
+        for loop in self.around_us():
             loop.made = True
+            loop.own = loop.own or weakref.WeakSet()
             loop.own.add(optimizer)
 
     def makes(self):
-        for loop in self.loops:
+        for loop in self.around_us():
             loop.loads = True
 
     def step(self, optimizer=None):
         """Of any optimizer, or a backward pass without one."""
         self.steps += 1
-        self.another |= self.around is not None and not self.around
-        last = max((loop.number for loop in self.loops), default=0)
-        for loop in self.loops:
+        self.another |= len(self.around) > 0 and self.around.isdisjoint(self.loops)
+        loops = self.around_us()
+        for loop in loops:
             loop.foreign |= optimizer not in loop.own
-            loop.inside |= loop.number < last
+            loop.inside |= loop is not loops[-1]
             loop.stepped, loop.steps = True, loop.steps + 1
             loop.most = max(loop.most, loop.steps)
 
@@ -305,9 +323,10 @@ class Trainings:
         """Enough was seen of the first, at that frame. Whether another one follows. `held`: something comes in a later epoch anyway."""
         self.names, self.is_own = functions(files), is_own
         self.held = held or turns(outwards(frame), self.names, is_own)
-        self.going = self.held and not held or any(loop.repeats() for loop in self.loops) or follows(outwards(frame), self.names, is_own)
-        self.around = weakref.WeakSet(self.loops) if self.loops else None
-        for loop in self.loops:
+        loops = self.around_us()
+        self.going = self.held and not held or any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
+        self.around = {loop.number for loop in loops}
+        for loop in loops:
             loop.rounds, loop.stepped, loop.peak, loop.streams = 0, False, self.session.recorder.peak_bytes, Stream.number_made()
         return self.going
 
@@ -344,7 +363,7 @@ class Trainings:
             if library in length.LIBRARIES:
                 told, own = length.LIBRARIES[library](at), id(at.f_locals.get("self"))
                 self.told[own] = steps = self.told.get(own, 0) + 1
-                self.another |= len(self.told) > 1 and self.around is None
+                self.another |= len(self.told) > 1 and not self.around
                 if steps == 1 and told.often:
                     told.often()
                 elif steps >= ROUNDS:
@@ -374,20 +393,24 @@ class Trainings:
             self.tell("some that are in between were left out")
 
 
-def counts(what, frame, line):
-    """Whether a `for` goes over numbers, and takes nothing by them."""
-    if not isinstance(getattr(what, "iterable", what), (range, itertools.count)):
-        return False
-    for loop in length.loops_of(frame.f_code.co_filename):
-        if loop[-1].lineno == line:
-            own = length.names_in(loop[-1].target)
-            return not any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and own & length.names_in(n.slice) for n in ast.walk(loop[-1]))
-    return True
+def unwrapped(what):
+    """What is beneath a progress bar. Whatever attributes do that a script's own classes make up when they are asked."""
+    try:
+        return vars(what)["iterable"]
+    except Exception:
+        return what
+
+
+@functools.lru_cache(None)
+def takes(path, line):
+    """Whether that `for` takes something by the numbers that it goes over: `sizes[n]`."""
+    for *_, loop in length.loops_of(path):
+        if loop.lineno == line:
+            own = length.names_in(loop.target)
+            return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and own & length.names_in(n.slice) for n in ast.walk(loop))
+    return False
 
 
 def install(trainings, patch):
-    def each(what, line):
-        frame = sys._getframe(1)
-        return Loop(trainings, (frame.f_code.co_filename, line), counts(what, frame, line)).over(what)
-    patch(builtins, FOR, each)
-    patch(builtins, WHILE, lambda line: Loop(trainings, (sys._getframe(1).f_code.co_filename, line), True))
+    patch(builtins, FOR, lambda what, line: Loop(trainings, (sys._getframe(1).f_code.co_filename, line), what).over())
+    patch(builtins, WHILE, lambda line: Loop(trainings, (sys._getframe(1).f_code.co_filename, line)))
