@@ -53,7 +53,9 @@ class Looping(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node):
         """Those of a generator go on, as whoever asks it does: `while True: yield from loader`."""
-        return node if any(isinstance(inside, (ast.Yield, ast.YieldFrom)) for inside in ast.walk(node)) else self.generic_visit(node)
+        return node if any(isinstance(inside, (ast.Yield, ast.YieldFrom)) for inside in within(node.body)) else self.generic_visit(node)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_For(self, node):
         self.generic_visit(node)
@@ -110,14 +112,17 @@ def begins_one(call, names):
     return not (length.called(call) == "train" and isinstance(call.func, ast.Attribute)) or bool(RUNS.search(ast.unparse(call.func.value)))
 
 
-def calls(statements):
-    """Calls that these make, but for those in functions that are only made there."""
+def within(statements):
+    """What these are made of, but for what is in functions that are only made there."""
     waiting = list(statements)
     for node in waiting:
         if not isinstance(node, SCOPES):
             waiting += ast.iter_child_nodes(node)
-            if isinstance(node, ast.Call):
-                yield node
+            yield node
+
+
+def calls(statements):
+    return (node for node in within(statements) if isinstance(node, ast.Call))
 
 
 def rest(body, line, steps):
