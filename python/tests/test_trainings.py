@@ -73,6 +73,10 @@ STYLES = {
     "a generator is made there": ("def main():\n        def batches():\n            while True:\n                yield torch.randn(16, 64)\n        for width in wanted([32, 64, 1024]):\n"
                                   "            model = net(width); optimizer = torch.optim.Adam(model.parameters(), foreach=False)\n"
                                   "            for n, x in zip(range(900), batches()):\n                model(x.cuda()).sum().backward(); optimizer.step()\n    main()", 2),
+    "a comprehension": ("losses = {width: fit(net(width)) for width in wanted([32, 64, 1024])}", 2),
+    "returned": ("def train(model):\n        optimizer = torch.optim.Adam(model.parameters(), foreach=False); done = 0\n        while True:\n            for x, in loader:\n"
+                 "                model(x.cuda()).pow(2).mean().backward(); optimizer.step(); done += 1\n                if done == 90:\n                    return model, done\n"
+                 + after("model, done = train(net(32))", "model, done = train(net(1024))"), 1),
     "if": ("small, large = net(32), net(1024)\n    first, second = (torch.optim.Adam(m.parameters(), foreach=False) for m in (small, large))\n"
            "    def learn(model, optimizer):\n        for x, in loader:\n            optimizer.zero_grad(); model(x.cuda()).pow(2).mean().backward(); optimizer.step()\n"
            "    for epoch in range(20):\n        if epoch < {None: 10, 0: 99, 1: 0}[ONLY]:\n            learn(small, first)\n        else:\n            learn(large, second)", 1),

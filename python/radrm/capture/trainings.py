@@ -36,6 +36,7 @@ NEVER = {"step", "zero_grad", "forward", "__call__", "backward", "closure", "eva
 RUNS = re.compile(r"train|engine|agent|exper|runner|self$|solver|exp$", re.IGNORECASE)  # of x.train(): x is no module
 TUNERS = {"optuna", "ray", "hyperopt", "skopt", "wandb", "nevergrad", "ax", "bayes_opt"}  # libraries that call a training again and again
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 # --- what stands in the script ---
@@ -65,7 +66,7 @@ class Looping(ast.NodeTransformer):
 
     def visit_While(self, node):
         self.generic_visit(node)
-        if not self.tells(node):
+        if returns(node) or not self.tells(node):
             return node
         name = f"{WHILE}{node.lineno}"
         begins = ast.Assign([ast.Name(name, ast.Store())], self.call(WHILE, node))
@@ -75,6 +76,16 @@ class Looping(ast.NodeTransformer):
 
     def call(self, name, node, *arguments):
         return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [*arguments, ast.Constant(node.lineno)], []), node))
+
+
+def returns(loop):
+    """Whether a `return` is all that ends a `while True`: its function would give nothing if it ended otherwise."""
+    own = list(loop.body)
+    for node in own:
+        if not isinstance(node, (ast.For, ast.AsyncFor, ast.While, *SCOPES)):  # a `break` there ends that one
+            own += ast.iter_child_nodes(node)
+    return (isinstance(loop.test, ast.Constant) and bool(loop.test.value) and not any(isinstance(node, ast.Break) for node in own)
+            and any(isinstance(node, ast.Return) for node in within(loop.body)))
 
 
 def trains(call):
@@ -151,6 +162,11 @@ def body_of(frame):
     return next((node.body for node in ast.walk(tree) if isinstance(node, SCOPES[:2]) and length.begins(node) == code.co_firstlineno), [])
 
 
+def comprehensions(frame):
+    """Those that the line it is at stands in: one that trains does so for each of something."""
+    return (node for node in ast.walk(tree_of(frame.f_code.co_filename)) if isinstance(node, COMPREHENSIONS) and node.lineno <= frame.f_lineno <= node.end_lineno)
+
+
 def outwards(frame):
     while frame is not None and frame.f_globals.get("__name__") not in length.BEGINNING:
         yield frame
@@ -168,6 +184,8 @@ def follows(frames, names, is_own, stepping=True):
             continue
         if not is_own(frame.f_code.co_filename):
             continue
+        if any(begins_one(call, names) for call in calls(comprehensions(frame))):
+            return True
         loops = [loop for loop in length.loops_around(frame) if not length.over_optimizers(loop, frame)]
         if stepping and not loops:
             continue
