@@ -78,7 +78,8 @@ def captures_of(path):
         yield path
         return
     with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+        archive.extractall(folder)
         yield pathlib.Path(folder)
 
 

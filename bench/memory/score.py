@@ -197,7 +197,8 @@ def estimates(rad, data):
         work = pathlib.Path(folder)
         for name in ("captures", "summaries"):
             with tarfile.open(data.folder / f"{name}.tar.xz") as tar:
-                tar.extractall(work, filter="data")
+                tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+                tar.extractall(work)
         names = data.scored()
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             answers = pool.map(lambda n: ask(rad, work, data.jobs[n], data.machine["gpu"]), names)
