@@ -25,7 +25,8 @@
 
 #define MAX_NAME 256	/* LOGIN_NAME_MAX */
 #define MAX_GROUPS 65536	/* bytes of their names; more are cut off */
-#define MAX_USERS 100000	/* kept: uids of processes on a GPU come from anywhere */
+#define MAX_USERS 100000	/* kept: uids come from anywhere, as of processes on a GPU, or of user namespaces */
+#define FORGET_MS 1000	/* between two looks for who can be forgotten */
 
 struct user {
 	struct names *n;
@@ -46,6 +47,8 @@ struct names {
 	void (*changed)(void *ctx);
 	void *ctx;
 	struct idmap users;	/* uid + 1 -> struct user */
+	size_t most;		/* of them */
+	int64_t forgot_ms;	/* mono */
 	struct user *first, **last;
 	unsigned running;
 	uv_timer_t pump;
@@ -142,13 +145,36 @@ void names_hurry(struct names *n, uid_t uid)
 	n->first = u;
 }
 
+/* There is no room for another: those are forgotten whom the database does not know. */
+static void names_forget(struct names *n)
+{
+	const int64_t now = clock_mono_ms();
+	struct idmap kept = { 0 };
+	size_t at = 0;
+	if (n->forgot_ms && now < n->forgot_ms + FORGET_MS)
+		return;
+	n->forgot_ms = now;
+	for (struct user *u; (u = idmap_next(&n->users, &at));) {
+		if (u->state == NAME_KNOWN || u->waits || u->worker) {
+			idmap_put(&kept, (int64_t)u->uid + 1, u);
+			continue;
+		}
+		free(u->name);
+		free(u);
+	}
+	idmap_free(&n->users);
+	n->users = kept;
+}
+
 /* Never waits and never fails: there is always something to call a user by. Users whose name was known stay known while
  * they are asked for again, so that limits by name do not come and go. */
 enum name_state names_of(struct names *n, uid_t uid, const char **name)
 {
 	struct user *u = idmap_get(&n->users, (int64_t)uid + 1);
 	static char number[16];
-	if (!u && n->users.n >= MAX_USERS) {
+	if (!u && n->users.n >= n->most)
+		names_forget(n);
+	if (!u && n->users.n >= n->most) {
 		snprintf(number, sizeof number, "%u", (unsigned)uid);
 		*name = number;
 		return NAME_NO_ANSWER;
@@ -192,6 +218,8 @@ struct names *names_create(uv_loop_t *loop, const char *program, const char *fla
 	n->changed = changed;
 	n->ctx = ctx;
 	n->last = &n->first;
+	const char *most = getenv("RAD_NAMES_MOST");	/* for tests */
+	n->most = most ? (size_t)atoi(most) : MAX_USERS;
 	uv_timer_init(loop, &n->pump);
 	n->pump.data = n;
 	return n;

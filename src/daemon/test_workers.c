@@ -197,6 +197,23 @@ static void who_waits_for_a_name_goes_before_who_only_came_by(void **state)
 	tear_down(&w);
 }
 
+/* As many as are kept came by, of whom nobody has an account: whoever has one is known nevertheless. */
+static void uids_that_nobody_has_make_place(void **state)
+{
+	struct world w;
+	(void)state;
+	setenv("RAD_NAMES_MOST", "20", 1);
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	unsetenv("RAD_NAMES_MOST");
+	wait_for_name(&w, 400);
+	for (uid_t uid = 401; uid < 439; uid += 2)
+		wait_for_name(&w, uid);
+	check_name(&w, 441, NAME_ASKED, "441");	/* there is room again, */
+	check_name(&w, 400, NAME_KNOWN, "user400");	/* who is known stays so, */
+	check_name(&w, 401, NAME_ASKED, "401");	/* and who is not is asked for again */
+	tear_down(&w);
+}
+
 static void no_program_to_ask(void **state)
 {
 	struct world w;
@@ -302,6 +319,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_database_that_hangs),
 		cmocka_unit_test(a_name_that_hangs_does_not_hold_up_others),
 		cmocka_unit_test(who_waits_for_a_name_goes_before_who_only_came_by),
+		cmocka_unit_test(uids_that_nobody_has_make_place),
 		cmocka_unit_test(no_program_to_ask),
 		cmocka_unit_test(nothing_is_read_before_it_is_started),
 		cmocka_unit_test(users_take_turns),
