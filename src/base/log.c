@@ -139,8 +139,10 @@ void log_bound(const char *path)
 	scoped_free char *older = alloc_printf("%s.1", path);
 	scoped_fd int from = open(path, O_RDONLY | O_CLOEXEC);
 	scoped_fd int to = open(older, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	while (from >= 0 && to >= 0 && sendfile(to, from, NULL, LOG_MAX_BYTES) > 0)
+	bool kept = from >= 0 && to >= 0;
+	ssize_t n = 0;
+	while (kept && (n = sendfile(to, from, NULL, LOG_MAX_BYTES)) > 0)
 		;
 	if (!ftruncate(STDERR_FILENO, 0))
-		log_info("what was here is in %s", older);
+		log_info(kept && !n ? "what was here is in %s" : "what was here is lost: it could not be copied to %s", older);
 }
