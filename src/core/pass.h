@@ -7,7 +7,7 @@
  * Where MPS servers serve one user each, users take turns at them: pass_turns.c.
  *
  * The recovery queue comes first. If its head is to be alone on its GPUs, these are kept free for it: the n with the fewest
- * tasks that it could have, chosen once, for at most keep_max. After that it asks for more memory instead (section 7.2).
+ * tasks that it could have, chosen once. After keep_max it asks for more memory instead (section 7.2), and need not be alone.
  *
  * The main queue is ordered by priority, then by whose turn it is (queue/fair.h). What happens when its head does not fit:
  *	strict		the pass ends
