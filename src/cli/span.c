@@ -23,7 +23,7 @@ int span_user(const char *user, uid_t *uid, struct error *err)
 
 int span_fill_user(json_t *request, const char *user, struct error *err)
 {
-	uid_t uid;
+	uid_t uid = 0;
 	if (span_user(user, &uid, err))
 		return -1;
 	json_object_set_new(request, "uid", json_integer(uid));
