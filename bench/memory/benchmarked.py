@@ -16,7 +16,6 @@ import concurrent.futures
 import json
 import pathlib
 import re
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -90,15 +89,6 @@ def script_of(name):
     return text
 
 
-def trained(script, switch, watch, env):
-    ran = subprocess.Popen([sys.executable, "-c", later.MEASURED, script, "0", switch], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    text = ran.communicate()[0]
-    found, rate = re.search(r"^MIB (\d+) (\d+)$", text, re.MULTILINE), re.search(r"^RATE (\S+)$", text, re.MULTILINE)
-    if not found or not rate:
-        return {"error": text[-600:], "nvml": watch.most.get(ran.pid)}
-    return {"reserved": int(found[1]), "in_use": int(found[2]), "nvml": watch.most.get(ran.pid), "steps_a_s": round(float(rate[1]), 2)}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rad", type=pathlib.Path, required=True)
@@ -120,8 +110,8 @@ def main():
             if watch.gpu and "claim" in line["captured"]:
                 env = server.client_env(watch.gpu.uuid)
                 fence = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={line['captured']['claim']}M"}
-                line.update(plain=trained(script, "off", watch, env), free=trained(script, "on", watch, env),
-                            fenced=trained(script, "on", watch, {**env, **fence}))
+                line.update(plain=later.measured(script, watch, 0, "off", env=env), free=later.measured(script, watch, 0, "on", env=env),
+                            fenced=later.measured(script, watch, 0, "on", env={**env, **fence}))
             print(json.dumps(line), file=out, flush=True)
             print(json.dumps(line), flush=True)
 

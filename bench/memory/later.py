@@ -207,11 +207,16 @@ def captured(rad, script, gpu, *words):
             "claim": one["claim_mib"], "note": one["notes"][0]}
 
 
-def measured(script, watch, seconds):
-    ran = subprocess.Popen([sys.executable, "-c", MEASURED, script, str(seconds)], cwd=script.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def measured(script, watch, seconds, *words, env=None):
+    """A run of the script with these words; over after so many seconds on the GPU, 0: at its end. MiB; steps a second, if it prints RATE and a number."""
+    ran = subprocess.Popen([sys.executable, "-c", MEASURED, script, str(seconds), *words], cwd=script.parent, env=env, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True)
     text = ran.communicate()[0]
-    found = re.search(r"^MIB (\d+) (\d+)$", text, re.MULTILINE)
-    return {"reserved": int(found[1]), "in_use": int(found[2]), "nvml": watch.most.get(ran.pid)} if found else {"error": text[-300:]}
+    found, rate = (re.search(pattern, text, re.MULTILINE) for pattern in (r"^MIB (\d+) (\d+)$", r"^RATE (\S+)$"))
+    if not found:
+        return {"error": text[-300:]}
+    line = {"reserved": int(found[1]), "in_use": int(found[2]), "nvml": watch.most.get(ran.pid)}
+    return {**line, "steps_a_s": round(float(rate[1]), 2)} if rate else line
 
 
 def run(about, scripts, seconds=0):

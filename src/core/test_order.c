@@ -6,16 +6,6 @@
 
 #include <math.h>
 
-static struct core_config ordered(enum core_order order, int64_t pass_s)
-{
-	struct core_config c = plain_config();
-	c.order = order;
-	c.pass_max_ms = pass_s * 1000;
-	c.map.max_smact = c.map.max_gract = NAN;
-	c.map.slack_mib = 0;
-	return c;
-}
-
 static void later_tasks_pass_a_head_that_does_not_fit(void **unused)
 {
 	(void)unused;
@@ -211,16 +201,6 @@ static void teach(struct world *w, uint64_t mib, double smact)
 	pass(w, 2);
 }
 
-/* As teach, with as many GPUs, in so many seconds. */
-static void teach_time(struct world *w, uint64_t mib, unsigned gpus, int seconds)
-{
-	task_id id = submit(w, spec_of(mib, gpus));
-	hold_memory(w, id, mib);
-	pass(w, seconds);
-	exits(w, id, 0, SCAN_NOTHING);
-	pass(w, 2);
-}
-
 /* Of three GPUs one is busy for 3000 s, one for 50 s, and one is free; a task of two GPUs waits that takes 4000 s, and behind
  * it one that takes 900 s. Whoever lets that one have the free GPU, as backfill does, is done 850 s later. */
 static void a_plan_has_the_long_task_start_first(void **unused)
@@ -250,18 +230,6 @@ static void a_plan_has_the_long_task_start_first(void **unused)
 	end_world(w);
 }
 
-static json_t *start_of(const json_t *starts, task_id id)
-{
-	char text[TASK_ID_TEXT];
-	size_t i;
-	json_t *one;
-	task_id_text(id, text);
-	json_array_foreach(json_object_get(starts, "starts"), i, one)
-		if (!strcmp(json_string_value(json_object_get(one, "id")), text))
-			return one;
-	return NULL;
-}
-
 /* As above, but the wide one could not start if all its GPUs were free: nobody waits for its sake. */
 static void a_plan_promises_nothing_to_who_is_short_of_host_memory(void **unused)
 {
@@ -287,9 +255,9 @@ static void a_plan_promises_nothing_to_who_is_short_of_host_memory(void **unused
 	assert_non_null(strstr(why, "\"HostMemory\""));
 	assert_null(strstr(why, "in about"));
 	scoped_json *starts = core_starts_json(w->c, w->now);
-	assert_true(json_is_null(json_object_get(start_of(starts, wide), "start_time")));
-	assert_string_equal(json_string_value(json_object_get(start_of(starts, next), "source")), "plan");
-	double in_s = json_number_value(json_object_get(start_of(starts, next), "in_s"));
+	assert_true(json_is_null(json_object_get(start_among(starts, wide), "start_time")));
+	assert_string_equal(json_string_value(json_object_get(start_among(starts, next), "source")), "plan");
+	double in_s = json_number_value(json_object_get(start_among(starts, next), "in_s"));
 	assert_true(in_s > 30 && in_s < 60);	/* when the one of 100 s has ended */
 	end_world(w);
 }
@@ -608,112 +576,6 @@ static void limits_on_slow_downs_are_kept(void **unused)
 	end_world(w);
 }
 
-/* One GPU, with a task of load 0.3 for 100 s and one of 0.85 for 500 s. What waits is let in when both together no longer keep
- * the GPU too busy: memory is there all the time, and after 100 s it would be 0.85 alone. */
-static void starts_are_told_by_loads_too(void **unused)
-{
-	(void)unused;
-	static const struct { double max_gract, least_s, most_s; } row[] = { { 0.90, 60, 100 }, { 0.80, 460, 500 } };
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		struct core_config config = ordered(ORDER_FIFO, 100000);
-		config.map.share = SHARE_STREAMS;
-		struct world *w = new_world(1, &config);
-		w->smact = 0.3;
-		teach_time(w, 5000, 1, 100);
-		w->smact = 0.85;
-		teach_time(w, 6000, 1, 500);
-		task_id less = submit(w, spec_of(5000, 1)), more = submit(w, spec_of(6000, 1));
-		hold_memory(w, less, 5000);
-		hold_memory(w, more, 6000);
-		assert_int_equal(state(w, less), TASK_RUNNING);
-		assert_int_equal(state(w, more), TASK_RUNNING);
-		w->smact = 1;
-		pass(w, 10);
-		config.map.max_gract = row[i].max_gract;
-		core_reconfigure(w->c, &config);
-		task_id next = submit(w, spec_of(3000, 1));
-		pass(w, 1);
-		assert_int_equal(state(w, next), TASK_PENDING);
-		scoped_json *starts = core_starts_json(w->c, w->now);
-		double in_s = json_number_value(json_object_get(start_of(starts, next), "in_s"));
-		assert_true(in_s > row[i].least_s && in_s < row[i].most_s);
-		end_world(w);
-	}
-}
-
-/* Whoever has its GPU alone, by the policy or by the setting: one after the other, though there is memory for all. */
-static void starts_of_those_who_run_alone_follow_each_other(void **unused)
-{
-	(void)unused;
-	for (int by_policy = 0; by_policy < 2; by_policy++) {
-		struct core_config config = ordered(ORDER_FIFO, 100000);
-		task_id id[3];
-		config.map.rank = by_policy ? RANK_EXCLUSIVE : RANK_MAGM;
-		config.map.share = by_policy ? SHARE_MPS : SHARE_NEVER;
-		struct world *w = new_world(1, &config);
-		teach_time(w, 5000, 1, 100);
-		for (int i = 0; i < 3; i++)
-			id[i] = submit(w, spec_of(5000, 1));
-		assert_int_equal(state(w, id[0]), TASK_RUNNING);
-		scoped_json *starts = core_starts_json(w->c, w->now);
-		for (int i = 1; i < 3; i++) {
-			double in_s = json_number_value(json_object_get(start_of(starts, id[i]), "in_s"));
-			assert_true(in_s > 100 * i - 40 && in_s < 100 * i + 1);
-		}
-		end_world(w);
-	}
-}
-
-static task_id submit_for(struct world *w, uint64_t mib, int64_t limit_s)
-{
-	struct spec *s = spec_of(mib, 1);
-	s->time_limit_s = limit_s;
-	return submit(w, s);
-}
-
-static void nobody_waits_and_nothing_runs(void **unused)
-{
-	(void)unused;
-	struct world *w = new_world(1, NULL);
-	scoped_json *starts = core_starts_json(w->c, w->now);
-	assert_int_equal(json_array_size(json_object_get(starts, "starts")), 0);
-	end_world(w);
-}
-
-/* For a task without an estimate min_free is held, in the play as on the GPU: beside 34000 MiB there is room for one. */
-static void starts_count_with_what_is_held_for_the_unknown(void **unused)
-{
-	(void)unused;
-	struct core_config config = ordered(ORDER_FIFO, 100000);
-	config.map.max_tasks = 0;
-	struct world *w = new_world(1, &config);
-	task_id runs = submit_for(w, 38000, 1000), id[] = { submit_for(w, 34000, 500), submit_for(w, 0, 100), submit_for(w, 0, 100) };
-	const double expected_s[] = { 1000, 1000, 1100 };
-	assert_int_equal(state(w, runs), TASK_RUNNING);
-	scoped_json *starts = core_starts_json(w->c, w->now);
-	for (size_t i = 0; i < COUNT_OF(id); i++)
-		assert_true(fabs(json_number_value(json_object_get(start_of(starts, id[i]), "in_s")) - expected_s[i]) < 1);
-	end_world(w);
-}
-
-/* The wide one waits for an end that nobody knows; so does the small one behind it, though a GPU is free before. */
-static void who_stands_behind_an_unknown_start_has_none(void **unused)
-{
-	(void)unused;
-	struct core_config config = ordered(ORDER_FIFO, 100000);
-	config.map.share = SHARE_NEVER;
-	struct world *w = new_world(2, &config);
-	teach_time(w, 5000, 1, 100);
-	task_id known = submit(w, spec_of(5000, 1)), unknown = submit(w, spec_of(6000, 1));
-	assert_int_equal(state(w, known), TASK_RUNNING);
-	assert_int_equal(state(w, unknown), TASK_RUNNING);
-	task_id wide = submit(w, spec_of(7000, 2)), small = submit(w, spec_of(5000, 1));
-	scoped_json *starts = core_starts_json(w->c, w->now);
-	assert_true(json_is_null(json_object_get(start_of(starts, wide), "start_time")));
-	assert_true(json_is_null(json_object_get(start_of(starts, small), "start_time")));
-	end_world(w);
-}
-
 static void gain_goes_by_the_load_until_it_has_seen(void **unused)
 {
 	(void)unused;
@@ -808,11 +670,6 @@ int main(void)
 		cmocka_unit_test(a_task_of_higher_priority_is_the_head_instead),
 		cmocka_unit_test(a_drained_gpu_is_not_kept),
 		cmocka_unit_test(limits_on_slow_downs_are_kept),
-		cmocka_unit_test(starts_of_those_who_run_alone_follow_each_other),
-		cmocka_unit_test(who_stands_behind_an_unknown_start_has_none),
-		cmocka_unit_test(nobody_waits_and_nothing_runs),
-		cmocka_unit_test(starts_are_told_by_loads_too),
-		cmocka_unit_test(starts_count_with_what_is_held_for_the_unknown),
 		cmocka_unit_test(gain_goes_by_the_load_until_it_has_seen),
 		cmocka_unit_test(feasibility_is_asked_without_a_trace),
 		cmocka_unit_test(what_was_kept_is_decided_anew_under_other_settings),

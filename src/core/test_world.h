@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -332,6 +333,39 @@ static inline const char *gpu_of(const struct world *w, task_id id)
 {
 	const struct task *t = core_task(w->c, id);
 	return t && t->state == TASK_RUNNING ? task_attempt(t)->gpus[0] : "none";
+}
+
+/* Nothing but the order, and how long its head is passed, keeps anybody back. */
+static inline struct core_config ordered(enum core_order order, int64_t pass_s)
+{
+	struct core_config c = plain_config();
+	c.order = order;
+	c.pass_max_ms = pass_s * 1000;
+	c.map.max_smact = c.map.max_gract = NAN;
+	c.map.slack_mib = 0;
+	return c;
+}
+
+/* A task of so many GPUs, that completed in so many seconds. */
+static inline void teach_time(struct world *w, uint64_t mib, unsigned gpus, int seconds)
+{
+	task_id id = submit(w, spec_of(mib, gpus));
+	hold_memory(w, id, mib);
+	pass(w, seconds);
+	exits(w, id, 0, SCAN_NOTHING);
+	pass(w, 2);
+}
+
+static inline json_t *start_among(const json_t *starts, task_id id)
+{
+	char text[TASK_ID_TEXT];
+	size_t i;
+	json_t *one;
+	task_id_text(id, text);
+	json_array_foreach(json_object_get(starts, "starts"), i, one)
+		if (!strcmp(json_string_value(json_object_get(one, "id")), text))
+			return one;
+	return NULL;
 }
 
 #endif

@@ -38,8 +38,8 @@ static int check_owner(const char *path, const struct stat *st, struct error *er
 {
 	if (st->st_uid == geteuid())
 		return 0;
-	return error_set(err, ERR_DENIED, "%s: belongs to uid %u, as after it was put back from a copy: chown %u it", path,
-			 (unsigned)st->st_uid, (unsigned)geteuid());
+	return error_set(err, ERR_DENIED, "%s: belongs to uid %u, as after it was put back from a copy: chown %u %s", path,
+			 (unsigned)st->st_uid, (unsigned)geteuid(), path);
 }
 
 /* It holds environments. */
