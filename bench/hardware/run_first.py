@@ -8,12 +8,13 @@
 
 The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`,
 each with its capture; `second`, the same again with what the first run left; named by --runs, too: `known`, with all that `exclusive` taught;
-`memory`, with --gpu-mem; some of these with `settle: 30`, or under `magm` and `fifo`. But for what RUNS says, settings are those of an
+`memory`, with --gpu-mem; some of these with `settle: 30` or `max_slowdown: 3`, or under `magm` and `fifo`. But for what RUNS says, settings are those of an
 empty configuration, which are what is shipped. Captures are made beforehand, without the GPU. Writes OUT/run-NAME.json after each, and
 the table and the picture of all that are there.
 
 The share of what the bound allows is (exclusive - total) / (exclusive - bound), as in bench/evaluation. The bound is `lower_bound_s` of
-`rad simulate` (src/sim/bound.h) under MPS, for tasks that do what each did in `exclusive`.
+`rad simulate` (src/sim/bound.h) under MPS, for tasks that do what each did in `exclusive`. That may have used more GPUs than the others,
+to take less long (with --gpus, its state file copied to the --out of the others): what its tasks took is added up then.
 """
 import argparse
 import json
@@ -63,6 +64,7 @@ RUNS = {
     "memory": Run("as shipped, memory said", "", MEMORY),
     "memory-30": Run("the same with `settle: 30`", "settle: 30\n", MEMORY),
     "first": Run("as shipped, captures", "", CAPTURE),
+    "first-3": Run("the same with `max_slowdown: 3`", "max_slowdown: 3\n", CAPTURE),
     "second": Run("as shipped, captures, second time", "", CAPTURE, "first"),
     "known": Run("as shipped, captures, each alone before", "", CAPTURE, "exclusive"),
     "magm-nothing": Run("magm, fifo, nothing known", MAGM, NOTHING),
@@ -246,11 +248,18 @@ def measure_all(args, found):
 
 # --- what came out ---
 
-def bound_s(rad, base):
-    """The lower bound of the tasks as `exclusive` saw them."""
+def in_parts(found):
+    """Whether `exclusive` had more GPUs than the other runs."""
+    return found["exclusive"]["gpus"] > min(r["gpus"] for r in found.values())
+
+
+def bound_s(rad, found):
+    """The lower bound of the tasks as `exclusive` saw them, on the GPUs of all other runs."""
+    base = found["exclusive"]
+    gpus = base["gpus_before"]["gpus"][:min(r["gpus"] for r in found.values())]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        simulate_policies.write_inputs(folder, simulate_policies.alone(base), base)
+        simulate_policies.write_inputs(folder, simulate_policies.alone(base), {**base, "gpus_before": {"gpus": gpus}})
         done = subprocess.run([rad, "simulate", "--trace", folder / "trace.csv", "--workloads", folder / "workloads.csv", "--devices",
                                folder / "devices.yaml", "--share", "mps", "--json"], capture_output=True, text=True)
     if done.returncode:
@@ -290,22 +299,28 @@ def percent(part):
 
 def runs_table(found, least_s):
     """One row a run, and the bound."""
-    base, rows = found["exclusive"]["metrics"], []
+    base, rows, added = found["exclusive"]["metrics"], [], in_parts(found)
+    alone_s = sum(t["run_s"] for t in found["exclusive"]["tasks"]) if added else base["trace_total_s"]
     for name, result in found.items():
         m = result.get("metrics")
         if not m:
-            rows.append([RUNS[name].title, "did not finish", *[None] * 9])
+            rows.append([RUNS[name].title, "did not finish", *[None] * 10])
+            continue
+        done = f"{m['completed']}/{m['tasks']}"
+        if name == "exclusive" and added:
+            rows.append([f"{RUNS[name].title}, {result['gpus']} GPUs, added up", cell(alone_s, 1), *[None] * 4, cell(m["avg_exec_s"], 1),
+                         *[None] * 3, m["oom"], done])
             continue
         total = m["trace_total_s"]
         first = name == "exclusive"
-        joules = None if m["energy_j"] is None else cell(m["energy_j"] / 1e3, 1) + ("" if first else change(m["energy_j"], base["energy_j"]))
-        rows.append([RUNS[name].title, cell(total, 1), None if first else percent(1 - total / base["trace_total_s"]),
-                     None if first else percent(of_possible(base["trace_total_s"], total, least_s)), cell(untrained_s(result), 1),
-                     cell(m["avg_wait_s"], 1), cell(m["avg_exec_s"], 1), cell(m["mean_smact"], 2), joules, m["oom"],
-                     f"{m['completed']}/{m['tasks']}"])
-    rows.append(["*lower bound*", cell(least_s, 1), percent(1 - least_s / base["trace_total_s"]), "100 %", *[None] * 7])
+        joules = None if m["energy_j"] is None else cell(m["energy_j"] / 1e3, 1)
+        rows.append([RUNS[name].title, cell(total, 1), None if first else percent(1 - total / alone_s),
+                     None if first else percent(of_possible(alone_s, total, least_s)), cell(untrained_s(result), 1),
+                     cell(m["avg_wait_s"], 1), cell(m["avg_exec_s"], 1), cell(m["avg_jct_s"], 1), cell(m["mean_smact"], 2),
+                     joules if first or added or not joules else joules + change(m["energy_j"], base["energy_j"]), m["oom"], done])
+    rows.append(["*lower bound*", cell(least_s, 1), percent(1 - least_s / alone_s), "100 %", *[None] * 8])
     return pages.table(["", "total (s)", "shorter", "of what the bound allows", "of the total, nobody trained (s)", "mean wait (s)",
-                        "mean execution (s)", "SMACT", "energy (kJ)", "OOMs", "completed"], rows)
+                        "mean execution (s)", "mean JCT (s)", "SMACT", "energy (kJ)", "OOMs", "completed"], rows)
 
 
 def tasks_table(found, took):
@@ -328,10 +343,10 @@ def show(args, found):
         return
     took = json.loads((args.out / "captures.json").read_text()) if (args.out / "captures.json").exists() else {"each": {}}
     drawn = [(f"{RUNS[n].title}: {r['metrics']['trace_total_s']:.0f} s", simulate_policies.measured_spans(r), starts(r))
-             for n, r in found.items() if "metrics" in r]
+             for n, r in found.items() if "metrics" in r and (n != "exclusive" or not in_parts(found))]
     picture = args.out / "first.svg"
     picture.write_text(gantt.picture(drawn, "Tasks on GPUs over time; pale: before a task trains; with a red edge: lost"))
-    runs = runs_table(found, bound_s(pathlib.Path(args.bin).resolve() / "rad", found["exclusive"]))
+    runs = runs_table(found, bound_s(pathlib.Path(args.bin).resolve() / "rad", found))
     tasks = tasks_table(found, took)
     if "wall_s" in took:
         tasks += f"\n\nAll captures together took {took['wall_s']} s, {took['at_a_time']} at a time."
