@@ -263,6 +263,23 @@ machine()
 	[ "$(rad start --json | jq -r .started)" = false ]
 }
 
+@test "RAD_SOCKET of a radd that is not there: whose own runs elsewhere is told where" {
+	need_root
+	as "$ALICE" rad start >/dev/null 2>&1
+	local said words
+	for words in "rad queue" "rad version" "rad submit -- true" "rad start"; do
+		# shellcheck disable=SC2086
+		said=$(as "$ALICE" env RAD_SOCKET="$WORLD/none" $words 2>&1) || :
+		echo "$words: $said"
+		[[ "$said" == *"no radd listens on $WORLD/none, which RAD_SOCKET names: yours runs, and listens on $WORLD/$ALICE/rad/radd.sock: RAD_SOCKET=own reaches it"* ]]
+	done
+	as "$ALICE" env RAD_SOCKET=own rad queue
+	# one that keeps its queue elsewhere is another, and may be started there
+	said=$(as "$ALICE" env RAD_SOCKET="$WORLD/$ALICE/second" RAD_STATE="$WORLD/$ALICE/second.d" rad start 2>&1)
+	[[ "$said" == *"started radd for you"* ]]
+	as "$ALICE" env RAD_SOCKET="$WORLD/$ALICE/second" RAD_STATE="$WORLD/$ALICE/second.d" rad stop
+}
+
 @test "one's own radd is found from where no login's variables are: cron, sudo" {
 	need_root
 	run machine '

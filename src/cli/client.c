@@ -105,11 +105,27 @@ static int wait_for_own(const char *path)
 	return fd;
 }
 
+int client_check_elsewhere(const char *path, struct error *err)
+{
+	scoped_free char *own = wire_own_socket_path(), *state = wire_own_state_dir();
+	if (!strcmp(path, own) || !store_is_locked(state))
+		return 0;
+	scoped_fd int fd = wire_connect_now(own, NULL);
+	scoped_json *status = client_call_within(fd, OWN_MS / 1000, wire_request("status"), NULL);
+	const char *kept = json_string_value(json_object_get(status, "state_dir"));
+	if (!kept || strcmp(kept, state))
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s, which RAD_SOCKET names: yours runs, and listens on %s: "
+			 "RAD_SOCKET=own reaches it", path, own);
+}
+
 /* Nobody listens there. */
 static int is_away(const char *path, const char *sign, struct error *err)
 {
 	if (sign)
 		return server_is_away(sign, err);
+	if (client_check_elsewhere(path, err))
+		return -1;
 	if (client_may_start())
 		return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: 'rad start' or 'rad submit' starts one, or name another "
 				 "socket in RAD_SOCKET", path);
@@ -140,6 +156,8 @@ int client_connect(struct error *err)
 	was_there = was_there || fd >= 0 || patient;
 	if (patient)
 		return wait_for_server(path, sign, err);
+	if (away && !sign && client_check_elsewhere(path, err))
+		return -1;
 	if (away && !sign && (fd = wait_for_own(path)) >= 0)
 		return fd;
 	if (away)

@@ -5,9 +5,14 @@
 #ifndef RAD_CLI_CLIENT_PRIVATE_H
 #define RAD_CLI_CLIENT_PRIVATE_H
 
+#include "base/error.h"
+
 #include <stdbool.h>
 
 /* Whether a radd may be started for the caller without a word of his: not with RAD_NO_START=1. */
 bool client_may_start(void);
+/* -1: the caller's own radd answers, but not on this path, where nobody listens: waiting for it there is no use, and no second
+ * one can start on its state. */
+int client_check_elsewhere(const char *path, struct error *err);
 
 #endif

@@ -165,6 +165,9 @@ int client_start(bool *started, struct error *err)
 	scoped_fd int there = turn < 0 ? -1 : client_connect(&ignored);
 	if (there >= 0 || turn < 0)
 		return there >= 0 ? 0 : -1;
+	scoped_free char *path = wire_socket_path();
+	if (client_check_elsewhere(path, err))
+		return -1;
 	*started = true;
 	return start_own(program, err);
 }
