@@ -33,7 +33,7 @@ static void answer(const struct exporter *e, struct serve_call *call)
 	serve_answer(call, MHD_HTTP_OK, open ? METRICS_TYPE_OPEN : METRICS_TYPE_TEXT, b->data, b->len);
 }
 
-static void on_gathered(void *ctx, json_t *const replies[], const char *why, double took_s)
+static void on_gathered(void *ctx, json_t *const replies[], const struct error *why, double took_s)
 {
 	struct exporter *e = ctx;
 	const struct metrics m = {

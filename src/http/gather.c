@@ -16,6 +16,7 @@ struct gather {
 	uint64_t from_ns;
 	size_t n, open;
 	struct one { struct gather *gather; struct ask *ask; json_t *reply; } parts[GATHER_QUESTIONS];
+	struct one *failed;	/* the first question, in their order, that was not answered, and why */
 	struct error err;
 };
 
@@ -37,13 +38,15 @@ static void on_answer(void *ctx, json_t *reply, const struct error *err)
 	json_t *replies[GATHER_QUESTIONS] = { NULL };
 	one->ask = NULL;
 	one->reply = json_incref(reply);
-	if (!reply && !g->err.text[0])
+	if (!reply && (!g->err.code || one < g->failed)) {
 		g->err = *err;
+		g->failed = one;
+	}
 	if (--g->open)
 		return;
 	for (size_t i = 0; i < g->n; i++)
 		replies[i] = g->parts[i].reply;
-	g->done(g->ctx, replies, g->err.text[0] ? g->err.text : NULL, (double)(uv_hrtime() - g->from_ns) / 1e9);
+	g->done(g->ctx, replies, g->err.code ? &g->err : NULL, (double)(uv_hrtime() - g->from_ns) / 1e9);
 	gather_drop(g);
 }
 

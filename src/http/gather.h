@@ -5,6 +5,8 @@
 #ifndef RAD_HTTP_GATHER_H
 #define RAD_HTTP_GATHER_H
 
+#include "base/error.h"
+
 #include <jansson.h>
 #include <uv.h>
 
@@ -12,9 +14,9 @@
 
 struct gather;
 
-/* `replies` in the order of the questions; NULL: that one was not answered. Borrowed. `why`: the first error, or NULL.
- * Comes once, from the loop. */
-typedef void (*gather_done)(void *ctx, json_t *const replies[], const char *why, double took_s);
+/* `replies` in the order of the questions; NULL: that one was not answered. Borrowed. `why`: of the first such
+ * one; NULL: all were answered. Comes once, from the loop. */
+typedef void (*gather_done)(void *ctx, json_t *const replies[], const struct error *why, double took_s);
 
 /* Takes the references of the requests. */
 struct gather *gather_ask(uv_loop_t *loop, const char *socket, json_t *const requests[], size_t n, unsigned deadline_ms,

@@ -219,12 +219,12 @@ static void on_timer(uv_timer_t *t)
 	ask(t->data);
 }
 
-static void on_gathered(void *ctx, json_t *const replies[], const char *why, double took_s)
+static void on_gathered(void *ctx, json_t *const replies[], const struct error *why, double took_s)
 {
 	struct live *l = ctx;
 	double next_ms = took_s * 1000 * SHARE;
 	l->gather = NULL;
-	bool news = publish_gpus(l, replies, why);
+	bool news = publish_gpus(l, replies, why ? why->text : NULL);
 	if (publish_queue(l, replies) || news)
 		l->changed(l->ctx);
 	next_ms = next_ms < EVERY_MS ? EVERY_MS : next_ms > SELDOM_MS ? SELDOM_MS : next_ms;

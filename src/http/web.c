@@ -93,7 +93,7 @@ static json_t *last_events(json_t *reply, const json_t *gpus)
 	return list;
 }
 
-static void on_task_told(void *ctx, json_t *const replies[], const char *why, double took_s)
+static void on_task_told(void *ctx, json_t *const replies[], const struct error *why, double took_s)
 {
 	struct inquiry *q = ctx;
 	struct serve_call *call = inquiry_end(q);
@@ -101,7 +101,8 @@ static void on_task_told(void *ctx, json_t *const replies[], const char *why, do
 	size_t i;
 	(void)took_s;
 	if (!task) {
-		serve_fail(call, replies[0] ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_GATEWAY, why ? why : "there is no such task");
+		bool none = replies[0] || (why && why->code == ERR_NOT_FOUND);
+		serve_fail(call, none ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_GATEWAY, why ? why->text : "there is no such task");
 		return;
 	}
 	json_array_foreach(json_object_get(reason, "gpus"), i, g)
@@ -194,14 +195,14 @@ static void history_tell(struct inquiry *q, json_t *accounts)
 }
 
 /* radd tells so many tasks at most, the oldest ones: of a span with more, the last part is asked for. */
-static void on_history_told(void *ctx, json_t *const replies[], const char *why, double took_s)
+static void on_history_told(void *ctx, json_t *const replies[], const struct error *why, double took_s)
 {
 	struct inquiry *q = ctx;
 	bool first = !q->users;
 	(void)took_s;
 	q->gather = NULL;
 	if (!replies[0] || (first && (!replies[1] || !replies[2]))) {
-		serve_fail(inquiry_end(q), MHD_HTTP_BAD_GATEWAY, why ? why : "radd did not answer");
+		serve_fail(inquiry_end(q), MHD_HTTP_BAD_GATEWAY, why ? why->text : "radd did not answer");
 		return;
 	}
 	if (first) {
