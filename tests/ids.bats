@@ -96,6 +96,14 @@ on_terminal()
 	one_line_error "more than 10000 tasks"
 }
 
+@test "a row of ids is asked for over one connection" {
+	command -v strace >/dev/null || skip "no strace here"
+	a=$(submit --hold --array=0-9 true) b=$(submit --hold true)
+	run strace -f -o trace -e trace=connect rad show --json "${a}_[0-9]" "$b" "$a-$((b + 5))"
+	[ "$(jq '.tasks | length' <<<"$output")" = 22 ]
+	[ "$(grep -c "connect.*$RAD_SOCKET" trace)" = 2 ]	# and one for the GPUs
+}
+
 @test "a slip in one word leaves nothing half-done" {
 	a=$(submit --hold true)
 	run rad cancel "$a" 4-

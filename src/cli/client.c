@@ -237,6 +237,15 @@ json_t *client_call_id(const char *op, const char *id, struct error *err)
 	return client_call(ask_of(op, id), err);
 }
 
+json_t *client_call_id_on(int *fd, const char *op, const char *id, struct error *err)
+{
+	if (client_queue())
+		return client_call_id(op, id, err);
+	if (*fd < 0)
+		*fd = client_connect(err);
+	return client_call_on(*fd, ask_of(op, id), err);
+}
+
 json_t *client_call_id_within(int seconds, const char *op, const char *id, struct error *err)
 {
 	if (client_queue())

@@ -40,6 +40,8 @@ json_t *client_call(json_t *request, struct error *err);
 json_t *client_call_within(int fd, int seconds, json_t *request, struct error *err);
 /* An operation that only needs an id. */
 json_t *client_call_id(const char *op, const char *id, struct error *err);
+/* The same over one connection: *fd is -1 before the first, and the caller's to close after the last. */
+json_t *client_call_id_on(int *fd, const char *op, const char *id, struct error *err);
 /* The same with a limit, for callers that a signal is to end whether radd hangs or not. */
 json_t *client_call_id_within(int seconds, const char *op, const char *id, struct error *err);
 

@@ -126,15 +126,16 @@ void which_clear(struct which *w)
 
 /* ---- fetching ---- */
 
-/* Adds what is known of these. -1 with an error when none of them is there, or radd cannot say. */
-static int show_ids(const struct ids *ids, json_t *tasks, struct error *err)
+/* Adds what is known of these, over one connection, which the first of them makes. -1 with an error when none of them is there,
+ * or radd cannot say. */
+static int show_ids(const struct ids *ids, int *fd, json_t *tasks, struct error *err)
 {
 	size_t before = json_array_size(tasks);
 	struct error missing = ERROR_INIT;
 	char id[TASK_ID_TEXT];
 	for (size_t i = 0; i < ids->n; i++) {
 		struct error why = ERROR_INIT;
-		scoped_json *reply = client_call_id("show", task_id_text(ids->list[i], id), &why);
+		scoped_json *reply = client_call_id_on(fd, "show", task_id_text(ids->list[i], id), &why);
 		if (reply)
 			json_array_extend(tasks, json_object_get(reply, "tasks"));
 		else if (why.code != ERR_NOT_FOUND)
@@ -151,9 +152,10 @@ static int show_ids(const struct ids *ids, json_t *tasks, struct error *err)
 json_t *which_show(char *const *words, size_t n, struct error *err)
 {
 	scoped_json *tasks = json_array();
+	scoped_fd int fd = -1;
 	for (size_t i = 0; i < n; i++) {
 		struct ids ids = { 0 };
-		int failed = ids_add(words[i], &ids, err) || show_ids(&ids, tasks, err);
+		int failed = ids_add(words[i], &ids, err) || show_ids(&ids, &fd, tasks, err);
 		ids_clear(&ids);
 		if (failed)
 			return NULL;
@@ -166,7 +168,8 @@ static json_t *named_tasks(const struct which *w, struct error *err)
 {
 	json_t *tasks = json_array();
 	struct error why = ERROR_INIT;
-	if (!show_ids(&w->ids, tasks, &why) || why.code == ERR_NOT_FOUND)
+	scoped_fd int fd = -1;
+	if (!show_ids(&w->ids, &fd, tasks, &why) || why.code == ERR_NOT_FOUND)
 		return json_pack("{so}", "tasks", tasks);
 	*err = why;
 	json_decref(tasks);
