@@ -336,7 +336,7 @@ setup() { cd "$WORLD/work"; }
 }
 
 @test "queue: filters by user, state and id; unknown states and users are refused" {
-	local id
+	local id verb
 	id=$(submit --hold -- true)
 	[ "$(rad queue --json -t H | jq -r '.tasks[].id')" = "$id" ]
 	[ "$(rad queue --json --me | jq '.tasks | length')" -ge 1 ]
@@ -346,6 +346,11 @@ setup() { cd "$WORLD/work"; }
 	run rad queue -t XX
 	[ "$status" -eq 2 ]
 	one_line_error "'XX'"
+	for verb in queue acct cancel; do
+		run rad "$verb" --me --user "$(id -un)"
+		[ "$status" -eq 2 ]
+		one_line_error "--me and --user both say whose: give one of them"
+	done
 	run rad queue -u no-such-user-here
 	[ "$status" -eq 2 ]
 	one_line_error "no-such-user-here"

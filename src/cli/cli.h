@@ -24,6 +24,7 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_OWN =
 
 /* Of an option of Slurm's and its value. */
 #define CLI_NO_PARTITIONS "'%.60s': there are no partitions, accounts or QOS here: leave it out, or select by --user or --name"
+#define CLI_ONE_OWNER "--me and --user both say whose: give one of them"
 
 struct cli_call;
 struct term;

@@ -480,6 +480,8 @@ int verb_acct(struct cli_call *c)
 	if (a.csv && a.json)
 		return cli_usage(c, "--csv or --json: one of them is printed");
 	bool list = acct_list_wanted(&a.list, c);
+	if (a.me && a.user)
+		return cli_usage(c, CLI_ONE_OWNER);
 	if (a.month && (a.since || (a.which && a.until)))
 		return cli_usage(c, "--month and --since or --until both say when: give one of them");
 	if (list && (a.by || a.csv))

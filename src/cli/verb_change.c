@@ -85,7 +85,7 @@ int verb_cancel(struct cli_call *c)
 	if (batch)
 		return cli_usage(c, "--batch: a task has no step beside its script: --signal is for every process that handles it");
 	if (me && s.user)
-		return cli_usage(c, "--me and --user both say whose: give one of them");
+		return cli_usage(c, CLI_ONE_OWNER);
 	if (signal && (rc = take_signal(c, signal, &s)))
 		return rc;
 	if (me)

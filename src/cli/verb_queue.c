@@ -263,6 +263,8 @@ int verb_queue(struct cli_call *c)
 		return cli_usage(c, CLI_NO_PARTITIONS, a.slurms);
 	if (a.every && a.start)
 		return cli_usage(c, "--start is printed once: leave out --watch");
+	if (a.me && a.user)
+		return cli_usage(c, CLI_ONE_OWNER);
 	f.fold = !a.format && !a.wide && !a.start && !a.json && !a.each && !look.sort;
 	if (((a.user || a.me) && which_users(&f, a.me ? NULL : a.user, &err)) || take_look(&a, &look, &err) ||
 	    take_which(c, &a, &f, &err))
