@@ -726,6 +726,12 @@ void core_remember_used(struct core *c, uid_t uid, double used_s, int64_t wall_m
 	fair_remember(c->fair, uid, used_s, now.mono_ms - ago_ms);
 }
 
+void core_remember_start(struct core *c, uid_t uid, int64_t wall_ms, struct now now)
+{
+	int64_t ago_ms = now.wall_ms > wall_ms ? now.wall_ms - wall_ms : 0;
+	fair_remember_start(c->fair, uid, now.mono_ms - ago_ms);
+}
+
 void core_reconsider(struct core *c)
 {
 	pass_reconsider(c->pass);

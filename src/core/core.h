@@ -205,6 +205,8 @@ struct core_user {
 size_t core_users(struct core *c, struct core_user **list);
 /* After a restart, before core_restore: what a user had used by then, as core_users told it. */
 void core_remember_used(struct core *c, uid_t uid, double used_s, int64_t wall_ms, struct now now);
+/* The same: when the user's last attempt began. */
+void core_remember_start(struct core *c, uid_t uid, int64_t wall_ms, struct now now);
 /* Allowances have changed: what was decided by them is decided anew. */
 void core_reconsider(struct core *c);
 /* Whether the task waits for other tasks in vain: see tasks_waits_in_vain. */

@@ -247,6 +247,59 @@ static void gpu_time_is_remembered(void **state)
 	remembering_destroy(r);
 }
 
+static struct fair_standing standing_of(struct core *c, uid_t uid)
+{
+	struct core_user *users;
+	struct fair_standing found = { .started_ago_ms = -2 };
+	for (size_t i = 0, n = core_users(c, &users); i < n; i++)
+		if (users[i].standing.uid == uid)
+			found = users[i].standing;
+	free(users);
+	return found;
+}
+
+/* One that has begun anew. */
+static struct core *another_core(const struct core *c)
+{
+	const struct core_ops ops = { .event = world_event, .signal = world_signal, .state_of = world_state_of, .trouble = world_trouble };
+	return core_create(core_get_config(c), &ops);
+}
+
+/* Else every restart owes a start to whoever runs nothing just then, and he goes before those who have waited. */
+static void whose_start_is_owed_is_remembered(void **state)
+{
+	struct asking *s = *state;
+	struct error err;
+	struct now now = now_read();
+	core_remember_used(s->w.core, 70001, 5000, now.wall_ms, now);
+	core_remember_start(s->w.core, 70001, now.wall_ms - 30000, now);
+	core_remember_used(s->w.core, 70002, 5000, now.wall_ms, now);
+	struct remembering *r = remembering_create(s->w.store, s->w.core);
+	remembering_note(r, now, true);
+	remembering_destroy(r);
+	struct core *again = another_core(s->w.core);
+	store_set_meta(s->w.store, "used:70003", "5000.000 1", NULL);	/* of an earlier release */
+	r = remembering_create(s->w.store, again);
+	now.mono_ms += 20000, now.wall_ms += 20000;
+	assert_int_equal(remembering_restore(r, now, &err), 0);
+	assert_false(standing_of(again, 70001).owed);
+	assert_int_equal(standing_of(again, 70001).started_ago_ms, 50000);
+	assert_true(standing_of(again, 70002).owed && standing_of(again, 70003).owed);
+	/* A task so short that more decayed than it added is noted, too. */
+	remembering_note(r, now, true);
+	core_remember_start(again, 70002, now.wall_ms, now);
+	now.mono_ms += 60000, now.wall_ms += 60000;
+	remembering_note(r, now, false);
+	core_destroy(again);
+	remembering_destroy(r);
+	again = another_core(s->w.core);
+	r = remembering_create(s->w.store, again);
+	assert_int_equal(remembering_restore(r, now, &err), 0);
+	assert_false(standing_of(again, 70002).owed);
+	core_destroy(again);
+	remembering_destroy(r);
+}
+
 int main(int argc, char **argv)
 {
 	ASKING_MAIN(argc, argv);
@@ -255,6 +308,7 @@ int main(int argc, char **argv)
 		T(the_size_of_what_is_unfinished_is_bounded), T(captures_that_come_later_are_bounded), T(words_of_a_capture_are_bounded),
 		T(what_a_user_adds_to_the_store_in_a_day_is_bounded),
 		T(a_store_that_fails_refuses), T(limits_are_said_and_kept_to), T(gpu_time_is_remembered),
+		T(whose_start_is_owed_is_remembered),
 	};
 	return cmocka_run_group_tests_name("bounds of requests", tests, NULL, NULL);
 }

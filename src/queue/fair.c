@@ -115,7 +115,8 @@ bool fair_is_owed(const struct fair *f, uid_t uid)
 struct fair_standing fair_look(const struct fair *f, const struct fair_user *u)
 {
 	double used_s = used_at(f, u, f->now_ms);
-	return (struct fair_standing){ u->uid, used_s, u->rate, used_s + FAIR_AHEAD_S * u->rate, u->taken, is_owed(f, u) };
+	int64_t ago_ms = u->started_ms == NEVER ? -1 : f->now_ms > u->started_ms ? f->now_ms - u->started_ms : 0;
+	return (struct fair_standing){ u->uid, used_s, u->rate, used_s + FAIR_AHEAD_S * u->rate, u->taken, is_owed(f, u), ago_ms };
 }
 
 void fair_take(struct fair *f, uid_t uid, int sign, struct fair_taken what, int64_t mono_ms)
@@ -145,6 +146,12 @@ void fair_remember(struct fair *f, uid_t uid, double used_s, int64_t mono_ms)
 	struct fair_user *u = fair_user_of(f, uid);
 	u->used_s = isfinite(used_s) && used_s > 0 ? used_s : 0;
 	u->as_of_ms = mono_ms;
+}
+
+void fair_remember_start(struct fair *f, uid_t uid, int64_t mono_ms)
+{
+	struct fair_user *u = fair_user_of(f, uid);
+	u->started_ms = mono_ms > u->started_ms ? mono_ms : u->started_ms;
 }
 
 /* Passing ------------------------------------------------------------------------------------------------------------- */

@@ -72,6 +72,7 @@ struct fair_standing {
 	double figure_s;	/* used_s + FAIR_AHEAD_S x rate: what users are compared by */
 	struct fair_taken taken;
 	bool owed;		/* as fair_is_owed */
+	int64_t started_ago_ms;	/* since the last attempt of the user's began; -1: none did */
 };
 struct fair_standing fair_look(const struct fair *f, const struct fair_user *u);
 
@@ -81,6 +82,8 @@ void fair_take(struct fair *f, uid_t uid, int sign, struct fair_taken what, int6
 void fair_change_rate(struct fair *f, uid_t uid, double by, int64_t mono_ms);
 /* After a restart: what the user had used by a time before now. Replaces what was known. */
 void fair_remember(struct fair *f, uid_t uid, double used_s, int64_t mono_ms);
+/* The same: when the last attempt of the user's began that has ended. */
+void fair_remember_start(struct fair *f, uid_t uid, int64_t mono_ms);
 
 /* Passing ------------------------------------------------------------------------------------------------------------- */
 
