@@ -339,7 +339,7 @@ static void plan_make(struct pass *p, struct now now)
 	k->told = fleet_told(p->fleet);
 	k->tasks_version = tasks_version(p->tasks);
 	k->wish = p->wish;
-	k->usable = plan_usable(p, now);
+	k->usable = p->usable = plan_usable(p, now);
 	k->n_known = 0;
 	bool small = plan_look(p, gpus, now) && plan_list_running(p, &made, &all);
 	if (small)
@@ -360,7 +360,7 @@ static void plan_make(struct pass *p, struct now now)
  * is planned goes to no other GPU. One that went keeps who is planned there waiting. */
 void pass_watch_gpus(struct pass *p, struct now now)
 {
-	p->wish += p->plan.n_waiting && plan_usable(p, now) != p->plan.usable;
+	p->usable = p->plan.n_waiting ? plan_usable(p, now) : p->plan.usable;
 }
 
 /* Whether, since the plan was made, a task came, ended, was changed or first told when it will end, or other GPUs are kept or
@@ -369,7 +369,7 @@ static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;
 	return !k->made_ms || k->tasks_version != tasks_version(p->tasks) || k->wish != p->wish ||
-	       k->told != fleet_told(p->fleet);
+	       k->usable != p->usable || k->told != fleet_told(p->fleet);
 }
 
 /* No task behind the head may start before a plan that is due has placed those before it. If the last plan was empty the next

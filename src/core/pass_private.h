@@ -107,6 +107,7 @@ struct pass {
 	size_t n_turns, cap_turns;
 
 	struct planning plan;
+	uint64_t usable;		/* as plan.usable, but now */
 	uint64_t wish;			/* moves with what is kept for the head, and with starts elsewhere than planned: plans keep to it */
 
 	struct refused refused[REFUSED_PLACES][REFUSED_WAYS];

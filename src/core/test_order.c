@@ -2,6 +2,7 @@
  * The order of the queue, and what tasks may do to each other: backfill without starvation, limits on slow-downs, gain.
  */
 #include "base/json.h"
+#include "core/pass_private.h"
 #include "core/test_world.h"
 
 #include <math.h>
@@ -457,6 +458,38 @@ static void a_plan_takes_in_a_gpu_that_comes_back(void **unused)
 	}
 }
 
+/* A driver that fails to answer once: the plan is as good as it was. */
+static void a_gpu_that_went_and_is_back_costs_no_plan(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(2, &config);
+	teach_time(w, 30000, 1, 3000);
+	sample(w);
+	task_id runs[2] = { submit(w, spec_of(30000, 1)), submit(w, spec_of(30000, 1)) };
+	pass(w, 3);
+	hold_memory(w, runs[0], 30000);
+	hold_memory(w, runs[1], 30000);
+	pass(w, 3);
+	task_id next = submit(w, spec_of(30000, 1));
+	later(w, 100);
+	const struct pass *p = w->c->pass;
+	int64_t made_ms = p->plan.made_ms;
+	assert_true(w->now.mono_ms - made_ms <= 100 && p->plan.n_waiting);
+	for (int i = 0; i < 2; i++) {
+		core_drain(w->c, "GPU-1", !i);
+		later(w, 100);
+	}
+	pass(w, 3);
+	assert_int_equal(state(w, next), TASK_PENDING);
+	assert_int_equal(p->plan.made_ms, made_ms);
+	core_drain(w->c, "GPU-1", true);
+	pass(w, 3);
+	assert_true(p->plan.made_ms > made_ms);
+	end_world(w);
+}
+
 /* The plan is full of tasks that came before it. */
 static void who_was_passed_for_long_enough_has_a_place_in_a_full_plan(void **unused)
 {
@@ -663,6 +696,7 @@ int main(void)
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
 		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),
+		cmocka_unit_test(a_gpu_that_went_and_is_back_costs_no_plan),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
 		cmocka_unit_test(a_plan_after_a_restart),
 		cmocka_unit_test(what_the_head_did_not_need_is_for_those_before_it_at_once),
