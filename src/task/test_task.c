@@ -175,6 +175,25 @@ static void over_until_it_was_requeued(void **state)
 	task_destroy(t);
 }
 
+/* The estimate is made anew, and the history knows what was too little. Of the machine's memory nothing else does. */
+static void what_was_too_little_is_not_asked_for_again(void **state)
+{
+	(void)state;
+	struct task *t = new_task();
+	struct event killed = ended(20000, VERDICT_HOST_OOM, NEXT_QUEUE, TASK_FAILED);
+	killed.u.ended.next_host_mem_mib = 1500;
+	killed.u.ended.next_claim_mib = 9000;
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 10000 });
+	apply(t, placed(12000));
+	apply(t, killed);
+	apply(t, placed(21000));
+	apply(t, ended(30000, VERDICT_OK, NEXT_DONE, TASK_COMPLETED));
+	apply(t, (struct event){ .kind = EV_REQUEUED, .t_ms = 60000 });
+	assert_int_equal(t->host_mem_mib, 1500);
+	assert_int_equal(t->claim_floor_mib, 0);
+	task_destroy(t);
+}
+
 /* Time that a person took from it is no time of its own: not run, not lost, and not of its limit. */
 static void suspended_time_is_apart(void **state)
 {
@@ -536,7 +555,8 @@ int main(void)
 		cmocka_unit_test(events_that_make_no_sense_are_refused),
 		cmocka_unit_test(a_new_name_is_the_tasks_alone),
 		cmocka_unit_test(a_life_with_recovery_books_every_millisecond),
-		cmocka_unit_test(over_until_it_was_requeued), cmocka_unit_test(suspended_time_is_apart),
+		cmocka_unit_test(over_until_it_was_requeued), cmocka_unit_test(what_was_too_little_is_not_asked_for_again),
+		cmocka_unit_test(suspended_time_is_apart),
 		cmocka_unit_test(a_clock_set_back_books_nothing),
 		cmocka_unit_test(dependencies_count_as_held),
 		cmocka_unit_test(events_survive_json),
