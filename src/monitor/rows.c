@@ -26,11 +26,12 @@ const struct rows_column rows_columns[] = {
 };
 const size_t rows_n_columns = COUNT_OF(rows_columns);
 #define COLUMN_OF_MEMORY 12	/* before it the columns that a process's line leaves empty */
+#define N_LATER 1		/* the last columns came later, so they stand at the end of a line: new ones go behind them */
 
 const char rows_header[] =
 	"time,gpu,gract,smact,smocc,tensor,dram,fp16,fp32,fp64,pcie_rx_mib_s,pcie_tx_mib_s,power_w,energy_j,mem_used_mib,"
-	"mem_total_mib,nvlink_rx_mib_s,nvlink_tx_mib_s,sm_mhz,mem_mhz,gpu_util,temperature_c,throttle,pid,task,cpu_cores,rss_mib,"
-	"read_mib_s,write_mib_s,net_rx_mib_s,net_tx_mib_s,program\n";
+	"mem_total_mib,nvlink_rx_mib_s,nvlink_tx_mib_s,sm_mhz,mem_mhz,gpu_util,throttle,pid,task,cpu_cores,rss_mib,"
+	"read_mib_s,write_mib_s,net_rx_mib_s,net_tx_mib_s,program,temperature_c\n";
 
 const char *rows_gpu(const struct gpu_reading *r, char text[GPU_UUID_LEN])
 {
@@ -97,9 +98,12 @@ void rows_add_gpu(struct buf *out, int64_t wall_ms, const struct gpu_reading *r)
 	char text[GPU_UUID_LEN > 64 ? GPU_UUID_LEN : 64];
 	add_moment(out, wall_ms);
 	buf_printf(out, ",%s", rows_gpu(r, text));
-	for (size_t i = 0; i < rows_n_columns; i++)
+	for (size_t i = 0; i < rows_n_columns; i++) {
+		if (i == rows_n_columns - N_LATER)
+			buf_printf(out, ",%s,,,,,,,,,", rows_throttle(r, text));
 		add_column(out, &rows_columns[i], r);
-	buf_printf(out, ",%s,,,,,,,,,\n", rows_throttle(r, text));
+	}
+	buf_add_text(out, "\n");
 }
 
 void rows_add_process(struct buf *out, int64_t wall_ms, const struct rows_process *p)
@@ -108,7 +112,7 @@ void rows_add_process(struct buf *out, int64_t wall_ms, const struct rows_proces
 	const struct usage_figures *u = &p->usage;
 	add_moment(out, wall_ms);
 	buf_printf(out, ",%s", p->gpus);
-	for (size_t i = 0; i < rows_n_columns; i++)
+	for (size_t i = 0; i < rows_n_columns - N_LATER; i++)
 		if (i == COLUMN_OF_MEMORY && p->mem_known)
 			buf_printf(out, ",%llu", (unsigned long long)p->mem_mib);
 		else
@@ -121,5 +125,7 @@ void rows_add_process(struct buf *out, int64_t wall_ms, const struct rows_proces
 		add_number(out, rates[i], 2);
 	buf_add_text(out, ",");
 	words_add_csv(out, p->program);
+	for (size_t i = 0; i < N_LATER; i++)
+		buf_add_text(out, ",");
 	buf_add_text(out, "\n");
 }
