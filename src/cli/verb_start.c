@@ -6,9 +6,11 @@
  * The unit is written here and not installed with the programs: a bundle that lies in a home folder has no other way.
  */
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/member.h"
@@ -97,13 +99,10 @@ static char *install_unit(const char *program, struct error *err)
 /* A word for the shell of cron, for which a percent sign ends the line also in quotes. */
 static void print_cron_word(FILE *out, const char *text)
 {
-	putc('\'', out);
-	for (; *text; text++)
-		if (*text == '\'')
-			fputs("'\\''", out);
-		else
-			fprintf(out, *text == '%' ? "\\%c" : "%c", *text);
-	putc('\'', out);
+	scoped_buf word = { 0 };
+	words_add_shell(&word, text);
+	for (const char *at = buf_text(&word); *at; at++)
+		fprintf(out, *at == '%' ? "\\%c" : "%c", *at);
 }
 
 /* One that systemd does not look after: cron does it too. */
