@@ -164,10 +164,10 @@ class RadExecutor(core.PicklingExecutor):
         return utils.JobPaths.get_first_id_independent_folder(self.folder)
 
     def _begin(self, job):
-        """Its logs are linked. A radd that numbers anew finds another's job of that number in the folder: what is older than the call is
-        that one's."""
+        """Its logs are linked. A radd that numbers anew finds another's job of that number in the folder: what is not newer than the call
+        is that one's: a file system's clock has ticks of milliseconds, in which no Python begins."""
         result, call = job.paths.result_pickle, job.paths.submitted_pickle
-        if result.exists() and result.stat().st_mtime_ns < call.stat().st_mtime_ns:
+        if result.exists() and result.stat().st_mtime_ns <= call.stat().st_mtime_ns:
             result.unlink()
         for name in self._logs().values():
             log = self._log_folder() / name.replace("%j", job.job_id)

@@ -77,6 +77,12 @@ def test_what_another_radd_left_of_a_job_of_that_number_is_not_its_result(execut
     assert not any(job.done(force_check=True) for job in jobs)
     subprocess.run(["rad", "release", *(job.job_id for job in jobs)], check=True)
     assert [job.result() for job in jobs] == [7, 8]
+    # within one tick of the file system's clock
+    paths = jobs[0].paths
+    of_call = paths.submitted_pickle.stat().st_mtime_ns
+    os.utime(paths.result_pickle, ns=(of_call, of_call))
+    executor._begin(jobs[0])
+    assert not paths.result_pickle.exists()
 
 
 def test_parameters(executor):
