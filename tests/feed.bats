@@ -113,6 +113,28 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	kill -CONT "$(feed held .producer.pid)"
 }
 
+@test "a task that a full feed has no place for is told to wait by rad why" {
+	cat >many.py <<-'PY'
+		import ctypes, os, sys
+		from radrm import _feedlib
+		lib, item, error = _feedlib.load(), _feedlib.Item(), _feedlib.Error()
+		readers = [lib.feed_reader_open(sys.argv[1].encode(), sys.argv[2].encode(), 1, error) for _ in range(63)]
+		while not os.path.exists("go"):
+		    for reader in readers:
+		        if lib.feed_reader_next(reader, 5, ctypes.byref(item), ctypes.byref(error)) == 0:
+		            lib.feed_reader_release(reader, item.ring, item.slot)
+	PY
+	train --feed crowd -- python3 "$WORLD/train.py"
+	wait_for 20 feed crowd '.readers | length == 1'
+	train -- python3 many.py crowd "$(rad feed --json crowd | jq -r '.feeds[0].data')"
+	wait_for 30 feed crowd '.readers | length == 64'
+	id=$(train --feed crowd -- python3 "$WORLD/train.py")
+	wait_state "$id" RUNNING
+	wait_for 20 shown "$id" '.full'
+	rad why "$id" | grep -q "feed crowd: it has as many tasks as it takes, and this is none of them: it waits until one leaves"
+	run ! sh -c 'rad why "$0" | grep "as it takes"' "$((id - 2))"
+}
+
 @test "an array has a feed of its own, and a task that radd did not start may join a feed" {
 	local a b outside
 	a=$(train --array 0-1 -- python3 "$WORLD/train.py")

@@ -143,6 +143,17 @@ static json_t *part_of_task(const json_t *feed, const char *task)
 			 json_object_get(produces ? feed : of, "waits_for"), "wait_fraction", json_object_get(of, "wait_fraction"));
 }
 
+/* A task that is in no feed, though it was given one: whether it waits there for another to leave. */
+static void tell_outside(json_t *task, const json_t *feeds)
+{
+	json_t *own = json_object_get(task, "feed"), *feed;
+	size_t i;
+	json_array_foreach(feeds, i, feed)
+		if (json_is_object(own) && !strcmp(member_text(feed, "name"), member_text(own, "name")) &&
+		    json_array_size(json_object_get(feed, "readers")) >= FEED_READERS_MAX)
+			json_object_set_new(own, "full", json_true());
+}
+
 static void tell_task(json_t *task, const json_t *feeds)
 {
 	json_t *first = NULL, *others = json_array(), *feed;
@@ -160,6 +171,7 @@ static void tell_task(json_t *task, const json_t *feeds)
 		json_object_set_new(task, "feed", first);
 	} else {
 		json_decref(others);
+		tell_outside(task, feeds);
 	}
 }
 

@@ -112,6 +112,9 @@ static void print_feed(const json_t *feed)
 	bool produces = !strcmp(member_text(feed, "role"), "producer");
 	size_t i;
 	json_t *other;
+	if (json_is_true(json_object_get(feed, "full")))
+		printf("  feed %s: it has as many tasks as it takes, and this is none of them: it waits until one leaves\n",
+		       member_text(feed, "name"));
 	if (!*member_text(feed, "role"))
 		return;
 	printf("  feed %s: %s%s; it got %.1f batches/s and waited %s of the time", member_text(feed, "name"),
