@@ -163,7 +163,7 @@ def law_table(study):
                 mixes += 1
         if errors:
             size = [abs(e) for e in errors]
-            rows.append([WORDS[mode], mixes, len(errors), f"{statistics.median(size):.1%}", f"{score_mixes.percentile(size, 90):.1%}",
+            rows.append([WORDS[mode], mixes, len(errors), f"{statistics.median(size):.1%}", f"{score_mixes.quantile(size, 0.9):.1%}",
                          f"{statistics.median(errors):+.1%}"])
     return pages.table(["mode", "points", "speeds", "median error", "p90", "median, signed"], rows)
 

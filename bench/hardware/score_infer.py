@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 
-from score_mixes import halves, percentile, read_lines
+from score_mixes import halves, quantile, read_lines
 
 GUESS_SD = 0.15
 HEAD = ("| mode | of the others | spans | asked | SMACT: median error | p90 | within 2 sd | GRACT: median error | p90 | DRAM: median error |\n"
@@ -110,8 +110,8 @@ def row(mode, knowledge, spans, pairs):
         return sorted(abs(said[key] - truth[field]) for truth, said in pairs)
     gract, smact, dram = off(0, "gract"), off(1, "smact"), off(2, "dram")
     within = statistics.fmean(abs(said["smact"] - truth[1]) <= 2 * said["smact_sd"] for truth, said in pairs)
-    return (f"| {mode} | {knowledge} | {spans} | {len(pairs)} | {statistics.median(smact):.3f} | {percentile(smact, 90):.3f} "
-            f"| {within:.0%} | {statistics.median(gract):.3f} | {percentile(gract, 90):.3f} | {statistics.median(dram):.3f} |")
+    return (f"| {mode} | {knowledge} | {spans} | {len(pairs)} | {statistics.median(smact):.3f} | {quantile(smact, 0.9):.3f} "
+            f"| {within:.0%} | {statistics.median(gract):.3f} | {quantile(gract, 0.9):.3f} | {statistics.median(dram):.3f} |")
 
 
 def score(mode, loads, mixes, chains, program, which):

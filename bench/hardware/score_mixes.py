@@ -15,7 +15,6 @@ import argparse
 import collections
 import itertools
 import json
-import math
 import pathlib
 import re
 import statistics
@@ -24,6 +23,9 @@ import sys
 import tempfile
 
 import table
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "memory"))
+from stats import quantile  # noqa: E402
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
 HEADER, POWER = MODELS / "share.h", MODELS / "power.h"
@@ -191,11 +193,6 @@ def fit(mode, loads, mixes):
     return min((Law(c, e) for c in CAPACITIES[mode] for e in EXPONENTS[mode]), key=mean)
 
 
-def percentile(values, p):
-    """The smallest value that p percent of them do not exceed."""
-    return sorted(values)[max(0, math.ceil(len(values) * p / 100) - 1)]
-
-
 def ask_rad(rad, mode, loads, mixes):
     """The speeds that rad predicts."""
     with tempfile.NamedTemporaryFile("w", suffix=".csv") as f:
@@ -212,7 +209,7 @@ def row(mode, what, law, predicted, mixes):
     all_ = errors(predicted, mixes)
     size = [abs(e) for e in all_]
     return (f"| {mode} | {what} | {law.capacity:.3f} | {law.exponent:.3f} | {len(mixes)} | {len(all_)} "
-            f"| {statistics.median(size):.1%} | {percentile(size, 90):.1%} | {max(size):.1%} "
+            f"| {statistics.median(size):.1%} | {quantile(size, 0.9):.1%} | {max(size):.1%} "
             f"| {statistics.median(all_):+.1%} |")
 
 
@@ -264,7 +261,7 @@ def watts_rows(found):
             off = [p / m - 1 for split, p, m in each if split in parts]
             if off:
                 size = [abs(e) for e in off]
-                rows.append(f"| {mode} | {what} | {len(off)} | {statistics.median(size):.1%} | {percentile(size, 90):.1%} "
+                rows.append(f"| {mode} | {what} | {len(off)} | {statistics.median(size):.1%} | {quantile(size, 0.9):.1%} "
                             f"| {max(size):.1%} | {statistics.median(off):+.1%} |")
     return ["", "| watts of mixes | mixes | n | median error | p90 | worst | median, signed |", "|---|---|---|---|---|---|---|",
             *rows] if rows else []
@@ -314,7 +311,7 @@ def describe(mode, data, worst):
     yield f"{mode}: loads alone (GRACT, SMACT): " + ", ".join(f"{n} {g} {s}" for n, (g, s) in sorted(data.loads.items()))
     if same := twins(data):
         yield (f"{mode}: {len(same)} processes that had a twin in their mix differ from the mean of those by {statistics.median(same):.1%} "
-               f"(median), {percentile(same, 90):.1%} (p90)")
+               f"(median), {quantile(same, 0.9):.1%} (p90)")
     yield from (f"{mode}: note: {note}" for note in data.notes)
     for error, name, members, measured, predicted in worst:
         yield f"{mode}: {error:.0%} off: {name} measured {measured:.3f}, predicted {predicted:.3f}, in {' + '.join(members)}"

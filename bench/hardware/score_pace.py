@@ -20,7 +20,7 @@ import statistics
 
 import pages
 import svg
-from score_solo import captures_of, estimate, lines_of, scored
+from score_solo import captures_of, estimate, lines_of, quantile, scored
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ORDERS = 20
@@ -92,7 +92,7 @@ def shuffled(rows, seed):
 
 def sizes(said, key):
     e = sorted(abs(s["errors"][key]) for s in said if key in s["errors"])
-    return (statistics.median(e), e[int(0.9 * (len(e) - 1))], statistics.median(s["errors"][key] for s in said if key in s["errors"]))
+    return (statistics.median(e), quantile(e, 0.9), statistics.median(s["errors"][key] for s in said if key in s["errors"]))
 
 
 def table(rows):

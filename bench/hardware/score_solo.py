@@ -17,8 +17,12 @@ import math
 import pathlib
 import statistics
 import subprocess
+import sys
 import tarfile
 import tempfile
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "memory"))
+from stats import quantile  # noqa: E402
 
 # Families that no fit has seen, chosen before anything was measured.
 HELD_OUT = {"bert", "convnext", "densenet", "dlrm", "opt", "resnet", "segmentation", "sound", "vit", "xlnet"}
@@ -57,7 +61,7 @@ def table(rows):
         if not e:
             continue
         size = sorted(map(abs, e))
-        out[key] = {"n": len(e), "median": round(statistics.median(size), 3), "p90": round(size[int(0.9 * (len(size) - 1))], 3),
+        out[key] = {"n": len(e), "median": round(statistics.median(size), 3), "p90": round(quantile(size, 0.9), 3),
                     "bias": round(statistics.median(e), 3)}
         if key != "watts":
             spread = "step_spread" if key == "step" else f"{key}_sd"
