@@ -237,6 +237,17 @@ agree()
 	grep -Eq '>11-2[23] [0-2][0-9]:[0-9]{2}:[0-9]{2}<' dom
 }
 
+@test "who made place at the end of his time slot did not fail" {
+	jq '.runs[0].tasks |= [.[] | .attempts |= [(.[0] | .verdict = "slot"), .[]]]' three.json >slots.json
+	rad report -o slots.html slots.json
+	run ! grep -q '<section id=failures>' slots.html
+	look slots.html 1200
+	[ "$(bars)" -eq "$(attempts slots.json)" ]
+	grep -q '"bar again' dom
+	run ! grep -q '"bar failed' dom
+	[ ! -s console ]
+}
+
 @test "5000 tasks" {
 	rad report -o many.html many.json
 	look many.html 360

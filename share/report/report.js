@@ -5,7 +5,6 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const limits = document.getElementById('data').dataset;
 const runs = data.runs;
-const GIB = 1024;
 
 /* Elements ---------------------------------------------------------------------------------------------------------- */
 
@@ -27,23 +26,14 @@ function fit(text, width) {
 	return text.length <= n ? text : n < 3 ? '' : text.slice(0, n - 1) + '…';
 }
 
-function known(v) { return typeof v === 'number' && isFinite(v); }
-
 /* Numbers ----------------------------------------------------------------------------------------------------------- */
-
-function two(n) { return String(n).padStart(2, '0'); }
 
 function duration(s) {
 	if (!known(s)) return '–';
 	if (s < 60) return s.toFixed(1) + ' s';
-	s = Math.round(s);
-	if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
-	if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor(s / 60) % 60)} min`;
-	return `${Math.floor(s / 86400)} d ${two(Math.floor(s / 3600) % 24)} h`;
+	return minutes(Math.round(s));
 }
 
-function memory(mib) { return !known(mib) ? '–' : mib < GIB ? Math.round(mib) + ' MiB' : (mib / GIB).toFixed(1) + ' GiB'; }
-function percent(f) { return known(f) ? Math.round(f * 100) + ' %' : '–'; }
 function count(n) { return known(n) ? String(Math.round(n)) : '–'; }
 /* At an axis that may end below 1. */
 function figure(v) { return String(v < 10 ? +v.toPrecision(2) : Math.round(v)); }
@@ -192,29 +182,17 @@ const KINDS = [['ok', 'completed'], ['again', 'tried again'], ['oom', 'out of GP
 
 function kindOf(task, a, k) {
 	if (task.state === 'watched') return 'watched';
-	if (!known(a.end_s)) return 'running';
-	if (a.verdict === 'oom' || a.verdict === 'cancelled') return a.verdict;
-	if (a.verdict === 'ok' || a.verdict === 'none' || a.verdict === '') return k ? 'again' : 'ok';
-	return 'failed';
+	return known(a.end_s) ? kindOfEnd(a.verdict, k) : 'running';
 }
 
-/* Attempts by GPU, each in the first lane that is free when it starts. */
 function lanesOf(run) {
-	const gpus = run.gpus.map(() => ({ bars: [], ends: [] }));
+	const gpus = run.gpus.map(() => ({ bars: [], lanes: 0 }));
 	for (const task of run.tasks)
 		task.attempts.forEach((a, k) => {
 			for (const gpu of known(a.start_s) ? a.gpus : [])
 				gpus[gpu].bars.push({ task, a, k, from: a.start_s, to: endOf(run, a), kind: kindOf(task, a, k) });
 		});
-	for (const gpu of gpus) {
-		gpu.bars.sort((x, y) => x.from - y.from);
-		for (const bar of gpu.bars) {
-			let lane = gpu.ends.findIndex(end => end <= bar.from + 0.0005);
-			if (lane < 0) lane = gpu.ends.length;
-			gpu.ends[lane] = bar.to;
-			bar.lane = lane;
-		}
-	}
+	for (const gpu of gpus) gpu.lanes = intoLanes(gpu.bars, 0.0005);
 	return gpus;
 }
 
@@ -249,16 +227,16 @@ function drawBar(svg, bar, x, y, height, number) {
 }
 
 function gantt(parent, run, width) {
-	const gpus = lanesOf(run).slice(0, limits.gpus), deepest = Math.max(1, ...gpus.map(g => g.ends.length));
+	const gpus = lanesOf(run).slice(0, limits.gpus), deepest = Math.max(1, ...gpus.map(g => g.lanes));
 	const lane = deepest <= 5 ? 16 : deepest <= 10 ? 12 : 7;
 	const x = s => 1 + (s - span.from) / (span.to - span.from) * (width - 8);
-	const height = gpus.reduce((sum, g) => sum + 20 + Math.max(1, g.ends.length) * lane, 18) + 18;
+	const height = gpus.reduce((sum, g) => sum + 20 + Math.max(1, g.lanes) * lane, 18) + 18;
 	const svg = canvas(parent, width, height, `Tasks on GPUs over time: ${run.name}`), bars = [];
 	svg.classList.add('gantt');
 	const bands = draw('g', {}, svg), axis = timeAxis(svg, x, 16, height - 18, height > 500), on = draw('g', {}, svg);
 	let y = 16;
 	gpus.forEach((gpu, i) => {
-		const rows = Math.max(1, gpu.ends.length) * lane;
+		const rows = Math.max(1, gpu.lanes) * lane;
 		draw('rect', { class: 'band', x: 0, y: y + 16, width, height: rows + 2 }, bands);
 		draw('text', { x: 1, y: y + 12, style: 'font-weight: 600' }, on, fit(gpuTitle(run.gpus[i]), width));
 		for (const bar of gpu.bars) drawBar(on, bar, x, y + 17 + bar.lane * lane, lane - 1, bars.push(bar) - 1);
@@ -571,20 +549,6 @@ function dropEmpty(table) {
 }
 
 /* The page ---------------------------------------------------------------------------------------------------------- */
-
-function addPattern(defs, id, size, back, marks) {
-	const p = draw('pattern', { id, width: size, height: size, patternUnits: 'userSpaceOnUse' }, defs);
-	draw('rect', { width: size, height: size, style: `fill: var(${back})` }, p);
-	for (const [name, attributes] of marks) draw(name, attributes, p);
-}
-
-function addPatterns() {
-	const svg = draw('svg', { id: 'patterns', 'aria-hidden': 'true' }, document.body), defs = draw('defs', {}, svg);
-	const bad = 'stroke: var(--bad); stroke-width: 1.6', slash = ['path', { d: 'M-1 7L7 -1M-1 1L1 -1M5 7L7 5', style: bad }];
-	addPattern(defs, 'hatch', 6, '--page', [slash]);
-	addPattern(defs, 'cross', 6, '--page', [slash, ['path', { d: 'M-1 -1L7 7', style: bad }]]);
-	addPattern(defs, 'wait', 5, '--page', [['path', { d: 'M0 0V5', style: 'stroke: var(--dark-bar); stroke-width: 2.4' }]]);
-}
 
 const pictures = document.getElementById('pictures');
 let drawn = 0;

@@ -2,7 +2,7 @@
 /* The live page. Text from radd goes into text nodes only, never into markup. */
 (function () {
 'use strict';
-const GIB = 1024, SPARK = 180;
+const SPARK = 180;
 const state = { gpus: null, queue: null, found: null, word: '', spark: new Map(), heard: 0, told: 0, task: null, history: null };
 const byId = id => document.getElementById(id);
 
@@ -51,37 +51,12 @@ function say(id, text) {
 	if (byId(id).textContent !== text) byId(id).textContent = text;
 }
 
-/* Patterns, so that what differs in colour differs in grey too. */
-function addPatterns() {
-	const svg = draw('svg', { id: 'patterns', 'aria-hidden': 'true' }, document.body), defs = draw('defs', {}, svg);
-	const pattern = (id, size, marks) => {
-		const p = draw('pattern', { id, width: size, height: size, patternUnits: 'userSpaceOnUse' }, defs);
-		draw('rect', { width: size, height: size }, p).style.fill = 'var(--page)';
-		for (const [d, colour, width] of marks) {
-			const path = draw('path', { d }, p);
-			path.style.stroke = `var(${colour})`;
-			path.style.strokeWidth = width;
-		}
-	};
-	pattern('hatch', 6, [['M-1 7L7 -1M-1 1L1 -1M5 7L7 5', '--bad', 1.6]]);
-	pattern('cross', 6, [['M-1 7L7 -1M-1 1L1 -1M5 7L7 5', '--bad', 1.6], ['M-1 -1L7 7', '--bad', 1.6]]);
-	pattern('wait', 5, [['M0 0V5', '--dark-bar', 2.4]]);
-}
-
 /* Numbers ----------------------------------------------------------------------------------------------------------- */
-
-const known = v => typeof v === 'number' && isFinite(v);
-const two = n => String(n).padStart(2, '0');
-const percent = f => known(f) ? Math.round(f * 100) + ' %' : '–';
-const memory = mib => !known(mib) ? '–' : mib < GIB ? Math.round(mib) + ' MiB' : (mib / GIB).toFixed(1) + ' GiB';
 
 function duration(s) {
 	if (!known(s)) return '–';
 	s = Math.max(0, Math.round(s));
-	if (s < 60) return s + ' s';
-	if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
-	if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor(s / 60) % 60)} min`;
-	return `${Math.floor(s / 86400)} d ${two(Math.floor(s / 3600) % 24)} h`;
+	return s < 60 ? s + ' s' : minutes(s);
 }
 
 const local = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
@@ -518,28 +493,15 @@ const KINDS = [['bar ok', 'completed'], ['bar again', 'tried again'], ['bar oom'
 const PARTS = [['used', 'used'], ['held', 'held for tasks, not used yet'], ['foreign', 'programs that are not tasks'],
 	['', 'the upright mark: mean; the curve: SM activity in the last 6 minutes']];
 
-function kindOf(a, k) {
-	if (!a.end) return 'running';
-	if (a.verdict === 'oom' || a.verdict === 'cancelled') return a.verdict;
-	return a.verdict === 'ok' || a.verdict === 'slot' ? (k ? 'again' : 'ok') : 'failed';
-}
-
-/* Bars of one GPU, each in the first lane that is free when it starts. */
 function lanes(tasks, uuid) {
-	const bars = [], ends = [];
+	const bars = [];
 	for (const t of tasks)
 		(t.attempts || []).forEach((a, k) => {
 			if (a.start && (a.gpus || []).includes(uuid))
-				bars.push({ t, a, kind: kindOf(a, k), from: Date.parse(a.start), to: a.end ? Date.parse(a.end) : Date.now() });
+				bars.push({ t, a, kind: a.end ? kindOfEnd(a.verdict, k) : 'running', from: Date.parse(a.start),
+					to: a.end ? Date.parse(a.end) : Date.now() });
 		});
-	bars.sort((x, y) => x.from - y.from);
-	for (const bar of bars) {
-		let lane = ends.findIndex(end => end <= bar.from);
-		if (lane < 0) lane = ends.length;
-		ends[lane] = bar.to;
-		bar.lane = lane;
-	}
-	return { bars, n: Math.max(1, ends.length) };
+	return { bars, n: Math.max(1, intoLanes(bars, 0)) };
 }
 
 function axis(svg, x, from, to, top, bottom, width) {

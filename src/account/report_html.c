@@ -301,7 +301,8 @@ static size_t failure_rows(struct buf *b, const struct report *r)
 		for (size_t t = 0; t < r->runs[i]->n_tasks; t++)
 			for (size_t k = 0; k < r->runs[i]->tasks[t].n_attempts; k++) {
 				const struct report_attempt *a = &r->runs[i]->tasks[t].attempts[k];
-				bool well = isnan(a->end_s) || !strcmp(a->verdict, "ok") || !strcmp(a->verdict, "cancelled");
+				bool well = isnan(a->end_s) || !strcmp(a->verdict, "ok") || !strcmp(a->verdict, "slot") ||
+					    !strcmp(a->verdict, "cancelled");
 				if (!well && n++ < MAX_FAILURES)
 					failure_row(b, r->runs[i], &r->runs[i]->tasks[t], a);
 			}
