@@ -337,13 +337,27 @@ static int read_line(struct radfile_reader *r, struct radfile_line l, bool keys,
 	return radfile_is_sbatch(l) ? radfile_sbatch(r, l) : radfile_directive(r, l);
 }
 
+/* Whether the first line, which ends at `end`, has the shell stop where a command fails: "#!/bin/bash -e", "-eu", "-xe". */
+static bool stops_at_errors(const char *first, const char *end)
+{
+	for (const char *p = first; p + 1 < end; p++) {
+		if (!is_blank(*p) || p[1] != '-' || p[2] == '-')
+			continue;
+		for (p++; p < end && !is_blank(*p); p++)
+			if (*p == 'e')
+				return true;
+		p--;
+	}
+	return false;
+}
+
 /* sbatch runs a script as its first line says, and that goes on behind a command that failed; ours are run by bash -e. So a
  * script that is Slurm's alone has that undone, in the place of the first line, which is a comment. */
 static void run_as_sbatch(struct radfile_reader *r)
 {
 	const char *first = buf_text(&r->script), *end = strchr(first, '\n');
-	bool wants_e = end && memmem(first, (size_t)(end - first), " -e", 3);
-	if ((!r->slurm && !r->unheard.len) || r->keys.n || r->directives.n || radfile_is_name(r->name) || *first != '#' || wants_e)
+	if ((!r->slurm && !r->unheard.len) || r->keys.n || r->directives.n || radfile_is_name(r->name) || *first != '#' ||
+	    (end && stops_at_errors(first, end)))
 		return;
 	scoped_free char *rest = alloc_string(end ? end : "");
 	buf_drop(&r->script, r->script.len);
