@@ -6,6 +6,8 @@
  */
 #include "parse/summary_private.h"
 
+#include "base/words.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,13 +57,19 @@ bool summary_line(struct summary_reader *r, struct summary_text *line)
 int summary_refuse(struct summary_reader *r, struct summary_text line, const char *why)
 {
 	char shown[64];
-	size_t n = 0;
+	size_t n = 0, step;
 	line = summary_skip(line);
-	for (uint32_t i = 0; i < line.len && n < sizeof shown - 1; i++)	/* columns are far apart: one blank is enough */
-		if (!is_blank(line.at[i]) || (n && shown[n - 1] != ' '))
-			shown[n++] = is_blank(line.at[i]) || !line.at[i] ? ' ' : line.at[i];
-	while (n && n == sizeof shown - 1 && (shown[n - 1] & 0x80))	/* not half a character */
-		n--;
+	for (uint32_t i = 0; i < line.len; i += (uint32_t)step) {
+		size_t size = words_utf8(line.at + i, line.len - i);
+		const char *c = is_blank(line.at[i]) || !line.at[i] ? " " : size ? line.at + i : "?";
+		step = size ? size : 1;
+		if (*c == ' ' && (!n || shown[n - 1] == ' '))
+			continue;	/* columns are far apart: one blank is enough */
+		if (n + step >= sizeof shown)	/* no part of a character */
+			break;
+		memcpy(shown + n, c, step);
+		n += step;
+	}
 	shown[n] = '\0';
 	return error_set(r->err, ERR_INVALID, "%.200s:%u: '%s': %s", r->name, r->line, shown, why);
 }
