@@ -109,14 +109,12 @@ static int parse(struct cli_call *c, const struct spec *s, bool json)
 	struct error err = ERROR_INIT;
 	struct summary summary;
 	struct features features;
-	const struct features_given given = given_of_spec(s);
 	if (!s->model) {
 		error_set(&err, ERR_INVALID, "%.200s: names no model summary: add a line `model: FILE`", c->words[0]);
 		return cli_fail(c, &err);
 	}
-	if (summary_parse(s->model_name, s->model, strlen(s->model), &summary, &err))
+	if (given_read(s, &summary, &features, &err))
 		return cli_fail(c, &err);
-	features_from_summary(&summary, &given, &features);
 	int rc = json ? print_json(&summary, &features) : print_text(&summary, &features);
 	features_clear(&features);
 	summary_clear(&summary);

@@ -3,10 +3,16 @@
  */
 #include "estimate/given.h"
 
-struct features_given given_of_spec(const struct spec *s)
+#include <string.h>
+
+int given_read(const struct spec *s, struct summary *summary, struct features *features, struct error *err)
 {
-	return (struct features_given){
+	const struct features_given given = {
 		.batch_size = s->batch_size, .seq_len = s->seq_len, .input = { s->input_channels, s->input_height, s->input_width },
 		.optimizer = s->optimizer, .precision = s->precision,
 	};
+	if (summary_parse(s->model_name ? s->model_name : "model", s->model, strlen(s->model), summary, err))
+		return -1;
+	features_from_summary(summary, &given, features);
+	return 0;
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task says of itself beside its model summary. Every estimator that reads the summary is told the same.
+ * A task's model summary, read with what the task says of itself beside it. Every estimator that reads the summary is told the
+ * same.
  */
 #ifndef RAD_ESTIMATE_GIVEN_H
 #define RAD_ESTIMATE_GIVEN_H
 
+#include "base/error.h"
 #include "parse/features.h"
 #include "task/spec.h"
 
-/* Its words stay the spec's. */
-struct features_given given_of_spec(const struct spec *s);
+/* Of a task that has one. Returns 0 with both to be cleared, and pointing into the spec's text; or -1 with neither. */
+int given_read(const struct spec *s, struct summary *summary, struct features *features, struct error *err);
 
 #endif

@@ -9,7 +9,6 @@
 #include "estimate/replay.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define MOST_MIB ((double)((uint64_t)1 << 40))	/* beyond any machine: the summary is no model's */
 
@@ -30,18 +29,16 @@ static const char *why_not(struct gpumemnet_task *t)
 
 bool gpumemnet_task_read(const struct spec *s, struct gpumemnet_task *t, char note[200])
 {
-	const struct features_given given = given_of_spec(s);
 	struct error err = ERROR_INIT;
 	const char *why;
 	if (!s->model) {
 		snprintf(note, 200, "no model summary (model: FILE, --model FILE)");
 		return false;
 	}
-	if (summary_parse(s->model_name ? s->model_name : "model", s->model, strlen(s->model), &t->summary, &err)) {
+	if (given_read(s, &t->summary, &t->features, &err)) {
 		snprintf(note, 200, "%.190s", err.text);
 		return false;
 	}
-	features_from_summary(&t->summary, &given, &t->features);
 	why = why_not(t);
 	if (!why)
 		return true;

@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define VALUE_BYTES 4.0
 #define STARTUP_MIB 800.0
@@ -46,16 +45,14 @@ static bool horus_apply(const struct features *f, struct estimate_result *out)
 
 bool estimate_horus(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
 {
-	const struct features_given given = given_of_spec(s);
 	struct summary summary;
 	struct features features;
 	struct error err = ERROR_INIT;
 	(void)declared_mib, (void)c;
 	if (!s->model)
 		return horus_decline(out, "no model summary (model: FILE, --model FILE)");
-	if (summary_parse(s->model_name ? s->model_name : "model", s->model, strlen(s->model), &summary, &err))
+	if (given_read(s, &summary, &features, &err))
 		return horus_decline(out, err.text);
-	features_from_summary(&summary, &given, &features);
 	bool spoke = horus_apply(&features, out);
 	features_clear(&features);
 	summary_clear(&summary);

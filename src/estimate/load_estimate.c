@@ -9,8 +9,6 @@
 #include "estimate/given.h"
 #include "estimate/hostpace.h"
 
-#include <string.h>
-
 bool estimate_tells_load(const struct spec *s)
 {
 	return s->capture || s->model;
@@ -18,14 +16,12 @@ bool estimate_tells_load(const struct spec *s)
 
 static int activity_of_model(const struct spec *s, const char *gpu_name, struct activity *out, struct error *err)
 {
-	const struct features_given given = given_of_spec(s);
 	struct summary summary;
 	struct features features;
 	int rc;
 
-	if (summary_parse(s->model_name ? s->model_name : "model", s->model, strlen(s->model), &summary, err))
+	if (given_read(s, &summary, &features, err))
 		return -1;
-	features_from_summary(&summary, &given, &features);
 	rc = activity_from_summary(&summary, &features, gpu_name, out, err);
 	features_clear(&features);
 	summary_clear(&summary);
