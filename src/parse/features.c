@@ -12,18 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t add_capped(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-	return __builtin_add_overflow(a, b, &sum) || sum > SUMMARY_MAX_COUNT ? SUMMARY_MAX_COUNT : sum;
-}
-
-static uint64_t mul_capped(uint64_t a, uint64_t b)
-{
-	uint64_t product;
-	return __builtin_mul_overflow(a, b, &product) || product > SUMMARY_MAX_COUNT ? SUMMARY_MAX_COUNT : product;
-}
-
 /* ---- what a row is and owns ---- */
 
 /* A parent's figure includes its children's, `times` of them for each of the parent: what is left is its own. One pass, with
@@ -39,7 +27,7 @@ static void own_params(const struct summary *s, struct features_fact *facts)
 			uint64_t figure = s->layers[parent].params;
 			facts[parent].params = figure > open[n].children ? figure - open[n].children : 0;
 			if (n)
-				open[n - 1].children = add_capped(open[n - 1].children, mul_capped(figure,
+				open[n - 1].children = summary_sum(open[n - 1].children, summary_product(figure,
 					s->layers[parent].times / s->layers[open[n - 1].at].times));
 		}
 		if (!layer)
@@ -51,7 +39,7 @@ static void own_params(const struct summary *s, struct features_fact *facts)
 		}
 		facts[i].params = layer->params;
 		if (n)
-			open[n - 1].children = add_capped(open[n - 1].children, mul_capped(layer->params,
+			open[n - 1].children = summary_sum(open[n - 1].children, summary_product(layer->params,
 				layer->times / s->layers[open[n - 1].at].times));
 	}
 }
@@ -77,7 +65,7 @@ static enum summary_kind resolve_kind(const struct summary *s, size_t i, uint64_
 /* torchsummary sees none of MultiheadAttention's weights: they have other names. Four projections with biases. */
 static uint64_t unseen_attention(uint64_t width)
 {
-	return add_capped(mul_capped(4 * width, width), 4 * width);
+	return summary_sum(summary_product(4 * width, width), 4 * width);
 }
 
 static void resolve_rows(const struct summary *s, struct features_fact *facts)
@@ -174,8 +162,8 @@ static bool hands_on(struct summary_text type)
 static void count(struct features_type *t, uint64_t times, uint64_t params, uint64_t activations)
 {
 	t->layers += times;
-	t->params = add_capped(t->params, mul_capped(params, times));
-	t->activations = add_capped(t->activations, mul_capped(activations, times));
+	t->params = summary_sum(t->params, summary_product(params, times));
+	t->activations = summary_sum(t->activations, summary_product(activations, times));
 }
 
 static void list_layer(struct features *f, const struct features_layer *l)
@@ -192,7 +180,7 @@ static void sum_up(const struct summary *s, const struct features_fact *facts, s
 	for (size_t i = 0; i < s->n_layers; i++) {
 		const struct summary_layer *layer = &s->layers[i];
 		enum summary_kind kind = facts[i].kind;
-		f->params = add_capped(f->params, mul_capped(facts[i].params, layer->times));
+		f->params = summary_sum(f->params, summary_product(facts[i].params, layer->times));
 		if (kind == SUMMARY_CONTAINER || kind == SUMMARY_INPUT)
 			continue;
 		uint64_t elements = hands_on(s->types[layer->type].name) ? 0 : facts[i].elements;
@@ -202,7 +190,7 @@ static void sum_up(const struct summary *s, const struct features_fact *facts, s
 		count(&f->kinds[kind], layer->times, l.params, elements);
 		count(&f->types[layer->type], layer->times, l.params, elements);
 		f->layers += layer->times;
-		f->activations = add_capped(f->activations, mul_capped(elements, layer->times));
+		f->activations = summary_sum(f->activations, summary_product(elements, layer->times));
 	}
 	f->depth = f->kinds[SUMMARY_CONV].layers + f->kinds[SUMMARY_LINEAR].layers + f->kinds[SUMMARY_EMBEDDING].layers +
 		   f->kinds[SUMMARY_ATTENTION].layers + f->kinds[SUMMARY_RECURRENT].layers;
@@ -230,7 +218,7 @@ static void per_sample(const struct summary *s, const struct features_given *giv
 	for (size_t i = 0; i < s->n_layers; i++) {
 		const struct summary_layer *layer = &s->layers[i];
 		if (layer->open_dims && given->seq_len > 0)
-			facts[i].elements = mul_capped(facts[i].elements, (uint64_t)given->seq_len);
+			facts[i].elements = summary_product(facts[i].elements, (uint64_t)given->seq_len);
 		open |= layer->open_dims;
 		if (batch > 1 && layer->batch != 1)	/* what is made once for the whole batch stays whole */
 			facts[i].elements = (facts[i].elements + batch / 2) / batch;

@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void drop(struct summary_text *t, uint32_t n)
-{
-	t->at += n;
-	t->len -= n;
-}
-
 /* What stands behind "key=", which begins an argument; at NULL: not there. */
 static struct summary_text value_of(struct summary_text args, const char *key)
 {
@@ -23,7 +17,7 @@ static struct summary_text value_of(struct summary_text args, const char *key)
 			break;
 		if (at[n] == '=' && (at == args.at || at[-1] == ' ' || at[-1] == ',' || at[-1] == '('))
 			return (struct summary_text){ at + n + 1, (uint32_t)(args.at + args.len - at - n - 1) };
-		drop(&t, (uint32_t)(at + n - t.at));
+		summary_drop(&t, (uint32_t)(at + n - t.at));
 	}
 	return (struct summary_text){ NULL, 0 };
 }
@@ -40,15 +34,15 @@ static bool take_number(struct summary_text *t, int64_t *n)
 {
 	bool minus = t->len > 1 && *t->at == '-';
 	if (minus)
-		drop(t, 1);
+		summary_drop(t, 1);
 	struct summary_text digits = { t->at, 0 };
 	while (digits.len < t->len && t->at[digits.len] >= '0' && t->at[digits.len] <= '9')
 		digits.len++;
 	uint64_t value;
-	drop(t, digits.len);
+	summary_drop(t, digits.len);
 	if (!summary_number(&digits, &value))
 		return false;
-	for (bool point = false; t->len && ((*t->at >= '0' && *t->at <= '9') || (*t->at == '.' && !point)); drop(t, 1))
+	for (bool point = false; t->len && ((*t->at >= '0' && *t->at <= '9') || (*t->at == '.' && !point)); summary_drop(t, 1))
 		point |= *t->at == '.';	/* what follows the point does not matter here */
 	*n = minus ? -(int64_t)value : (int64_t)value;
 	return true;
@@ -62,17 +56,17 @@ bool features_arg_numbers(struct summary_text args, const char *key, int64_t *va
 		return false;
 	bool several = v.len && (*v.at == '(' || *v.at == '[');
 	if (several)
-		drop(&v, 1);
+		summary_drop(&v, 1);
 	while (n < max && v.len && *v.at != ')' && *v.at != ']') {
 		if (summary_starts(v, "None"))
-			values[n] = -1, drop(&v, 4);
+			values[n] = -1, summary_drop(&v, 4);
 		else if (!take_number(&v, &values[n]))
 			break;
 		n++;
 		if (!several)
 			break;
 		while (v.len && (*v.at == ',' || *v.at == ' '))
-			drop(&v, 1);
+			summary_drop(&v, 1);
 	}
 	for (unsigned i = n; n && i < max; i++)
 		values[i] = values[0];
@@ -85,7 +79,7 @@ unsigned features_arg_plain(struct summary_text args, int64_t *values, unsigned 
 	struct summary_text t = args;
 	while (n < max && t.len) {
 		if (strchr("(), []", *t.at))
-			drop(&t, 1);
+			summary_drop(&t, 1);
 		else if (!take_number(&t, &values[n]) || (t.len && !strchr("(), []", *t.at)))
 			break;
 		else

@@ -51,11 +51,6 @@ struct shapes_walk {
 	unsigned n;
 };
 
-static uint64_t product(uint64_t a, uint64_t b)
-{
-	return b && a > SUMMARY_MAX_COUNT / b ? SUMMARY_MAX_COUNT : a * b;
-}
-
 static int64_t bounded(int64_t n)
 {
 	return n < 1 ? 1 : n > (int64_t)1 << 32 ? (int64_t)1 << 32 : n;
@@ -71,7 +66,7 @@ static int64_t area_of(const struct shape *s)
 
 static uint64_t elements_of(const struct shape *s)
 {
-	return product(product((uint64_t)bounded(s->channels), (uint64_t)area_of(s)), (uint64_t)bounded(s->tokens));
+	return summary_product(summary_product((uint64_t)bounded(s->channels), (uint64_t)area_of(s)), (uint64_t)bounded(s->tokens));
 }
 
 /* What flows now is the output of that layer. */
@@ -116,7 +111,7 @@ static void join(struct shapes_walk *w, size_t i, int64_t channels)
 {
 	for (size_t k = w->loose; k < i; k++)
 		if (w->facts[k].kind == SUMMARY_POOL || w->facts[k].kind == SUMMARY_DROPOUT)
-			w->facts[k].elements = product(w->facts[k].elements / (uint64_t)bounded(w->now.channels), (uint64_t)channels);
+			w->facts[k].elements = summary_product(w->facts[k].elements / (uint64_t)bounded(w->now.channels), (uint64_t)channels);
 	w->now.channels = channels;
 }
 
@@ -219,10 +214,10 @@ static void follow_conv(struct shapes_walk *w, size_t i)
 	make_space(w, io[0], dims);
 	fit(w, i, io[0]);
 	resolve_entries(w);
-	uint64_t params = product((uint64_t)io[0] / (uint64_t)bounded(groups), (uint64_t)io[1]);
+	uint64_t params = summary_product((uint64_t)io[0] / (uint64_t)bounded(groups), (uint64_t)io[1]);
 	for (unsigned d = 0; d < dims; d++) {
 		int64_t n = w->now.space[d];
-		params = product(params, (uint64_t)v.kernel[d]);
+		params = summary_product(params, (uint64_t)v.kernel[d]);
 		w->now.space[d] = transposed ? bounded((n - 1) * v.stride[d] - 2 * v.padding[d] + v.dilation[d] * (v.kernel[d] - 1) +
 						       v.extra[d] + 1) :
 				  v.same ? n : convolved(n, v.kernel[d], v.stride[d], v.padding[d], v.dilation[d], false);
@@ -262,7 +257,7 @@ static int64_t norm_channels(struct shapes_walk *w, size_t i, uint64_t *params)
 	uint64_t weights = (uint64_t)bounded(channels);
 	if (layer && args.len && *args.at == '(')
 		for (unsigned k = 1; k < numbers && n[k] > 1; k++)
-			weights = product(weights, (uint64_t)n[k]);
+			weights = summary_product(weights, (uint64_t)n[k]);
 	bool one = !numbers || summary_contains(type, "RMSNorm") || features_arg_is(args, "bias", "False");
 	bool none = features_arg_is(args, "affine", "False") || features_arg_is(args, "elementwise_affine", "False") ||
 		    summary_contains(type, "ResponseNorm");
@@ -278,7 +273,7 @@ static void make_patches(struct shapes_walk *w)
 	w->now = vector_of(w->now.channels, area_of(&w->now) + 1);
 	w->cls_token = false;
 	if (w->n && !w->s->layers[w->frames[0].layer].has_params)
-		w->facts[w->frames[0].layer].params += product((uint64_t)w->now.channels, (uint64_t)w->now.tokens + 1);
+		w->facts[w->frames[0].layer].params += summary_product((uint64_t)w->now.channels, (uint64_t)w->now.tokens + 1);
 	resolve_entries(w);
 }
 
@@ -315,7 +310,7 @@ static void one_token(struct shapes_walk *w, size_t i)
 
 static void flatten(struct shapes_walk *w)
 {
-	uint64_t all = product((uint64_t)w->now.channels, (uint64_t)area_of(&w->now));
+	uint64_t all = summary_product((uint64_t)w->now.channels, (uint64_t)area_of(&w->now));
 	if (w->now.n_space)
 		w->now = vector_of((int64_t)all, w->now.tokens);
 }
@@ -383,7 +378,7 @@ static void follow_linear(struct shapes_walk *w, size_t i)
 	linear_input(w, i, in);
 	resolve_entries(w);
 	w->now.channels = out;
-	set_params(w, i, product((uint64_t)in, (uint64_t)out) + (features_arg_is(args, "bias", "False") ? 0 : (uint64_t)out));
+	set_params(w, i, summary_product((uint64_t)in, (uint64_t)out) + (features_arg_is(args, "bias", "False") ? 0 : (uint64_t)out));
 }
 
 static void follow_embedding(struct shapes_walk *w, size_t i)
@@ -394,7 +389,7 @@ static void follow_embedding(struct shapes_walk *w, size_t i)
 		w->facts[i].kind = SUMMARY_OTHER;
 		return;
 	}
-	set_params(w, i, product((uint64_t)bounded(n[0]), (uint64_t)bounded(n[1])));
+	set_params(w, i, summary_product((uint64_t)bounded(n[0]), (uint64_t)bounded(n[1])));
 	if (summary_contains(name, "relative_attention_bias")) {	/* a bias for each pair of tokens and head */
 		struct shape pairs = { n[1], { w->seq_len, w->seq_len, 1 }, 1, 2 };
 		w->facts[i].elements = elements_of(&pairs);
@@ -420,7 +415,7 @@ static void follow_recurrent(struct shapes_walk *w, size_t i)
 	uint64_t biases = features_arg_is(args, "bias", "False") ? 0 : 2;
 	layers = layers < 1 ? 1 : layers > 1000 ? 1000 : layers;
 	for (int64_t k = 0; k < layers; k++)
-		params += product(product(gates * ways, out), (k ? ways * out : in) + out + biases);
+		params += summary_product(summary_product(gates * ways, out), (k ? ways * out : in) + out + biases);
 	set_params(w, i, params);
 	if (!w->begun)
 		w->saw_tokens = true;
@@ -577,9 +572,9 @@ static void own_params(struct shapes_walk *w, const struct frame *f)
 	if (w->s->layers[f->layer].has_params)
 		return;
 	if (summary_is(type_of(w, f->layer), "MultiheadAttention"))
-		w->facts[f->layer].params = product(3 * d, d) + 3 * d;		/* query, key and value in one */
+		w->facts[f->layer].params = summary_product(3 * d, d) + 3 * d;		/* query, key and value in one */
 	else if (summary_is(type_of(w, f->layer), "XLNetRelativeAttention")) {
-		w->facts[f->layer].params = product(5 * d, d) + 5 * d;	/* five projections, three biases, two segments */
+		w->facts[f->layer].params = summary_product(5 * d, d) + 5 * d;	/* five projections, three biases, two segments */
 		w->facts[f->layer].kind = SUMMARY_ATTENTION;
 	}
 }

@@ -28,12 +28,6 @@ struct keras_table {
 	uint32_t shape_at, params_at, params_end;	/* Keras 2: columns, in bytes */
 };
 
-static void drop(struct summary_text *t, uint32_t n)
-{
-	t->at += n;
-	t->len -= n;
-}
-
 static struct summary_text slice(struct summary_text t, uint32_t from, uint32_t to)
 {
 	from = from < t.len ? from : t.len;
@@ -134,7 +128,7 @@ static int plain_line(struct summary_reader *r, const struct keras_table *t, str
 		if (end_row(r, row))
 			return -1;
 		begin_row(r, row, line);
-		for (; name.len && (*name.at == '|' || *name.at == ' '); drop(&name, 1))
+		for (; name.len && (*name.at == '|' || *name.at == ' '); summary_drop(&name, 1))
 			row->nesting += *name.at == '|';
 		append(row->params, &row->n_params, params);
 	} else if (!row->begun) {
@@ -150,7 +144,7 @@ static struct summary_text take_cell(struct summary_text *t)
 {
 	const char *bar = memmem(t->at, t->len, "\342\224\202", 3);
 	struct summary_text cell = { t->at, (uint32_t)((bar ? bar : t->at + t->len) - t->at) };
-	drop(t, cell.len + (bar ? 3 : 0));
+	summary_drop(t, cell.len + (bar ? 3 : 0));
 	return cell;
 }
 
@@ -160,7 +154,7 @@ static int drawn_line(struct summary_reader *r, struct keras_row *row, struct su
 	struct summary_text t = summary_skip(line);
 	if (!summary_starts(t, "\342\224\202"))		/* a rule */
 		return end_row(r, row);
-	drop(&t, 3);
+	summary_drop(&t, 3);
 	struct summary_text name = take_cell(&t), shape = take_cell(&t), params = take_cell(&t);
 	if (!row->begun) {
 		begin_row(r, row, line);
@@ -177,7 +171,7 @@ static int drawn_line(struct summary_reader *r, struct keras_row *row, struct su
 static bool is_rule(struct summary_text t)
 {
 	while (t.len && *t.at == '|')
-		drop(&t, 1);
+		summary_drop(&t, 1);
 	return t.len && (*t.at == '_' || *t.at == '=' || summary_starts(t, "\302\257"));
 }
 

@@ -7,12 +7,6 @@
 
 #include <string.h>
 
-static void drop(struct summary_text *t, uint32_t n)
-{
-	t->at += n;
-	t->len -= n;
-}
-
 /* ", 1,234 params": false when something else stands there. Nothing at all is fine. */
 static bool read_params(struct summary_text t, struct summary_layer *layer)
 {
@@ -21,7 +15,7 @@ static bool read_params(struct summary_text t, struct summary_layer *layer)
 		return true;
 	if (!summary_starts(t, ", "))
 		return false;
-	drop(&t, 2);
+	summary_drop(&t, 2);
 	if (!summary_number(&t, &layer->params) || !summary_is(summary_skip(t), "params"))
 		return false;
 	layer->has_params = true;
@@ -36,7 +30,7 @@ static struct summary_text read_name(struct summary_text *t)
 	if (!close || t->at + t->len - close < 4 || close[1] != ':' || close[2] != ' ')
 		return none;
 	struct summary_text name = { t->at + 1, (uint32_t)(close - t->at - 1) };
-	drop(t, (uint32_t)(close + 3 - t->at));
+	summary_drop(t, (uint32_t)(close + 3 - t->at));
 	return name;
 }
 
@@ -47,7 +41,7 @@ static uint64_t read_times(struct summary_text *t)
 	uint64_t n;
 	if (!summary_number(&at, &n) || !summary_starts(at, " x "))
 		return 1;
-	drop(&at, 3);
+	summary_drop(&at, 3);
 	*t = at;
 	return n <= SUMMARY_MAX_LAYERS ? n : 0;
 }
@@ -124,7 +118,7 @@ static int open_module(struct summary_reader *r, struct open_modules *open, stru
 static int close_module(struct summary_reader *r, struct open_modules *open, struct summary_text line)
 {
 	struct summary_text t = line;
-	drop(&t, 1);
+	summary_drop(&t, 1);
 	if (!read_params(t, &r->out->layers[open->at[--open->n]]))
 		return summary_refuse(r, line, "expected nothing or ', N params' behind a module");
 	return 0;

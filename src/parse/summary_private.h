@@ -33,7 +33,24 @@ struct summary_layer *summary_add(struct summary_reader *r, struct summary_text 
 /* The kind by a type's name; `cut`: the name may have lost its end. SUMMARY_CONTAINER when not known. */
 enum summary_kind summary_kind_of(struct summary_text type, bool cut);
 
+/* Counts stop at SUMMARY_MAX_COUNT instead of wrapping. */
+static inline uint64_t summary_sum(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+	return __builtin_add_overflow(a, b, &sum) || sum > SUMMARY_MAX_COUNT ? SUMMARY_MAX_COUNT : sum;
+}
+static inline uint64_t summary_product(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+	return __builtin_mul_overflow(a, b, &product) || product > SUMMARY_MAX_COUNT ? SUMMARY_MAX_COUNT : product;
+}
+
 /* Small pieces of text. */
+static inline void summary_drop(struct summary_text *t, uint32_t n)
+{
+	t->at += n;
+	t->len -= n;
+}
 struct summary_text summary_trim(struct summary_text t);
 /* Without the blanks in front. */
 struct summary_text summary_skip(struct summary_text t);

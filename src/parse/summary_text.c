@@ -106,8 +106,7 @@ bool summary_number(struct summary_text *t, uint64_t *n)
 		if (value > SUMMARY_MAX_COUNT)
 			return false;
 	}
-	t->len -= (uint32_t)(c - t->at);
-	t->at = c;
+	summary_drop(t, (uint32_t)(c - t->at));
 	*n = value;
 	return true;
 }
@@ -124,17 +123,11 @@ struct summary_text summary_word(struct summary_text *t)
 		return word;
 	while (word.len < t->len && is_word(word.at[word.len]))
 		word.len++;
-	t->at += word.len;
-	t->len -= word.len;
+	summary_drop(t, word.len);
 	return word;
 }
 
 /* ---- shapes ---- */
-
-static uint64_t times_capped(uint64_t a, uint64_t b)
-{
-	return b && a > SUMMARY_MAX_COUNT / b ? SUMMARY_MAX_COUNT : a * b;
-}
 
 /* One shape, or a list of shapes (several outputs), of which the first gives batch and last dimension. */
 struct shape_reading { struct summary_layer *layer; uint64_t product; unsigned dims; bool first_done; };
@@ -143,9 +136,7 @@ static void end_of_shape(struct shape_reading *s)
 {
 	if (!s->dims)
 		return;
-	s->layer->elements += s->product;
-	if (s->layer->elements > SUMMARY_MAX_COUNT)
-		s->layer->elements = SUMMARY_MAX_COUNT;
+	s->layer->elements = summary_sum(s->layer->elements, s->product);
 	s->first_done = true;
 	s->dims = 0;
 }
@@ -159,7 +150,7 @@ static void add_dim(struct shape_reading *s, uint64_t dim, bool open)
 	if (!s->first_done)
 		s->layer->last_dim = dim > UINT32_MAX ? UINT32_MAX : (uint32_t)dim;
 	s->layer->open_dims |= open && s->dims;
-	s->product = times_capped(s->product, open ? 1 : dim);
+	s->product = summary_product(s->product, open ? 1 : dim);
 	s->dims++;
 }
 
@@ -170,8 +161,7 @@ static bool take_dim(struct summary_text *t, struct shape_reading *s)
 	bool open = *t->at == '-' || summary_starts(*t, "None") || *t->at == '?';
 	uint32_t skip = *t->at == '-' || *t->at == '?' ? 1 : 4;
 	if (open) {
-		t->at += skip;
-		t->len -= skip;
+		summary_drop(t, skip);
 		if (skip == 1 && t->len && is_digit(*t->at) && !summary_number(t, &dim))
 			return false;
 		dim = 1;
@@ -179,8 +169,7 @@ static bool take_dim(struct summary_text *t, struct shape_reading *s)
 		struct summary_text digits = { t->at, 0 };	/* a comma here ends the dimension */
 		while (digits.len < t->len && is_digit(digits.at[digits.len]))
 			digits.len++;
-		t->at += digits.len;
-		t->len -= digits.len;
+		summary_drop(t, digits.len);
 		if (!summary_number(&digits, &dim))
 			return false;
 	}
@@ -208,8 +197,7 @@ bool summary_shape(struct summary_text *t, struct summary_layer *layer)
 				return false;
 			continue;
 		}
-		t->at++;
-		t->len--;
+		summary_drop(t, 1);
 		if (!open)
 			break;
 	}

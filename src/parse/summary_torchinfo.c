@@ -30,21 +30,15 @@ static struct columns read_header(struct summary_text header)
 	return c;
 }
 
-static void drop(struct summary_text *t, uint32_t n)
-{
-	t->at += n;
-	t->len -= n;
-}
-
 /* Moves behind the drawn branches; returns their width in characters. */
 static unsigned skip_branches(struct summary_text *t)
 {
 	unsigned width = 0;
 	for (; t->len; width++) {
 		if (*t->at == ' ' || *t->at == '|' || *t->at == '+')
-			drop(t, 1);
+			summary_drop(t, 1);
 		else if (t->len >= 3 && t->at[0] == '\342' && t->at[1] == '\224')
-			drop(t, 3);
+			summary_drop(t, 3);
 		else
 			break;
 	}
@@ -60,13 +54,13 @@ static struct summary_text read_name(struct summary_text *t, unsigned *nesting, 
 	if (summary_starts(*t, " (") && !summary_starts(*t, " (recursive)")) {
 		const char *close = memchr(t->at, ')', t->len);
 		if (close)
-			drop(t, (uint32_t)(close + 1 - t->at));
+			summary_drop(t, (uint32_t)(close + 1 - t->at));
 	}
 	if (!summary_starts(*t, ": "))
 		return type;
 	struct summary_text at = { t->at + 2, t->len - 2 };
 	if (summary_number(&at, &depth) && at.len && *at.at == '-') {
-		drop(&at, 1);
+		summary_drop(&at, 1);
 		if (summary_number(&at, &index)) {
 			*t = at;
 			*nesting = depth > SUMMARY_MAX_NESTING ? SUMMARY_MAX_NESTING + 1 : (unsigned)depth;
@@ -92,7 +86,7 @@ static bool read_cell(struct summary_text *t, enum torchinfo_column column, stru
 			return false;
 	}
 	while (t->len && *t->at != ' ')
-		drop(t, 1);
+		summary_drop(t, 1);
 	return true;
 }
 

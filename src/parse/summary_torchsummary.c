@@ -13,8 +13,7 @@ static struct summary_text row_type(struct summary_text *t)
 	struct summary_text type = summary_word(t), none = { t->at, 0 };
 	if (!type.len || !t->len || *t->at != '-')
 		return none;
-	t->at++;
-	t->len--;
+	summary_drop(t, 1);
 	return summary_number(t, &number) ? type : none;
 }
 
