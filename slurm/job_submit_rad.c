@@ -82,21 +82,53 @@ PUBLIC void fini(void)
 {
 }
 
-/* What a script says of itself: the value of `#RAD --NAME=VALUE` or `--NAME VALUE`, of the last such line. */
-static bool directive(const char *script, const char *name, char *value, size_t size)
+/* The word at p, quotes removed, cut where it is longer. Returns what follows it; NULL: the line is over, or a comment begins. */
+static const char *next_word(const char *p, char *word, size_t size)
+{
+	size_t n = 0;
+	p += strspn(p, " \t\r");
+	if (!*p || *p == '\n' || *p == '#')
+		return NULL;
+	for (char quote = 0; *p && *p != '\n' && (quote || !strchr(" \t\r", *p)); p++)
+		if (*p == quote || (!quote && (*p == '"' || *p == '\'')))
+			quote = quote ? 0 : *p;
+		else if (n + 1 < size)
+			word[n++] = *p;
+	word[n] = 0;
+	return p;
+}
+
+/* What "--name=2", "-G2" says; "": its value is the next word, if it has one; NULL: it is another option. */
+static const char *value_in(const char *word, const char *name, char letter)
 {
 	size_t len = strlen(name);
-	const char *last = NULL;
-	for (const char *line = script, *end; line && *line; line = *end ? end + 1 : end) {
+	if (letter && word[0] == '-' && word[1] == letter)
+		return word + 2;
+	if (strncmp(word, name, len) || (word[len] && word[len] != '='))
+		return NULL;
+	return word + len + (word[len] == '=');
+}
+
+/* Whether `#RAD` lines give that option (letter 0: it has none); the value of the last one. */
+static bool directive(const char *script, const char *name, char letter, char *value, size_t size)
+{
+	bool found = false;
+	*value = 0;
+	for (const char *line = script, *end; *line; line = *end ? end + 1 : end) {
+		char word[64];
 		end = line + strcspn(line, "\n");
-		const char *at = strncmp(line, "#RAD ", 5) ? NULL : memmem(line, (size_t)(end - line), name, len);
-		if (!at || (at[len] != '=' && at[len] != ' '))
+		if (strncmp(line, "#RAD", 4) || (line[4] != ' ' && line[4] != '\t'))
 			continue;
-		last = at + len + 1;
+		bool apart = false;
+		for (const char *p = line + 4; (p = next_word(p, word, sizeof word)); ) {
+			const char *said = apart ? word : value_in(word, name, letter);
+			apart = !apart && said && !*said;
+			if (said)
+				snprintf(value, size, "%s", said);
+			found = found || said;
+		}
 	}
-	if (last)
-		snprintf(value, size, "%.*s", (int)strcspn(last, " \t\r\n"), last);
-	return last;
+	return found;
 }
 
 /* 1: it says something. A value that is none is the client's to refuse. */
@@ -104,12 +136,13 @@ static int script_wish(const char *script, struct slurm_wish *w)
 {
 	char value[64];
 	int64_t gpus = 1;
-	if (!script || (!directive(script, "--gpu-mem", value, sizeof value)) || units_parse_mib(value, &w->claim_mib, NULL))
+	if (!script || !directive(script, "--gpu-mem", 0, value, sizeof value) || units_parse_mib(value, &w->claim_mib, NULL))
 		return 0;
-	if (directive(script, "--gpus", value, sizeof value) && units_parse_int(value, 1, 1024, &gpus, NULL))
+	if (directive(script, "--gpus", 'G', value, sizeof value) && units_parse_int(value, 1, 1024, &gpus, NULL))
 		return 0;
 	w->gpus = (unsigned)gpus;
-	w->exclusive = directive(script, "--policy", value, sizeof value) && !strcmp(value, "exclusive");
+	w->exclusive = directive(script, "--exclusive", 0, value, sizeof value) ||
+		       (directive(script, "--policy", 0, value, sizeof value) && !strcmp(value, "exclusive"));
 	return 1;
 }
 

@@ -100,6 +100,11 @@ static void a_script_says_what_it_needs(void **state)
 	settings("gpus: 2x40G\nplace: other\n");
 	assert_string_equal(submit(NULL, "#!/bin/sh\n#RAD --gpu-mem=8G\ntrue\n", NULL), "gres:shard:8");
 	assert_string_equal(submit(NULL, "#!/bin/sh\n#RAD --name x --gpu-mem 8G --gpus=2\n", NULL), "gres:gpu:2");
+	assert_string_equal(submit(NULL, "#RAD --gpu-mem=8G -G 2\n", NULL), "gres:gpu:2");
+	assert_string_equal(submit(NULL, "#RAD -G2 --gpu-mem=\"8G\"\t# each\n", NULL), "gres:gpu:2");
+	assert_string_equal(submit(NULL, "#RAD\t--gpu-mem=8G\n#RAD --exclusive\n", NULL), "gres:shard:40");
+	assert_string_equal(submit(NULL, "#RAD --policy=exclusive --gpu-mem=8G\n", NULL), "gres:shard:40");
+	assert_string_equal(submit(NULL, "#RAD --gpu-mem=4G\n#RAD --gpu-mem 8G # --gpu-mem=9G\n", NULL), "gres:shard:8");
 	assert_string_equal(submit("gres:shard:9", "#RAD --gpu-mem=8G\n", NULL), "gres:shard:9");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem=much\n", NULL), "");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem", NULL), "");
