@@ -77,18 +77,9 @@ def _refuse_if_too_late():
 
 
 def _command(rad, gpu_mem, gpus, hours, exclusive, share, name):
-    words = [rad, "lease", "--json", "--pid", str(os.getpid()), "--gpus", str(gpus)]
-    if gpu_mem is not None:
-        words += ["--gpu-mem", str(gpu_mem)]
-    if hours is not None:
-        words += ["--for", "%ds" % max(1, round(hours * 3600))]
-    if exclusive:
-        words.append("--exclusive")
-    if share is not None:
-        words += ["--share", share]
-    if name is not None:
-        words += ["--name", name]
-    return words
+    given = {"pid": os.getpid(), "gpus": gpus, "gpu_mem": gpu_mem, "for": None if hours is None else "%ds" % max(1, round(hours * 3600)),
+             "exclusive": bool(exclusive), "share": share, "name": name}
+    return [rad, "lease", "--json", *_rad.options(given)]
 
 
 def _wait(words):

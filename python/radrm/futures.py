@@ -205,9 +205,8 @@ class _Watcher(threading.Thread):
                 future._take_result()
 
     def _ask(self, futures):
-        jobs = {f.task.partition("_")[0]: f for f in futures}
         try:
-            found = _rad.tasks(list(jobs)) if jobs else {}
+            found = _rad.tasks(list({f.task.partition("_")[0] for f in futures}))
             self._said = False
         except (RadError, ValueError) as error:
             if not self._said:   # radd is being restarted, say
