@@ -363,17 +363,11 @@ static int check_options(struct cluster *c, struct error *err)
 	for (size_t i = 0; i < c->per_node; i++)
 		if (*o->devices[i].profile)
 			return error_set(err, ERR_INVALID, "clusters are of whole GPUs: MIG instances are simulated on one server only");
-	c->column = -1;
-	for (int i = 0; i < SIM_ESTIMATORS; i++)
-		if (!strncmp(sim_estimator_columns[i], o->estimator, strlen(o->estimator)) &&
-		    strlen(o->estimator) + strlen("_mib") == strlen(sim_estimator_columns[i]))
-			c->column = i;
+	if (sim_workloads_estimates(o->workloads, o->estimator, &c->column, err))
+		return -1;
 	if (c->column < 0 && strcmp(o->estimator, "replay") && strcmp(o->estimator, "oracle"))
 		return error_set(err, ERR_INVALID, "no estimator '%.40s' for clusters; there are: replay oracle horus faketensor gpumemnet",
 				 o->estimator);
-	if (c->column >= 0 && !o->workloads->has_estimates[c->column])
-		return error_set(err, ERR_INVALID, "%s: has no column '%s', which the estimator %s needs", o->workloads->path,
-				 sim_estimator_columns[c->column], o->estimator);
 	return 0;
 }
 

@@ -5,7 +5,6 @@
 #include "sim/cluster_private.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "sim/known.h"
 #include "sim/look.h"
 
@@ -34,10 +33,6 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 	ns->placed[ns->n_placed++] = (struct cluster_placed){ (uint32_t)(n - ns->list), TASK_JOB(t->id) };
 }
 
-static void on_signal(void *ctx, const struct task *t, int signal) { (void)ctx, (void)t, (void)signal; }
-static bool state_of(task_id id, enum task_state *state, void *ctx) { (void)id, (void)state, (void)ctx; return false; }
-static void on_trouble(void *ctx, const char *text) { (void)ctx; log_error("%s", text); }
-
 /* Answered where it was submitted, which is the only time that a core asks. */
 static void on_estimate(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
 			const struct estimate_context *c)
@@ -46,13 +41,10 @@ static void on_estimate(void *ctx, int64_t question, const struct estimator *row
 	((struct cluster_node *)ctx)->question = question;
 }
 
-static bool guessing_is_slow(const struct spec *s) { (void)s; return true; }
-
 static void answer(struct cluster_nodes *ns, struct cluster_node *n, const struct spec *spec, uint32_t workload)
 {
 	struct estimate_result r;
-	bool spoke = estimate_ask(estimate_find("declared", NULL), spec, spec->gpu_mem_mib, &(struct estimate_context){ 0 }, &r);
-	r.value.prior = known_guess(ns->o->sim, workload);
+	bool spoke = known_answer(ns->o->sim, spec, workload, &r);
 	core_estimated(n->core, n->question, spoke, &r, look_now(ns->now_ms));
 	n->question = 0;
 }
@@ -64,10 +56,8 @@ static struct core_config config_of(struct cluster_nodes *ns)
 {
 	const struct sim_options *o = ns->o->sim;
 	struct core_config config = o->core;
-	ns->guessing = *estimate_find("declared", NULL);
-	if (o->loads == SIM_LOADS_GUESSED)
-		ns->guessing.slow = guessing_is_slow;
-	config.estimator = &ns->guessing;
+	ns->estimator = known_estimator(o, estimate_find("declared", NULL));
+	config.estimator = &ns->estimator;
 	config.recover.mode = RECOVER_OFF;
 	config.readings_stand = true;
 	config.fence = config.fence && (!strcmp(o->estimator, "oracle") || !strcmp(o->estimator, "replay"));
@@ -83,8 +73,9 @@ void cluster_nodes_create(struct cluster_nodes *ns, const struct cluster_options
 	ns->dirty = alloc_resize(NULL, ns->n, sizeof *ns->dirty);
 	for (size_t i = 0; i < ns->n; i++) {
 		struct cluster_node *n = &ns->list[i];
-		struct core_ops ops = { .ctx = n, .event = on_event, .signal = on_signal, .state_of = state_of, .trouble = on_trouble,
-					.estimate = on_estimate };
+		struct core_ops ops = look_ops(n);
+		ops.event = on_event;
+		ops.estimate = on_estimate;
 		n->all = ns;
 		n->core = core_create(&config, &ops);
 		if (sim->loads == SIM_LOADS_KNOWN)

@@ -31,7 +31,7 @@ struct cluster_nodes {
 	size_t n_dirty;
 	struct cluster_placed { uint32_t node, serial; } *placed;
 	size_t n_placed, cap_placed;
-	struct estimator guessing;
+	struct estimator estimator;
 	struct snapshot snap;		/* scratch */
 	int64_t now_ms;
 };

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/scope.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,46 @@ int csv_column(const struct csv *c, const char *name)
 		if (!strcmp(c->columns[i], name))
 			return (int)i;
 	return -1;
+}
+
+/* One "ours=theirs" of a map. */
+static int map_column(char *pair, const char *const *names, size_t n, const char **theirs, struct error *err)
+{
+	char *equals = strchr(pair, '=');
+	scoped_buf known = { 0 };
+	if (!equals || !equals[1])
+		return error_set(err, ERR_INVALID, "--map: '%.60s': write COLUMN=NAME, such as %s=NAME", pair, names[0]);
+	*equals = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(pair, names[i])) {
+			theirs[i] = equals + 1;
+			return 0;
+		}
+		buf_printf(&known, " %s", names[i]);
+	}
+	return error_set(err, ERR_INVALID, "--map: '%.60s' is no column that is read; those are%s", pair, buf_text(&known));
+}
+
+int csv_columns(const struct csv *c, const char *const *names, size_t n, size_t n_needed, const char *map, int *at,
+		struct error *err)
+{
+	scoped_free char *words = alloc_string_or_null(map);
+	scoped_free const char **theirs = alloc_resize(NULL, n, sizeof *theirs);
+	memcpy(theirs, names, n * sizeof *theirs);
+	for (char *rest = words, *pair; rest && (pair = strsep(&rest, ","));)
+		if (*pair && map_column(pair, names, n, theirs, err))
+			return -1;
+	for (size_t i = 0; i < n; i++) {
+		at[i] = csv_column(c, theirs[i]);
+		if (at[i] >= 0)
+			continue;
+		if (theirs[i] != names[i])
+			return error_set(err, ERR_INVALID, "%s:1: has no column '%.60s'", c->name, theirs[i]);
+		if (i < n_needed)
+			return error_set(err, ERR_INVALID, "%s:1: has no column '%s'; --map %s=NAME reads it under another name", c->name,
+					 names[i], names[i]);
+	}
+	return 0;
 }
 
 int csv_wrong(const struct csv *c, struct error *err)

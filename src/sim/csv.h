@@ -36,6 +36,10 @@ void csv_clear(struct csv *c);
 int csv_next(struct csv *c, struct error *err);
 /* The place of that column, -1 if there is none. */
 int csv_column(const struct csv *c, const char *name);
+/* The places of n columns of these names. `map`: "solo_s=solo_s_a100,mem_mib=mem_mib_2025", those that the file has under
+ * another name; NULL: none. The first n_needed must be there, and what the map says. */
+int csv_columns(const struct csv *c, const char *const *names, size_t n, size_t n_needed, const char *map, int *at,
+		struct error *err);
 /* Prepends "FILE:LINE" of the record read last. Returns -1. */
 int csv_wrong(const struct csv *c, struct error *err);
 

@@ -102,30 +102,6 @@ static int read_philly(struct import_log *log, const char *path, const struct bu
 enum { SUBMIT, DURATION, GPUS, N_COLUMNS };
 static const char *const column_names[N_COLUMNS] = { "submit", "duration_s", "gpus" };
 
-static int map_columns(const struct csv *c, char *words, int at[N_COLUMNS], struct error *err)
-{
-	const char *theirs[N_COLUMNS];
-	memcpy(theirs, column_names, sizeof theirs);
-	for (char *rest = words, *pair; rest && (pair = strsep(&rest, ","));) {
-		char *equals = strchr(pair, '=');
-		unsigned k = 0;
-		if (equals)
-			*equals = 0;
-		while (k < N_COLUMNS && strcmp(pair, column_names[k]))
-			k++;
-		if (!equals || k == N_COLUMNS)
-			return error_set(err, ERR_INVALID, "--map: '%.40s': write submit=NAME,duration_s=NAME,gpus=NAME", pair);
-		theirs[k] = equals + 1;
-	}
-	for (unsigned k = 0; k < N_COLUMNS; k++) {
-		at[k] = csv_column(c, theirs[k]);
-		if (at[k] < 0)
-			return error_set(err, ERR_INVALID, "%s:1: has no column '%.60s'; --map %s=NAME reads it under another name",
-					 c->name, theirs[k], column_names[k]);
-	}
-	return 0;
-}
-
 static int read_csv_job(struct import_log *log, struct csv *c, const int at[N_COLUMNS], struct error *err)
 {
 	int64_t submit_ms, gpus;
@@ -149,11 +125,10 @@ static int read_csv_job(struct import_log *log, struct csv *c, const int at[N_CO
 
 static int read_csv(struct import_log *log, const char *path, const struct buf *text, const char *map, struct error *err)
 {
-	scoped_free char *words = alloc_string_or_null(map);
 	struct csv c;
 	int at[N_COLUMNS], rc = csv_open_text(&c, path, text->data ? text->data : "", text->len, err);
 	if (!rc)
-		rc = map_columns(&c, words, at, err);
+		rc = csv_columns(&c, column_names, N_COLUMNS, N_COLUMNS, map, at, err);
 	while (!rc && (rc = csv_next(&c, err)) > 0)
 		rc = read_csv_job(log, &c, at, err);
 	csv_clear(&c);

@@ -11,8 +11,11 @@
 int64_t known_solo_ms(const struct sim_options *o, size_t place);
 /* Sum of three even throws: mean 0, deviation 1, within 3. Equal for equal seeds and numbers. */
 double known_throw(uint64_t seed, uint64_t number);
-/* The load of a workload as its captures tell it: the same for all its tasks. */
-struct load_belief known_guess(const struct sim_options *o, uint32_t workload);
+/* That estimator, as a core is to have it: with guessed loads it is slow, as the reading of a capture is, and answers later. */
+struct estimator known_estimator(const struct sim_options *o, const struct estimator *e);
+/* What it answers of a task of that workload: what was declared, and the load as its captures tell it, the same for all its
+ * tasks. Returns whether it spoke of memory. */
+bool known_answer(const struct sim_options *o, const struct spec *spec, uint32_t workload, struct estimate_result *out);
 /* SIM_LOADS_KNOWN: tells the core of one run alone of each workload on each model among these devices. */
 void known_remember(const struct sim_options *o, const struct device_model *devices, size_t n, struct core *core);
 

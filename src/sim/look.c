@@ -3,6 +3,8 @@
  */
 #include "sim/look.h"
 
+#include "base/log.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,15 @@ static void earliest(int64_t *next, int64_t t_ms, int64_t after_ms)
 {
 	if (t_ms > after_ms && t_ms < *next)
 		*next = t_ms;
+}
+
+static void on_signal(void *ctx, const struct task *t, int signal) { (void)ctx, (void)t, (void)signal; }
+static bool state_of(task_id id, enum task_state *state, void *ctx) { (void)id, (void)state, (void)ctx; return false; }
+static void on_trouble(void *ctx, const char *text) { (void)ctx; log_error("%s", text); }
+
+struct core_ops look_ops(void *ctx)
+{
+	return (struct core_ops){ .ctx = ctx, .signal = on_signal, .state_of = state_of, .trouble = on_trouble };
 }
 
 struct exit_report look_exit(const struct world_task *refused)

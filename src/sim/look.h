@@ -17,6 +17,8 @@ static inline struct now look_now(int64_t now_ms)
 	return (struct now){ LOOK_MONO_MS + now_ms, LOOK_WALL_MS + now_ms };
 }
 
+/* All but `event` and `estimate`: nobody warns tasks of limits here, and none waits for another. */
+struct core_ops look_ops(void *ctx);
 /* What the shim of an attempt would report that ended by itself (NULL), or of this one that ran out of memory. One whose
  * context was refused tells no size. */
 struct exit_report look_exit(const struct world_task *refused);

@@ -5,8 +5,6 @@
 
 #include "account/account.h"
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/log.h"
 #include "base/scope.h"
 #include "sim/bound.h"
 #include "sim/known.h"
@@ -44,8 +42,6 @@ struct simulation {
 
 /* Estimators --------------------------------------------------------------------------------------------------------------- */
 
-static const char *const estimator_names[] = { "oracle", "horus", "faketensor", "gpumemnet", "none", NULL };
-
 static bool say_column(unsigned i, const struct spec *s, struct estimate_result *out)
 {
 	struct estimate *e = &out->value;
@@ -70,27 +66,18 @@ static const struct estimator columns[SIM_ESTIMATORS] = {
 	{ "gpumemnet", "", false, gpumemnet_column },
 };
 
-/* What `declared` says comes with a guess of the load, as the reading of a capture does: later, by another process. */
-static bool guessing_is_slow(const struct spec *s) { (void)s; return true; }
-
-static int find_estimator(const struct sim_options *o, const struct estimator **e, struct error *err)
+static const struct estimator *find_estimator(const struct sim_options *o, struct error *err)
 {
-	for (unsigned i = 0; i < SIM_ESTIMATORS; i++) {
-		if (strcmp(o->estimator, columns[i].name))
-			continue;
-		*e = &columns[i];
-		if (o->workloads->has_estimates[i])
-			return 0;
-		return error_set(err, ERR_INVALID, "%s: has no column '%s', which the estimator %s needs", o->workloads->path,
-				 sim_estimator_columns[i], o->estimator);
-	}
-	*e = estimate_find(!strcmp(o->estimator, "oracle") ? "declared" : o->estimator, NULL);
-	if (*e && (!strcmp(o->estimator, "oracle") || !strcmp(o->estimator, "none")))
-		return 0;
-	scoped_buf names = { 0 };
-	for (const char *const *k = estimator_names; *k; k++)
-		buf_printf(&names, " %s", *k);
-	return error_set(err, ERR_INVALID, "no estimator '%.40s' for simulations; there are:%s", o->estimator, names.data);
+	bool oracle = !strcmp(o->estimator, "oracle");
+	int column;
+	if (sim_workloads_estimates(o->workloads, o->estimator, &column, err))
+		return NULL;
+	if (column >= 0)
+		return &columns[column];
+	if (oracle || !strcmp(o->estimator, "none"))
+		return estimate_find(oracle ? "declared" : "none", NULL);
+	error_set(err, ERR_INVALID, "no estimator '%.40s' for simulations; there are: oracle horus faketensor gpumemnet none", o->estimator);
+	return NULL;
 }
 
 /* Time --------------------------------------------------------------------------------------------------------------------- */
@@ -196,11 +183,6 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 		s->o->progress(s->o->ctx, s->ended, s->o->trace->n);
 }
 
-/* Nobody warns tasks of limits here, and none waits for another. */
-static void on_signal(void *ctx, const struct task *t, int signal) { (void)ctx, (void)t, (void)signal; }
-static bool state_of(task_id id, enum task_state *state, void *ctx) { (void)id, (void)state, (void)ctx; return false; }
-static void on_trouble(void *ctx, const char *text) { (void)ctx; log_error("%s", text); }
-
 /* What is done ------------------------------------------------------------------------------------------------------------- */
 
 static void on_estimate(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
@@ -221,9 +203,7 @@ static void answer_asked(struct simulation *s)
 	for (size_t i = 0; i < s->n_asked; i++) {
 		uint32_t workload = s->asked[i].workload;
 		struct estimate_result r;
-		bool spoke = estimate_ask(estimate_find("declared", NULL), s->specs[workload], s->specs[workload]->gpu_mem_mib,
-					  &(struct estimate_context){ 0 }, &r);
-		r.value.prior = known_guess(s->o, workload);
+		bool spoke = known_answer(s->o, s->specs[workload], workload, &r);
 		core_estimated(s->core, s->asked[i].question, spoke, &r, now_of(s));
 	}
 	s->n_asked = 0;
@@ -387,11 +367,11 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 {
 	const struct sim_options *o = s->o;
 	struct core_config config = o->core;
-	struct core_ops ops = { .ctx = s, .event = on_event, .signal = on_signal, .state_of = state_of,
-				.trouble = on_trouble, .estimate = on_estimate };
-	struct estimator guessing = *estimator;
-	guessing.slow = guessing_is_slow;
-	config.estimator = o->loads == SIM_LOADS_GUESSED ? &guessing : estimator;
+	struct core_ops ops = look_ops(s);
+	const struct estimator asked = known_estimator(o, estimator);
+	ops.event = on_event;
+	ops.estimate = on_estimate;
+	config.estimator = &asked;
 	config.readings_stand = true;
 	s->core = core_create(&config, &ops);
 	if (o->loads == SIM_LOADS_KNOWN)
@@ -429,9 +409,9 @@ static void end(struct simulation *s)
 int sim_run(const struct sim_options *o, struct sim_result *out, struct error *err)
 {
 	struct simulation s = { .o = o, .out = out };
-	const struct estimator *estimator;
+	const struct estimator *estimator = find_estimator(o, err);
 	*out = (struct sim_result){ 0 };
-	if (find_estimator(o, &estimator, err))
+	if (!estimator)
 		return -1;
 	begin(&s, estimator);
 	int rc = run_all(&s, err);

@@ -21,66 +21,24 @@
 #define MOST_TASKS 10000000
 
 const char *const sim_class_names[SIM_CLASSES] = { "light", "medium", "heavy" };
-const char *const sim_estimator_columns[SIM_ESTIMATORS] = { "horus_mib", "faketensor_mib", "gpumemnet_mib" };
 
 enum column {
 	NAME, GPUS, SOLO, MEM, GRACT, SMACT, N_NEEDED,
 	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, START, DECLARED, NEED, KERNELS, CLASS, N_COLUMNS,
 };
 
-static const char *column_name(unsigned i)
-{
-	static const char *const names[] = { "workload", "gpus", "solo_s", "mem_mib", "gract", "smact" };
-	static const char *const more[] = { "watts", "start_s", "declared_mib", "need_mib", "kernels_s", "class" };
-	return i < N_NEEDED ? names[i] : i < WATTS ? sim_estimator_columns[i - ESTIMATES] : more[i - WATTS];
-}
-
-/* One "ours=theirs" of --map. */
-static int map_column(char *pair, const char *theirs[N_COLUMNS], struct error *err)
-{
-	char *equals = strchr(pair, '=');
-	if (!equals || !equals[1])
-		return error_set(err, ERR_INVALID, "'%.60s': write COLUMN=NAME, such as solo_s=solo_s_a100", pair);
-	*equals = 0;
-	for (unsigned i = 0; i < N_COLUMNS; i++)
-		if (!strcmp(pair, column_name(i))) {
-			theirs[i] = equals + 1;
-			return 0;
-		}
-	return error_set(err, ERR_INVALID, "'%.60s' is no column that is read; those are workload gpus solo_s mem_mib gract smact "
-			 "horus_mib faketensor_mib gpumemnet_mib watts start_s declared_mib need_mib kernels_s class", pair);
-}
-
-/* `words` is cut up and must outlive `theirs`. */
-static int read_map(char *words, const char *theirs[N_COLUMNS], struct error *err)
-{
-	for (unsigned i = 0; i < N_COLUMNS; i++)
-		theirs[i] = column_name(i);
-	for (char *rest = words, *pair; rest && (pair = strsep(&rest, ","));)
-		if (*pair && map_column(pair, theirs, err))
-			return error_wrap(err, "--map");
-	return 0;
-}
-
-static int find_columns(const struct csv *c, const char *const theirs[N_COLUMNS], int at[N_COLUMNS], struct error *err)
-{
-	for (unsigned i = 0; i < N_COLUMNS; i++) {
-		at[i] = csv_column(c, theirs[i]);
-		bool asked = theirs[i] != column_name(i);
-		if (at[i] >= 0 || (i >= N_NEEDED && !asked))
-			continue;
-		return error_set(err, ERR_INVALID, "%s:1: has no column '%.60s'%s%s%s", c->name, theirs[i],
-				 asked ? "" : "; --map ", asked ? "" : column_name(i), asked ? "" : "=NAME reads it under another name");
-	}
-	return 0;
-}
+static const char *const column_names[N_COLUMNS] = {
+	"workload", "gpus", "solo_s", "mem_mib", "gract", "smact", "horus_mib", "faketensor_mib", "gpumemnet_mib",
+	"watts", "start_s", "declared_mib", "need_mib", "kernels_s", "class",
+};
+const char *const *const sim_estimator_columns = column_names + ESTIMATES;
 
 static int read_number(const struct csv *c, const int at[N_COLUMNS], unsigned i, double min, double max, double *v,
 		       struct error *err)
 {
 	if (!units_parse_double(c->fields[at[i]], min, max, v, err))
 		return 0;
-	error_wrap(err, "%s", column_name(i));
+	error_wrap(err, "%s", column_names[i]);
 	return csv_wrong(c, err);
 }
 
@@ -96,7 +54,7 @@ static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workl
 	double v[N_COLUMNS] = { 0 };
 	for (unsigned i = GPUS; i < CLASS; i++) {
 		if (is_empty(c, at, i)) {
-			w->missing = i < N_NEEDED && !w->missing ? column_name(i) : w->missing;
+			w->missing = i < N_NEEDED && !w->missing ? column_names[i] : w->missing;
 			continue;
 		}
 		if (read_number(c, at, i, i < N_NEEDED ? range[i].min : 0, i < N_NEEDED ? range[i].max : MOST_MIB, &v[i], err))
@@ -183,10 +141,10 @@ static int add_workload(struct sim_workloads *w, struct csv *c, const int at[N_C
 	return 0;
 }
 
-static int read_workloads(struct sim_workloads *w, struct csv *c, const char *const theirs[N_COLUMNS], struct error *err)
+static int read_workloads(struct sim_workloads *w, struct csv *c, const char *map, struct error *err)
 {
 	int at[N_COLUMNS], rc;
-	if (find_columns(c, theirs, at, err))
+	if (csv_columns(c, column_names, N_COLUMNS, N_NEEDED, map, at, err))
 		return -1;
 	for (unsigned i = 0; i < SIM_ESTIMATORS; i++)
 		w->has_estimates[i] = at[ESTIMATES + i] >= 0;
@@ -204,16 +162,12 @@ static const char catalogue[] =
 
 int sim_workloads_read(struct sim_workloads *w, const char *path, const char *map, struct error *err)
 {
-	scoped_free char *words = alloc_string_or_null(map);
-	const char *theirs[N_COLUMNS];
 	struct csv c;
 	*w = (struct sim_workloads){ .path = alloc_string(path) };
-	if (read_map(words, theirs, err))
-		return -1;
 	bool ours = !strcmp(path, SIM_CATALOGUE);
 	int rc = ours ? csv_open_text(&c, SIM_CATALOGUE, catalogue, sizeof catalogue - 1, err) : csv_open(&c, path, err);
 	if (!rc)
-		rc = read_workloads(w, &c, theirs, err);
+		rc = read_workloads(w, &c, map, err);
 	csv_clear(&c);
 	return rc;
 }
@@ -227,6 +181,19 @@ void sim_workloads_clear(struct sim_workloads *w)
 	idmap_free(&w->by_name);
 	idmap_free(&w->variants);
 	*w = (struct sim_workloads){ 0 };
+}
+
+int sim_workloads_estimates(const struct sim_workloads *w, const char *estimator, int *place, struct error *err)
+{
+	size_t n = strlen(estimator);
+	*place = -1;
+	for (int i = 0; i < SIM_ESTIMATORS; i++)
+		if (!strncmp(sim_estimator_columns[i], estimator, n) && !strcmp(sim_estimator_columns[i] + n, "_mib"))
+			*place = i;
+	if (*place < 0 || w->has_estimates[*place])
+		return 0;
+	return error_set(err, ERR_INVALID, "%s: has no column '%s', which the estimator %s needs", w->path, sim_estimator_columns[*place],
+			 estimator);
 }
 
 /* Length of the common beginning: enough to find a typing error in a name like resnet18_cifar100_20e_1. */

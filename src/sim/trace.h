@@ -55,7 +55,7 @@ struct sim_workloads {
 /* Where a path of workloads is wanted: the project's own (models/workloads.csv), which are in the program. */
 #define SIM_CATALOGUE "catalogue"
 
-/* `map`: "solo_s=solo_s_a100,mem_mib=mem_mib_2025": columns that are read under another name; NULL: none. */
+/* `map`: columns that the file has under other names (sim/csv.h). */
 int sim_workloads_read(struct sim_workloads *w, const char *path, const char *map, struct error *err);
 void sim_workloads_clear(struct sim_workloads *w);
 /* NULL: there is none. */
@@ -65,7 +65,9 @@ const struct sim_workload *sim_workload_need(const struct sim_workloads *w, cons
 
 /* The words of the classes above, and the columns that bring the estimates. */
 extern const char *const sim_class_names[SIM_CLASSES];
-extern const char *const sim_estimator_columns[SIM_ESTIMATORS];
+extern const char *const *const sim_estimator_columns;	/* SIM_ESTIMATORS of them */
+/* Which of these an estimator of that name reads: its place, or -1: none. Returns -1 where the file has not that column. */
+int sim_workloads_estimates(const struct sim_workloads *w, const char *estimator, int *place, struct error *err);
 
 struct sim_arrival {
 	int64_t submit_ms;
