@@ -120,13 +120,15 @@ static void read_command(struct command *c, char *text, size_t len)
 
 /* The answer ------------------------------------------------------------------------------------------------------------ */
 
-/* "gres=shard:20" and what is to be known on the node, a line each. */
+/* What is to be known on the node (spank_rad.c). */
+static const struct { const char *key, *variable; } variables[] = {
+	{ "mem", "SLURM_RAD_MEM" }, { "gpus", "SLURM_RAD_GPUS" }, { "exclusive", "SLURM_RAD_EXCLUSIVE" },
+	{ "signature", "SLURM_RAD_SIGNATURE" },
+};
+
+/* "gres=shard:20" and these, a line each. */
 static void obey(struct slurm_options *opt, char *answer)
 {
-	static const struct { const char *key, *variable; } variables[] = {
-		{ "mem", "SLURM_RAD_MEM" }, { "gpus", "SLURM_RAD_GPUS" }, { "exclusive", "SLURM_RAD_EXCLUSIVE" },
-		{ "signature", "SLURM_RAD_SIGNATURE" },
-	};
 	char *rest = answer;
 	for (char *line; (line = strtok_r(rest, "\n", &rest));) {
 		char *value = strchr(line, '=');
@@ -151,10 +153,8 @@ static bool is_step(const char *program)
 /* Of the job in which this sbatch runs, if any. */
 static void forget_outer(void)
 {
-	unsetenv("SLURM_RAD_MEM");
-	unsetenv("SLURM_RAD_GPUS");
-	unsetenv("SLURM_RAD_EXCLUSIVE");
-	unsetenv("SLURM_RAD_SIGNATURE");
+	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+		unsetenv(variables[i].variable);
 	unsetenv("SLURM_RESTART_COUNT");	/* Slurm sets it where it is not 0 */
 }
 
