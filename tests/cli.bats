@@ -237,7 +237,8 @@ setup() { cd "$WORLD/work"; }
 	done
 	rad cancel "$(submit --hold --name "$(printf 'third-%.0s' 1 2 3 4 5)end" true)"
 	COLUMNS=90 rad acct --since 1d >narrow
-	grep -Eq ' thi[^ ]*end ' narrow && ! grep -q third-third-third-third-third narrow
+	grep -Eq ' th[^ ]*end ' narrow
+	run ! grep -q third-third-third-third-third narrow
 	reserved=$(rad reserve --gpus 0,1,2,3 --begin now+20h --for 1h --reason "visitors who want to see all of it at once" --json | jq -r .id)
 	for width in 60 70 80; do
 		COLUMNS=$width rad queue --start | grep -Eq "(nobody knows \(Dependency\)|how far the tasks before it are)\$"

@@ -47,7 +47,8 @@ load pilot.bash
 	pilot n1
 	: >go-b
 	timeout 60 rad wait "$b"
-	begun a && begun b
+	begun a
+	begun b
 	[ "$(field "$a" .claims) $(field "$b" .claims)" = "1 1" ]
 }
 

@@ -28,7 +28,8 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 	reads "$b" "PENDING Dependency"
 	: >go-a
 	timeout 90 rad wait "$b" "$f"
-	[ -e b.saw ] && grep -q b.saw f.saw
+	[ -e b.saw ]
+	grep -q b.saw f.saw
 	# In vain, and what rests on the success of that too: told, and neither is begun.
 	reads "$c" "PENDING DependencyNeverSatisfied"
 	reads "$e" "PENDING DependencyNeverSatisfied"
