@@ -70,7 +70,6 @@ struct summary_layer {
 	uint16_t type;			/* index in `types` */
 	uint8_t nesting;		/* 0: the outermost */
 	bool parent;			/* has children in the text */
-	bool reused;			/* another call of a layer counted above ("(recursive)"): no parameters of its own */
 	bool has_params, has_shape;
 	uint32_t last_dim;		/* of its (first) output */
 	uint32_t batch;			/* first dimension of its output; 0: open (-1, None) */

@@ -77,10 +77,8 @@ static bool read_cell(struct summary_text *t, enum torchinfo_column column, stru
 		struct summary_layer other = { 0 };
 		return summary_shape(t, column == COLUMN_OUTPUT ? layer : &other);
 	}
-	if (column == COLUMN_PARAMS) {
-		if (summary_starts(*t, "(recursive)"))
-			layer->reused = true;
-		else if (summary_number(t, &layer->params))
+	if (column == COLUMN_PARAMS && !summary_starts(*t, "(recursive)")) {	/* that has none of its own */
+		if (summary_number(t, &layer->params))
 			layer->has_params = true;
 		else if (!summary_starts(*t, "--"))
 			return false;

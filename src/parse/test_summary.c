@@ -23,7 +23,7 @@
 #define LAST "\342\224\224\342\224\200"
 #define BAR "\342\224\202"
 
-struct expected { const char *type; uint64_t params, elements; unsigned nesting, times; bool parent, reused; };
+struct expected { const char *type; uint64_t params, elements; unsigned nesting, times; bool parent; };
 
 struct good_case {
 	const char *what, *text;
@@ -49,7 +49,7 @@ static const struct good_case good[] = {
 	  BAR "    " LAST "Conv2d: 2-2                       [1, 4, 8, 8]              (recursive)\n"
 	  BRANCH "Linear: 1-2                            [1, 10]                   2,570\n" RULE "Total params: 2,682\n",
 	  SUMMARY_TORCHINFO, 2682, { { "Net", 0, 10, 0, 1, true }, { "Sequential", 0, 256, 1, 1, true }, { "Conv2d", 112, 256, 2, 1 },
-		{ "Conv2d", 0, 256, 2, 1, false, true }, { "Linear", 2570, 10, 1, 1 } } },
+		{ "Conv2d", 0, 256, 2, 1 }, { "Linear", 2570, 10, 1, 1 } } },
 	{ "torch-summary, its predecessor: other branches, no root", TORCHINFO BRANCH "Sequential: 1-1        [-1, 4, 8, 8]       --\n"
 	  "|    " LAST "Conv2d: 2-1            [-1, 4, 8, 8]       112\n" RULE "Total params: 112\n",
 	  SUMMARY_TORCHINFO, 112, { { "Sequential", 0, 256, 1, 1, true }, { "Conv2d", 112, 256, 2, 1 } } },
@@ -124,7 +124,6 @@ static void test_forms(void **state)
 			assert_int_equal(l->nesting, e->nesting);
 			assert_int_equal(l->times, e->times);
 			assert_int_equal(l->parent, e->parent);
-			assert_int_equal(l->reused, e->reused);
 		}
 		assert_int_equal(s.n_layers, n);
 		summary_clear(&s);
