@@ -17,7 +17,7 @@
 
 #define MEASURED_ON "H200"	/* the reference holds that card's context */
 
-static void arithmetic_conclude(const struct gpumemnet_task *t, const struct estimate_context *c, struct estimate_result *out)
+static bool arithmetic_conclude(const struct gpumemnet_task *t, const struct estimate_context *c, struct estimate_result *out)
 {
 	const struct arithmetic_row row = gpumemnet_bounds(t->features.family, &t->vector);
 	double more = gpumemnet_context_more(c->gpu_name, MEASURED_ON);
@@ -30,16 +30,12 @@ static void arithmetic_conclude(const struct gpumemnet_task *t, const struct est
 	out->high_mib = e->claim_mib;
 	snprintf(source, sizeof source, "%.0f MiB of weights, activations and context", t->vector.reference_mib);
 	gpumemnet_task_about(t, source, out->note);
+	return true;
 }
 
 bool estimate_arithmetic(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 			 struct estimate_result *out)
 {
-	struct gpumemnet_task t;
 	(void)declared_mib;
-	if (!gpumemnet_task_read(s, &t, out->note))
-		return false;
-	arithmetic_conclude(&t, c, out);
-	gpumemnet_task_clear(&t);
-	return true;
+	return gpumemnet_task_ask(s, c, out, arithmetic_conclude);
 }

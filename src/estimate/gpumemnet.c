@@ -106,7 +106,6 @@ static bool gpumemnet_bare(const struct gpumemnet_task *t, const struct estimate
 	return true;
 }
 
-/* A summary is text of a user's, up to a mebibyte: not for the daemon to parse in its loop. */
 bool estimate_has_summary(const struct spec *s)
 {
 	return s->model;
@@ -115,23 +114,13 @@ bool estimate_has_summary(const struct spec *s)
 bool estimate_gpumemnet(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 			struct estimate_result *out)
 {
-	struct gpumemnet_task t;
 	(void)declared_mib;
-	if (!gpumemnet_task_read(s, &t, out->note))
-		return false;
-	bool spoke = gpumemnet_inside(&t, c, out);
-	gpumemnet_task_clear(&t);
-	return spoke;
+	return gpumemnet_task_ask(s, c, out, gpumemnet_inside);
 }
 
 bool estimate_gpumemnet_raw(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 			    struct estimate_result *out)
 {
-	struct gpumemnet_task t;
 	(void)declared_mib;
-	if (!gpumemnet_task_read(s, &t, out->note))
-		return false;
-	bool spoke = gpumemnet_bare(&t, c, out);
-	gpumemnet_task_clear(&t);
-	return spoke;
+	return gpumemnet_task_ask(s, c, out, gpumemnet_bare);
 }

@@ -27,30 +27,25 @@ static const char *why_not(struct gpumemnet_task *t)
 	return NULL;
 }
 
-bool gpumemnet_task_read(const struct spec *s, struct gpumemnet_task *t, char note[200])
+bool gpumemnet_task_ask(const struct spec *s, const struct estimate_context *c, struct estimate_result *out, gpumemnet_say *say)
 {
+	struct gpumemnet_task t;
 	struct error err = ERROR_INIT;
-	const char *why;
 	if (!s->model) {
-		snprintf(note, 200, "no model summary (model: FILE, --model FILE)");
+		snprintf(out->note, sizeof out->note, "no model summary (model: FILE, --model FILE)");
 		return false;
 	}
-	if (given_read(s, &t->summary, &t->features, &err)) {
-		snprintf(note, 200, "%.190s", err.text);
+	if (given_read(s, &t.summary, &t.features, &err)) {
+		snprintf(out->note, sizeof out->note, "%.190s", err.text);
 		return false;
 	}
-	why = why_not(t);
-	if (!why)
-		return true;
-	snprintf(note, 200, "%.190s", why);
-	gpumemnet_task_clear(t);
-	return false;
-}
-
-void gpumemnet_task_clear(struct gpumemnet_task *t)
-{
-	features_clear(&t->features);
-	summary_clear(&t->summary);
+	const char *why = why_not(&t);
+	if (why)
+		snprintf(out->note, sizeof out->note, "%s", why);
+	bool spoke = !why && say(&t, c, out);
+	features_clear(&t.features);
+	summary_clear(&t.summary);
+	return spoke;
 }
 
 const char *gpumemnet_task_about(const struct gpumemnet_task *t, const char *source, char text[200])

@@ -14,9 +14,11 @@ struct gpumemnet_task {
 	struct gpumemnet_vector vector;
 };
 
-/* True: *t is filled, of a family that was measured, and is to be cleared. False: `note` says what is missing. */
-bool gpumemnet_task_read(const struct spec *s, struct gpumemnet_task *t, char note[200]);
-void gpumemnet_task_clear(struct gpumemnet_task *t);
+/* What an estimator says of a task of a family that was measured. */
+typedef bool gpumemnet_say(const struct gpumemnet_task *t, const struct estimate_context *c, struct estimate_result *out);
+
+/* Reads the task, and has that said of it. False: so it was, or `out->note` says what is missing. */
+bool gpumemnet_task_ask(const struct spec *s, const struct estimate_context *c, struct estimate_result *out, gpumemnet_say *say);
 
 /* "cnn, batch 32, SOURCE; taken as Adam; a note of the parser": from what an answer is. Returns `text`, cut where full. */
 const char *gpumemnet_task_about(const struct gpumemnet_task *t, const char *source, char text[200]);
