@@ -10,8 +10,8 @@
  *			second; and class (light, medium, heavy). Memory, loads, kernels and watts
  *			are per GPU, of the task alone and computing; solo_s is its time alone. Further columns are ignored.
  *	trace		submit_s,workload are needed; in the order of submit_s. Where they are there and not empty, gpus, solo_s and
- *			declared_mib count for that task instead of the workload's; limit_s is the time limit that its user gave.
- *			Further columns are ignored.
+ *			declared_mib count for that task instead of the workload's; limit_s is the time limit that its user gave
+ *			(of jobs of clusters; on one server no task has one). Further columns are ignored.
  *
  * A workload may lack figures (an empty field), as long as no trace uses it.
  */
