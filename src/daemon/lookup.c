@@ -16,6 +16,7 @@ struct lookup {
 	struct lookups *r;
 	struct lookup *next;
 	uid_t payer;
+	uint64_t round;		/* in which it is due */
 	char *request;		/* NULL once it was started */
 	struct worker *worker;
 	lookup_done done;
@@ -25,8 +26,9 @@ struct lookup {
 struct lookups {
 	uv_loop_t *loop;
 	char *program;
-	struct lookup *first, **last;	/* not started yet */
+	struct lookup *first;	/* not started yet; by round, and in each as they came */
 	struct lookup *running[LOOKUP_AT_ONCE];
+	uint64_t round;		/* of the last one that was started */
 };
 
 struct lookups *lookups_create(uv_loop_t *loop, const char *program)
@@ -34,7 +36,6 @@ struct lookups *lookups_create(uv_loop_t *loop, const char *program)
 	struct lookups *r = alloc_zero(sizeof *r);
 	r->loop = loop;
 	r->program = alloc_string(program);
-	r->last = &r->first;
 	return r;
 }
 
@@ -47,8 +48,7 @@ static void lookups_forget(struct lookup *j)
 			r->running[i] = NULL;
 	for (struct lookup **at = &r->first; *at; at = &(*at)->next)
 		if (*at == j) {
-			if (!(*at = j->next))
-				r->last = at;
+			*at = j->next;
 			break;
 		}
 	free(j->request);
@@ -71,13 +71,30 @@ void lookups_destroy(struct lookups *r)
 	free(r);
 }
 
+/* The round after that of the user's last one, where he has any: of a hundred at once one is due in each round, and whose one
+ * comes behind them waits for one of each of the others. */
+static uint64_t lookups_round_for(const struct lookups *r, uid_t payer)
+{
+	uint64_t round = r->round;
+	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++)
+		if (r->running[i] && r->running[i]->payer == payer && r->running[i]->round >= round)
+			round = r->running[i]->round + 1;
+	for (const struct lookup *j = r->first; j; j = j->next)
+		if (j->payer == payer)
+			round = j->round + 1;
+	return round;
+}
+
 /* Noted and no more: with the others it begins after the commit. */
 struct lookup *lookups_ask(struct lookups *r, uid_t payer, char *request, lookup_done done, void *ctx)
 {
-	struct lookup *j = alloc_zero(sizeof *j);
-	*j = (struct lookup){ .r = r, .payer = payer, .request = request, .done = done, .ctx = ctx };
-	*r->last = j;
-	r->last = &j->next;
+	struct lookup *j = alloc_zero(sizeof *j), **at = &r->first;
+	*j = (struct lookup){ .r = r, .payer = payer, .request = request, .done = done, .ctx = ctx,
+			      .round = lookups_round_for(r, payer) };
+	while (*at && (*at)->round <= j->round)
+		at = &(*at)->next;
+	j->next = *at;
+	*at = j;
 	return j;
 }
 
@@ -107,14 +124,14 @@ static bool lookups_is_served(const struct lookups *r, uid_t payer)
 	return false;
 }
 
-/* One of each user at a time: who asks for years again and again waits behind himself. */
+/* One of each user at a time, so that nobody has all places. */
 static struct lookup *lookups_take_next(struct lookups *r)
 {
 	for (struct lookup **at = &r->first, *j; (j = *at); at = &j->next)
 		if (!lookups_is_served(r, j->payer)) {
-			if (!(*at = j->next))
-				r->last = at;
+			*at = j->next;
 			j->next = NULL;
+			r->round = j->round > r->round ? j->round : r->round;
 			return j;
 		}
 	return NULL;

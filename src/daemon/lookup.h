@@ -27,7 +27,8 @@ void lookups_destroy(struct lookups *r);
 typedef void (*lookup_done)(void *ctx, const struct buf *reply, const char *why);
 
 /* Takes over the text of the request: its "op", what that wants, and "state": the folder. `done` comes from the loop, never
- * from within this call; users take turns, each with all uids that he answers for (`payer`). */
+ * from within this call. Users take turns, one lookup each, however many they have asked for; each with all uids that he
+ * answers for (`payer`). */
 struct lookup *lookups_ask(struct lookups *r, uid_t payer, char *request, lookup_done done, void *ctx);
 /* Nobody waits for it any more: `done` does not come. Takes NULL. */
 void lookup_cancel(struct lookup *j);
