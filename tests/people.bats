@@ -213,6 +213,29 @@ told_task()
 	wait_for 10 [ ! -e "$mount${own%/}/rad-notices-$(id -u "$BOB")" ]
 }
 
+@test "what a submitter's program leaves behind ends with it" {
+	need_root
+	local own mount
+	own=$(sed -n 's/^0:://p' "/proc/$(cat "$WORLD/pid")/cgroup")
+	for mount in /sys/fs/cgroup /sys/fs/cgroup/unified; do
+		[ ! -e "$mount/cgroup.procs" ] || break
+	done
+	local probe=$mount${own%/}/rad-probe-$$ can=
+	mkdir "$probe" 2>/dev/null && [ -e "$probe/cgroup.kill" ] && can=1
+	rmdir "$probe" 2>/dev/null || :
+	[ -n "$own" ] && [ -n "$can" ] || skip "no cgroup of version 2 can be killed here"
+	cat >"$WORLD/$BOB/stays" <<-'SH'
+		#!/bin/sh
+		cd "${0%/*}"
+		setsid sh -c 'echo $$ >stays.new; mv stays.new stays.pid; exec sleep 600' >/dev/null 2>&1 </dev/null &
+		while [ ! -e stays.pid ]; do sleep 0.05; done
+	SH
+	chmod 755 "$WORLD/$BOB/stays"
+	as "$BOB" rad run --notify=end --notify-to="exec:$WORLD/$BOB/stays" -- true
+	wait_for 10 test -s "$WORLD/$BOB/stays.pid"
+	gone "$(cat "$WORLD/$BOB/stays.pid")"
+}
+
 @test "a web hook gets one JSON object, and nobody sees its address" {
 	need_root	# what it prints goes into its user's home
 	command -v curl >/dev/null || skip "no curl"

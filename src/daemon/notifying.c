@@ -232,10 +232,26 @@ static void on_time(uv_timer_t *t)
 	(void)t;	/* it only has to wake the loop: notifying_work comes after the commit */
 }
 
+static bool is_mail(const struct place *p)
+{
+	return !strncmp(p->to, "mail:", 5);
+}
+
 static char *cgroup_of(const struct place *p, char name[40])
 {
-	snprintf(name, 40, "rad-notices-%u", (unsigned)p->uid);
+	snprintf(name, 40, is_mail(p) ? "rad-mails-%u" : "rad-notices-%u", (unsigned)p->uid);
 	return name;
+}
+
+/* What a user's program left behind has no more time than it had itself. A mailer may deliver on after it has taken a mail:
+ * that is left in peace. */
+static void end_left(const struct place *p)
+{
+	char name[40];
+	if (is_mail(p))
+		cgroup_remove(cgroup_of(p, name));
+	else
+		cgroup_end(cgroup_of(p, name));
 }
 
 static json_t *tasks_of(const json_t *notices)
@@ -271,10 +287,9 @@ static void note_untold(struct place *p, const char *why)
 static void on_sent(void *ctx, const struct buf *answer, const char *why)
 {
 	struct place *p = ctx;
-	char cgroup[40];
 	p->worker = NULL;
 	p->n->running--;
-	cgroup_remove(cgroup_of(p, cgroup));
+	end_left(p);
 	if (!why && answer && answer->len)
 		why = buf_text((struct buf *)answer);
 	if (why)

@@ -214,6 +214,15 @@ int cgroup_kill_path(const char *path)
 	return kill_through(fd);
 }
 
+void cgroup_end(const char *name)
+{
+	char path[PATH_MAX];
+	if (cgroup_path(getpid(), name, path) || cgroup_remove_path(path))
+		return;
+	cgroup_kill_path(path);
+	cgroup_remove_path(path);	/* who is killed may still be on the way out: then it stays for the next */
+}
+
 int64_t cgroup_oom_kills(const struct cgroup *c)
 {
 	char text[1024];

@@ -57,6 +57,8 @@ bool cgroup_is_used(const char *path);
 int cgroup_put(const char *name, pid_t pid);
 /* Removes that cgroup, unless something is in it. */
 void cgroup_remove(const char *name);
+/* Removes it, and kills what is in it. */
+void cgroup_end(const char *name);
 /* The one of that path, and those that were made below it. False: something is in one of them, or there are so many that some
  * are left for the next time. */
 bool cgroup_remove_path(const char *path);
