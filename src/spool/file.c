@@ -38,6 +38,9 @@ int spool_file_text(const struct spool *s, const char *path, size_t max, struct 
 		return error_errno(err, "%s/%s", s->dir, path);
 	if (fd < 0 || !S_ISREG(st.st_mode))	/* ENXIO: a socket */
 		return error_set(err, ERR_CORRUPT, "%s/%s: is no plain file", s->dir, path);
+	if (st.st_uid != geteuid())
+		return error_set(err, ERR_CORRUPT, "%s/%s: is a file of uid %u's, and was not written by rad", s->dir, path,
+				 (unsigned)st.st_uid);
 	return io_read_fd(fd, path, max, text, err);
 }
 

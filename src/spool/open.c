@@ -56,6 +56,19 @@ static int check_owner(const struct spool *s, struct error *err)
 	return 0;
 }
 
+/* What is in the folder may be older than its mode: who could write there once, and had folders of his own there, would still
+ * submit in its user's name. */
+static int check_folder(const struct spool *s, const char *name, struct error *err)
+{
+	struct stat st;
+	if (fstatat(s->fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return error_errno(err, "%s/%s", s->dir, name);
+	if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022))
+		return 0;
+	return error_set(err, ERR_DENIED, "%s/%s: is no folder of yours alone: somebody else could have commands run as you from there; "
+			 "take what is yours out of %s, and make a new queue", s->dir, name, s->dir);
+}
+
 /* ---- the probe ---- */
 
 static int probe_says(const struct spool *s, const char *what, struct error *err)
@@ -163,7 +176,9 @@ static int read_what(struct spool *s, bool write, struct error *err)
 				s->dir);
 	memcpy(s->mark, mark, 17);
 	for (size_t i = 0; i < COUNT_OF(folders); i++)
-		if (faccessat(s->fd, folders[i], R_OK | X_OK | (write ? W_OK : 0), AT_EACCESS))
+		if (check_folder(s, folders[i], err))
+			return -1;
+		else if (faccessat(s->fd, folders[i], R_OK | X_OK | (write ? W_OK : 0), AT_EACCESS))
 			return error_errno(err, "%s/%s", s->dir, folders[i]);
 	return 0;
 }

@@ -105,6 +105,30 @@ static void what_is_refused(void **state)
 	}
 }
 
+/* The folder's own mode says who may write there now, not who could before. */
+static void what_others_put_there_before_is_refused(void **state)
+{
+	struct place *p = *state;
+	static const char words[] = "is no folder of yours alone";
+	in_shell("chmod 770 %s/jobs", p->dir);
+	refused(p->dir, true, ERR_DENIED, words);
+	in_shell("chmod 700 %s/jobs; mv %1$s/live %1$s/other; ln -s other %1$s/live", p->dir);
+	refused(p->dir, false, ERR_DENIED, words);
+	in_shell("rm %s/live; mv %1$s/other %1$s/live", p->dir);
+	if (geteuid())
+		return;
+	in_shell("chown nobody %s/jobs", p->dir);
+	refused(p->dir, true, ERR_DENIED, words);
+	in_shell("chown root %s/jobs; chown nobody %1$s/spool", p->dir);
+	refused(p->dir, true, ERR_CORRUPT, "was not written by rad");
+	in_shell("chown root %s/spool", p->dir);
+	uint32_t job = submit(p, false);
+	in_shell("chown nobody %s/jobs/*/job", p->dir);
+	struct error err = ERROR_INIT;
+	assert_null(spool_job(p->s, job, false, &err));
+	assert_non_null(strstr(err.text, "was not written by rad"));
+}
+
 static void making_it_twice_is_the_same(void **state)
 {
 	struct place *p = *state;
@@ -454,7 +478,8 @@ int main(void)
 {
 #define IN_PLACE(f) cmocka_unit_test_setup_teardown(f, make_place, drop_place)
 	const struct CMUnitTest tests[] = {
-		IN_PLACE(what_is_refused), IN_PLACE(making_it_twice_is_the_same), IN_PLACE(a_change_is_the_next_version),
+		IN_PLACE(what_is_refused), IN_PLACE(what_others_put_there_before_is_refused),
+		IN_PLACE(making_it_twice_is_the_same), IN_PLACE(a_change_is_the_next_version),
 		IN_PLACE(jobs_are_numbered_without_gaps), IN_PLACE(who_is_put_back_stays_on_the_list),
 		IN_PLACE(elements_have_records_of_their_own), IN_PLACE(torn_and_hostile_records), IN_PLACE(pipes_are_not_waited_for),
 		cmocka_unit_test(random_records),
