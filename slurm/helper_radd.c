@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "cli/slurm_conf.h"
 #include "recover/scan.h"
+#include "submit/signature.h"
 #include "submit/wire.h"
 
 #include <errno.h>
@@ -29,8 +30,7 @@
 #define ASK_SLURM_MS 5000
 #define POLL_MS 50
 #define TAIL (256 << 10)	/* of the output that is looked at */
-/* As a spec has them: a word of the user's beyond that would keep radd from being told. */
-#define SIGNATURE_MAX 100
+/* As a spec has it: a word of the user's beyond that would keep radd from being told. */
 #define MEMORY_MAX (1 << 30)	/* MiB */
 
 json_t *helper_ask(const char *socket, json_t *request, struct error *err)
@@ -116,15 +116,16 @@ static json_t *name_of(const struct announce *a, const char *command)
 	return text ? text : json_string(command);	/* it is not UTF-8 */
 }
 
-/* A job that was given GPUs, and not pieces of one, has them alone by Slurm's word. */
-static json_t *spec_of(const struct announce *a, int64_t pid, uint64_t ticks, uint64_t mib, int64_t gpus)
+/* A job that was given GPUs, and not pieces of one, has them alone by Slurm's word. A signature is its user's word: radd would
+ * hear nothing of a job that has another's. */
+static json_t *spec_of(const struct announce *a, int64_t uid, int64_t pid, uint64_t ticks, uint64_t mib, int64_t gpus)
 {
 	scoped_free char *command = alloc_printf("slurm job %s", a->job);
 	bool alone = a->exclusive || (a->at && !a->pieces);
 	json_t *s = json_pack("{so, s[s], ss, ss, sI, sI, sI, sb, sI}", "name", name_of(a, command), "argv", command, "cwd", "/",
 			      "output", "/dev/null", "process_pid", (json_int_t)pid, "process_ticks", (json_int_t)ticks, "gpus",
 			      (json_int_t)gpus, "exclusive", alone, "gpu_mem_mib", (json_int_t)mib);
-	if (s && a->signature && strlen(a->signature) <= SIGNATURE_MAX)
+	if (s && a->signature && signature_belongs(a->signature, (uid_t)uid))
 		json_object_set_new(s, "signature", json_string(a->signature));
 	return s;
 }
@@ -167,7 +168,7 @@ static json_t *announce_request(struct announce *a, int64_t until_ms, struct err
 	scoped_free char *key = alloc_printf("slurm:%s", a->job);
 	json_t *request = wire_request("announce");
 	json_object_update_new(request, json_pack("{ss, sI, sI, so}", "job", key, "uid", (json_int_t)uid, "gid", (json_int_t)gid, "spec",
-						  spec_of(a, pid, ticks, mib, gpus)));
+						  spec_of(a, uid, pid, ticks, mib, gpus)));
 	if (!a->place)
 		json_object_set_new(request, "at", list_of(a->at));
 	return request;
