@@ -216,3 +216,19 @@ teardown_file() { end_world; }
 	rad submit --dry-run -- task.py --third
 	[ ! -e "$WORLD/captured" ]
 }
+
+@test "nobody waits for locks in a folder in which others may write" {
+	export STAND_IN=$captures/max-split XDG_CACHE_HOME=$WORLD/shared
+	local n fd places=()
+	mkdir -p "$XDG_CACHE_HOME/rad"
+	chmod 777 "$XDG_CACHE_HOME/rad"
+	for n in {0..7}; do
+		exec {fd}>>"$XDG_CACHE_HOME/rad/capturing-$n"
+		flock -n "$fd"
+		places+=("$fd")
+	done
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER" 3>&-)
+	rad wait "$id"
+	[ "$(field "$id" .estimate.estimator)" = replay ]
+	for fd in "${places[@]}"; do exec {fd}>&-; done
+}

@@ -109,6 +109,18 @@ def test_cache_knows_what_was_read(capture, tmp_path, monkeypatch):
     assert asked() == (5, False)
 
 
+def test_a_cache_in_which_others_may_write_is_none(capture, tmp_path):
+    capture(train())
+    folder = tmp_path / "cache" / "rad" / "captures"
+    before = sorted(folder.iterdir())
+    folder.chmod(0o777)
+    assert "from the cache" not in capture(train())[1]
+    assert "from the cache" not in capture(train(), "--width", "33")[1]
+    assert sorted(folder.iterdir()) == before
+    folder.chmod(0o700)
+    assert "from the cache" in capture(train())[1]
+
+
 def test_what_an_older_version_kept_is_not_used(capture, tmp_path):
     capture(train())
     for path in (tmp_path / "cache" / "rad" / "captures").glob("*.json"):

@@ -101,8 +101,10 @@ bool capture_turn_wait(const char *id, capture_turn_wanted wanted, void *ctx)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	bool own = cache && *cache;
-	scoped_free char *folder = alloc_printf("%s/%s", own ? cache : home ? home : "/tmp", own ? "rad" : ".cache/rad");
-	if (io_make_dirs(folder, 0700, NULL))
-		return true;	/* without a cache they do not help each other either */
+	struct stat st;
+	scoped_free char *folder = alloc_printf("%s/%s", own ? cache : home ? home : "", own ? "rad" : ".cache/rad");
+	/* Without a cache they do not help each other either; and nobody waits for locks that are another user's. */
+	if ((!own && !home) || io_make_dirs(folder, 0700, NULL) || stat(folder, &st) || st.st_uid != geteuid() || st.st_mode & 02)
+		return true;
 	return wait_in_folder(folder, id, wanted, ctx);
 }
