@@ -264,13 +264,17 @@ static enum mps_state server_failed(struct mps_server *s, const char *why)
 
 /* NVIDIA's control daemon makes its log pipe writable for all, whatever the umask: whoever fills it holds up the server.
  * Clients of users who may not open it work all the same (tried with driver 580). The folder is ours, so that nobody else names
- * what lies in it. */
+ * what lies in it; and closed until then, since who has opened the pipe keeps it. */
 static enum mps_state server_ready(struct mps_server *s)
 {
 	scoped_free char *log = alloc_printf("%s/log", s->pipe);
 	struct stat st;
-	if (s->uid == MPS_ALL_USERS && !lstat(log, &st) && S_ISFIFO(st.st_mode) && chmod(log, 0600))
+	if (s->uid != MPS_ALL_USERS)
+		return s->state = MPS_READY;
+	if (!lstat(log, &st) && S_ISFIFO(st.st_mode) && chmod(log, 0600))
 		log_warn("MPS: %s: %s: users can write into it", log, strerror(errno));
+	if (chmod(s->pipe, 0755))
+		log_warn("MPS: %s: %s: other users cannot reach it", s->pipe, strerror(errno));
 	return s->state = MPS_READY;
 }
 

@@ -10,7 +10,8 @@
  * the pid it was started with and writes its log to standard output.
  *
  * UID MPS_ALL_USERS stands for a server of all users, which runs as whoever calls: as root. Everybody may reach the sockets in
- * its FOLDER/pipe, and nobody make, rename or remove anything there; its logs, which name every client, are root's alone.
+ * its FOLDER/pipe once radd has seen that it answers and opens that folder (server_ready in mps.c), and nobody make, rename or
+ * remove anything there; its logs, which name every client, are root's alone.
  */
 #include "launch/shim.h"
 
@@ -96,7 +97,7 @@ static int become_control(const struct mps *m, const char *gpus)
 	char *argv[] = { (char *)m->control, (char *)"-f", m->all ? (char *)"-multiuser-server" : NULL, NULL };
 	char **env = control_environment(m, gpus);
 	/* The pid file comes first: from then on a later radd finds us. */
-	if (make_folder(m, m->pipe, m->all ? 0755 : 0700) || make_folder(m, m->log, 0700) || write_pid(m) ||
+	if (make_folder(m, m->pipe, 0700) || make_folder(m, m->log, 0700) || write_pid(m) ||
 	    identity_become(m->uid, m->gid, NULL))
 		return SHIM_FAILED;
 	umask(m->all ? 022 : 077);

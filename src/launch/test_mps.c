@@ -203,12 +203,24 @@ static void keep(void *ctx, struct mps_server *s)
 	b->server = s;
 }
 
+/* As long as the pipe that it logs into is open to all, nobody gets there: who has opened it once keeps it. */
+static void wait_log_pipe_behind_closed_folder(struct bench *b)
+{
+	scoped_free char *log = alloc_printf("%s/log", mps_pipe_dir(b->server));
+	struct stat st;
+	for (int64_t end = clock_mono_ms() + DEADLINE_MS; stat(log, &st) || !(st.st_mode & 022); poll(NULL, 0, 5))
+		assert_true(clock_mono_ms() < end);
+	assert_int_equal(stat(mps_pipe_dir(b->server), &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+}
+
 /* Everybody may reach its sockets, nobody may put anything beside them, and its log is its own. */
 static void test_serves_all_users(void **state)
 {
 	struct bench *b = *state;
 	struct stat st;
 	start(b, MPS_ALL_USERS, 0);
+	wait_log_pipe_behind_closed_folder(b);
 	poll_until(b, MPS_READY);
 	assert_int_equal(mps_uid(b->server), MPS_ALL_USERS);
 	assert_string_equal(mps_whose(b->server), "all users");
