@@ -47,6 +47,15 @@ def _submitting(folder):
         yield f.fileno()
 
 
+def _check_own(folder):
+    """What lies there is run, and read by pickle, as whoever asks for it."""
+    found = os.stat(folder)
+    if found.st_uid != os.geteuid():
+        raise RadError("%s: is another user's, who could have code run as you: name a folder of your own" % folder)
+    if found.st_mode & 0o022:
+        raise RadError("%s: others may write there, and could have code run as you: chmod -R go-w it" % folder)
+
+
 class TaskFailed(RuntimeError):
     """The task ended without a result, and not by an exception of the call. `state` is radd's word, `log` the end of what it printed."""
 
@@ -285,6 +294,8 @@ class RadExecutor(concurrent.futures.Executor):
         for setup in sorted(glob.glob(os.path.join(glob.escape(self._folder), "*[!t]", "setup.json"))):     # not .part
             folder = os.path.dirname(setup)
             try:
+                for each in (self._folder, folder):
+                    _check_own(each)
                 with open(setup) as f:
                     said = json.load(f)
                 job = self._noted(folder) or self._queue_once(folder, said["words"])
@@ -324,7 +335,9 @@ class RadExecutor(concurrent.futures.Executor):
         now = time.time_ns()
         when = "%s.%09d" % (time.strftime("%Y%m%dT%H%M%S", time.localtime(now // 10 ** 9)), now % 10 ** 9)
         folder = os.path.join(self._folder, "%s-%s" % (when, uuid.uuid4().hex[:12]))
-        os.makedirs(folder + ".part")
+        os.makedirs(self._folder, 0o755, exist_ok=True)
+        _check_own(self._folder)
+        os.mkdir(folder + ".part", 0o755)
         main = None
         for i, call in enumerate(calls):
             data = dumps(call)

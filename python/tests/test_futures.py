@@ -202,6 +202,31 @@ def test_a_python_that_is_killed_loses_no_task(radd, tmp_path):  # noqa: F811
     assert [f.result(WAIT) for f in futures] == [8, "went on", [0], [2], [4]]
 
 
+def test_a_folder_in_which_others_may_write_is_refused(radd, tmp_path):  # noqa: F811
+    old = os.umask(0o002)
+    try:
+        with RadExecutor(tmp_path / "calls") as executor:
+            done = executor.submit(os.getpid)
+            assert done.result(timeout=60) > 0
+    finally:
+        os.umask(old)
+    assert not os.stat(done.folder).st_mode & 0o022 and not os.stat(tmp_path / "calls").st_mode & 0o022
+    for folder in (done.folder, str(tmp_path / "calls")):
+        os.chmod(folder, 0o775)
+        with pytest.raises(RadError, match="others may write there"):
+            RadExecutor(tmp_path / "calls").resume()
+        os.chmod(folder, 0o755)
+    assert [future.result(timeout=60) for future in RadExecutor(tmp_path / "calls").resume()] == [done.result()]
+    os.chmod(tmp_path / "calls", 0o777)
+    with pytest.raises(RadError, match="others may write there"):
+        RadExecutor(tmp_path / "calls").submit(os.getpid)
+    os.chmod(tmp_path / "calls", 0o755)
+    if os.geteuid() == 0:
+        os.chown(done.folder, 1, 1)
+        with pytest.raises(RadError, match="is another user's"):
+            RadExecutor(tmp_path / "calls").resume()
+
+
 def test_what_was_refused_or_half_written_is_not_resumed(executor, tmp_path):
     done = executor.submit(add, 1)
     with pytest.raises(RadError, match="declare less"):
