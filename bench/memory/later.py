@@ -195,9 +195,13 @@ class Watch:
 
 
 def captured(rad, script, gpu, *words):
+    return captured_command(rad, [sys.executable, script, *words], script.with_suffix(".radcap"), gpu, cwd=script.parent)
+
+
+def captured_command(rad, command, file, gpu, **how):
+    """The replay's figures of a command, in MiB; `how`: what subprocess.run is told."""
     began = time.monotonic()
-    file = script.with_suffix(".radcap")
-    done = subprocess.run([rad, "capture", "--no-cache", "-o", file, "--", sys.executable, script, *words], cwd=script.parent, capture_output=True, text=True)
+    done = subprocess.run([rad, "capture", "--no-cache", "-o", file, "--", *command], capture_output=True, text=True, **how)
     if done.returncode:
         return {"error": done.stderr[-300:]}
     said = json.loads(subprocess.run([rad, "estimate", "--json", "--gpu-model", gpu, "--capture", file], capture_output=True, text=True, check=True).stdout)
