@@ -236,6 +236,32 @@ told_task()
 	gone "$(cat "$WORLD/$BOB/stays.pid")"
 }
 
+@test "a program that an earlier radd began is not ended with those of the next" {
+	need_root
+	local n
+	cat >"$WORLD/$BOB/stage" <<-'SH'
+		#!/bin/sh
+		cd "${0%/*}"
+		: >"began$RAD_TASK_NAME"
+		while [ "$RAD_TASK_NAME" = 1 ] && [ ! -e goes-on ]; do sleep 0.05; done
+		: >"done$RAD_TASK_NAME"
+	SH
+	for n in 1 2 3; do
+		install -m 755 "$WORLD/$BOB/stage" "$WORLD/$BOB/stage$n"	# a place has a gap
+	done
+	as "$BOB" rad run --name 1 --notify=end --notify-to="exec:$WORLD/$BOB/stage1" -- true
+	wait_for 10 test -e "$WORLD/$BOB/began1"
+	stop_radd
+	start_radd
+	# One at a time: when the third begins, all is done about the second.
+	for n in 2 3; do
+		as "$BOB" rad run --name $n --notify=end --notify-to="exec:$WORLD/$BOB/stage$n" -- true
+		wait_for 10 test -e "$WORLD/$BOB/began$n"
+	done
+	: >"$WORLD/$BOB/goes-on"
+	wait_for 10 test -e "$WORLD/$BOB/done1"
+}
+
 @test "a web hook gets one JSON object, and nobody sees its address" {
 	need_root	# what it prints goes into its user's home
 	command -v curl >/dev/null || skip "no curl"

@@ -45,6 +45,7 @@ struct place {
 	size_t more;			/* that had no room */
 	int64_t due_ms, gap_ms;		/* mono; not before */
 	struct worker *worker;
+	bool beside;			/* one that the last radd left may be in its cgroup */
 };
 
 struct notifying {
@@ -54,6 +55,7 @@ struct notifying {
 	struct store *store;
 	struct untold *untold;
 	int64_t last;			/* number given out */
+	int64_t since_ms;		/* mono; we began */
 	struct place *places;
 	unsigned running;
 	uv_timer_t timer;
@@ -243,12 +245,19 @@ static char *cgroup_of(const struct place *p, char name[40])
 	return name;
 }
 
+/* Whether the last radd may have left one in it, which has its own deadline. */
+static bool has_earlier(const struct place *p, int64_t now_ms)
+{
+	char name[40], path[PATH_MAX];
+	return now_ms < p->n->since_ms + DEADLINE_MS && !cgroup_path(getpid(), cgroup_of(p, name), path) && cgroup_is_used(path);
+}
+
 /* What a user's program left behind has no more time than it had itself. A mailer may deliver on after it has taken a mail:
  * that is left in peace. */
 static void end_left(const struct place *p)
 {
 	char name[40];
-	if (is_mail(p))
+	if (is_mail(p) || p->beside)
 		cgroup_remove(cgroup_of(p, name));
 	else
 		cgroup_end(cgroup_of(p, name));
@@ -338,6 +347,7 @@ static void place_send(struct place *p, int64_t now_ms)
 	json_decref(o);
 	p->leaving = NULL;
 	p->more = 0;
+	p->beside = has_earlier(p, now_ms);
 	p->due_ms = now_ms + p->gap_ms;
 	p->gap_ms = p->gap_ms * 2 < LAST_GAP_MS ? p->gap_ms * 2 : LAST_GAP_MS;
 	p->worker = worker_start(n->loop, &plan, text, on_sent, p, why, sizeof why);
@@ -398,6 +408,7 @@ struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct 
 	n->names = names;
 	n->store = store;
 	n->untold = untold_create();
+	n->since_ms = clock_mono_ms();
 	n->timer.data = n;
 	uv_timer_init(loop, &n->timer);
 	restore_all(n);
