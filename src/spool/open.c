@@ -65,8 +65,8 @@ static int check_folder(const struct spool *s, const char *name, struct error *e
 		return error_errno(err, "%s/%s", s->dir, name);
 	if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022))
 		return 0;
-	return error_set(err, ERR_DENIED, "%s/%s: is no folder of yours alone: somebody else could have commands run as you from there; "
-			 "take what is yours out of %s, and make a new queue", s->dir, name, s->dir);
+	return error_set(err, ERR_DENIED, "%s/%s: is no folder of yours alone: somebody else could have commands run as you from "
+			 "there; take what is yours out of %s, and make a new queue", s->dir, name, s->dir);
 }
 
 /* ---- the probe ---- */
