@@ -150,6 +150,38 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 	start_radd
 }
 
+# Who hang, with new places again and again, were always before who has one.
+@test "as many users as there are senders, whose places all hang, keep nobody else from his" {
+	need_root
+	local users user n
+	users=($(getent passwd | awk -F: -v not="$BOB" '$3 > 0 && $3 < 60000 && $1 != not { print $1 }' | head -n 8))
+	[ "${#users[@]}" -eq 8 ] || skip "there are too few accounts"
+	for user in "${users[@]}"; do
+		install -d -m 755 -o "$user" "$WORLD/$user"
+		for n in 1 2; do
+			printf '#!/bin/sh\ncd "${0%%/*}"\n: >begun%s\nwhile [ ! -e go%s ]; do sleep 0.05; done\n' $n $n >"$WORLD/$user/hangs$n"
+			chmod 755 "$WORLD/$user/hangs$n"
+		done
+		rm -f "$WORLD/$user"/begun* "$WORLD/$user"/go*
+		as "$user" rad run --notify=end --notify-to="exec:$WORLD/$user/hangs1" -- true
+		wait_for 10 test -e "$WORLD/$user/begun1"
+	done
+	printf '#!/bin/sh\ncd "${0%%/*}"\n: >first\n' >"$WORLD/$BOB/first.sh"
+	chmod 755 "$WORLD/$BOB/first.sh"
+	as "$BOB" rad run --notify=end --notify-to="exec:$WORLD/$BOB/first.sh" -- true
+	for user in "${users[@]}"; do
+		as "$user" rad run --notify=end --notify-to="exec:$WORLD/$user/hangs2" -- true
+	done
+	touch "$WORLD/${users[3]}/go1"
+	wait_for 10 test -e "$WORLD/$BOB/first"
+	for user in "${users[@]}"; do
+		touch "$WORLD/$user/go1" "$WORLD/$user/go2"
+	done
+	for user in "${users[@]}"; do
+		wait_for 20 test -e "$WORLD/$user/begun2"
+	done
+}
+
 @test "of one user so many notices wait, however many places they are for" {
 	need_root
 	local i ids=

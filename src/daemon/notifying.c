@@ -48,6 +48,9 @@ struct place {
 	bool beside;			/* one that the last radd left may be in its cgroup */
 };
 
+/* Whose notice was sent after whose. */
+struct sender { uid_t uid; int64_t turn; };
+
 struct notifying {
 	uv_loop_t *loop;
 	char *program;
@@ -58,6 +61,9 @@ struct notifying {
 	int64_t since_ms;		/* mono; we began */
 	struct place *places;
 	unsigned running;
+	struct sender *senders;		/* all who have had a worker, as many as there are accounts at most */
+	size_t n_senders, cap_senders;
+	int64_t turn;			/* the last one */
 	uv_timer_t timer;
 };
 
@@ -369,32 +375,47 @@ static void forget_places(struct notifying *n, int64_t now_ms)
 	}
 }
 
-/* Returns when the place is to be looked at again (mono); INT64_MAX: when a worker ends, or more is to be told. What lay in
- * the store is sent after the commit that took it out. One worker a user, so that his places, if they hang, do not take all
- * AT_ONCE. */
-static int64_t place_work(struct place *p, int64_t now)
+/* 0: none yet. */
+static int64_t *turn_of(struct notifying *n, uid_t uid)
 {
-	struct notifying *n = p->n;
-	bool wants = has_to_tell(p) && !p->worker && !p->leaving;
-	if (wants && now >= p->due_ms && n->running < AT_ONCE && !user_is_busy(n, p->uid)) {
-		place_leave(p);
-		if (store_dirty(n->store))
-			return INT64_MAX;
-	}
-	if (p->leaving)
-		place_send(p, now);
-	return now < p->due_ms ? p->due_ms : INT64_MAX;
+	for (size_t i = 0; i < n->n_senders; i++)
+		if (n->senders[i].uid == uid)
+			return &n->senders[i].turn;
+	alloc_grow(n->senders, n->n_senders, n->cap_senders);
+	n->senders[n->n_senders] = (struct sender){ .uid = uid };
+	return &n->senders[n->n_senders++].turn;
 }
 
+/* One worker a user, so that his places, if they hang, do not take all AT_ONCE; and of the users the one who had his longest ago,
+ * so that as many users whose places hang do not keep all others from theirs. Of his places the oldest. */
+static struct place *next_place(struct notifying *n, int64_t now)
+{
+	struct place *best = NULL;
+	for (struct place *p = n->places; p; p = p->next)
+		if (has_to_tell(p) && now >= p->due_ms && !user_is_busy(n, p->uid) &&
+		    (!best || *turn_of(n, p->uid) <= *turn_of(n, best->uid)))
+			best = p;
+	return best;
+}
+
+/* What lay in the store is sent after the commit that took it out. */
 void notifying_work(struct notifying *n)
 {
 	int64_t now = clock_mono_ms(), next = INT64_MAX;
 	if (!n->places)
 		return;
-	for (struct place *p = n->places; p; p = p->next) {
-		int64_t due = place_work(p, now);
-		next = due < next ? due : next;
+	for (struct place *p = n->places; p; p = p->next)
+		if (p->leaving)
+			place_send(p, now);
+	for (struct place *p; n->running < AT_ONCE && (p = next_place(n, now));) {
+		*turn_of(n, p->uid) = ++n->turn;
+		place_leave(p);
+		if (!store_dirty(n->store))
+			place_send(p, now);
 	}
+	for (const struct place *p = n->places; p; p = p->next)
+		if (now < p->due_ms && p->due_ms < next)
+			next = p->due_ms;
 	forget_places(n, now);
 	if (next < INT64_MAX)
 		uv_timer_start(&n->timer, on_time, (uint64_t)(next - now), 0);
@@ -423,6 +444,7 @@ static void on_closed(uv_handle_t *h)
 		place_free(p);
 	}
 	untold_destroy(n->untold);
+	free(n->senders);
 	free(n->program);
 	free(n);
 }
