@@ -159,7 +159,7 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 	for user in "${users[@]}"; do
 		install -d -m 755 -o "$user" "$WORLD/$user"
 		for n in 1 2; do
-			printf '#!/bin/sh\ncd "${0%%/*}"\n: >begun%s\nwhile [ ! -e go%s ]; do sleep 0.05; done\n' $n $n >"$WORLD/$user/hangs$n"
+			printf '#!/bin/sh\ncd "${0%%/*}"\n: >begun%s\nwhile [ ! -e go%s ]; do sleep 0.05; done\n: >ended%s\n' $n $n $n >"$WORLD/$user/hangs$n"
 			chmod 755 "$WORLD/$user/hangs$n"
 		done
 		rm -f "$WORLD/$user"/begun* "$WORLD/$user"/go*
@@ -178,7 +178,7 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 		touch "$WORLD/$user/go1" "$WORLD/$user/go2"
 	done
 	for user in "${users[@]}"; do
-		wait_for 20 test -e "$WORLD/$user/begun2"
+		wait_for 20 test -e "$WORLD/$user/ended2"
 		rm -r "${WORLD:?}/$user"	# one of them is called mail
 	done
 }
