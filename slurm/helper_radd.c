@@ -130,8 +130,8 @@ static json_t *spec_of(const struct announce *a, int64_t uid, int64_t pid, uint6
 	return s;
 }
 
-/* What it may take on each of its GPUs. Where all pieces of one are its, it is alone there; where fewer are, it is not, whatever
- * its environment says. */
+/* What it may take on each of its GPUs. Where all pieces of one are its, it is alone there; where fewer are, or nobody knows how
+ * many a GPU has, it is not, whatever its environment says. */
 static int find_memory(struct announce *a, int64_t gpus, int64_t until_ms, uint64_t *mib, struct error *err)
 {
 	int64_t pieces = 0, piece = 1024, whole = 0;
@@ -140,7 +140,7 @@ static int find_memory(struct announce *a, int64_t gpus, int64_t until_ms, uint6
 	    (a->all && number("all", a->all, 0, 1 << 20, &whole, err)) ||
 	    (a->place && (pieces = pieces_by_slurm(a, gpus, until_ms, err)) < 0))
 		return -1;
-	bool all = whole && pieces >= whole, fewer = !all && pieces && (whole || a->at);
+	bool all = whole && pieces >= whole, fewer = !all && pieces;
 	a->exclusive = all || (a->exclusive && !fewer);
 	*mib = all ? 0 : memory_of(a, pieces, piece);
 	if (!all && a->place && pieces * piece >= (int64_t)*mib + piece)

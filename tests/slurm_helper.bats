@@ -275,6 +275,11 @@ announce()
 	step
 	run -0 announce --job=17 --at=3 --pieces=4 --all=40 --exclusive --signature="$(printf '%0200d' 1)"
 	rad show --json "$(sed -n 's/^id=//p' <<<"$output")" | jq -e '.tasks[0] | .share != "never" and .attempts[0].claim_mib == 4096'
+	# Nor where it is not known how many pieces a GPU has: Slurm has it down for one.
+	step
+	echo 'echo "gres:radmem:1"' >"$WORLD/squeue"
+	run -0 announce --job=19 --place=10 --exclusive
+	rad show --json "$(sed -n 's/^id=//p' <<<"$output")" | jq -e '.tasks[0] | .share != "never" and .attempts[0].claim_mib == 1024'
 	# Whoever says that his runs are another user's is told of all the same: radd would not hear of a job on its GPU.
 	step
 	run -0 announce --job=18 --at=2 --pieces=4 --signature=u99999-0123456789abcdef

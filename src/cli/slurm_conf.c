@@ -291,6 +291,9 @@ int slurm_conf_size(const struct slurm_conf *c, const struct slurm_wish *w, char
 	if (w->placed && !each)
 		return error_set(err, ERR_INVALID, "nothing says what it takes, nor 'gpus' of rad-slurm.conf what a GPU has: add "
 				 "--gpu-mem");
+	if (w->placed && w->exclusive && !all)
+		return error_set(err, ERR_INVALID, "it is to be alone on its GPU, and 'gpus' of rad-slurm.conf does not say how much "
+				 "that is");
 	if (!whole)
 		*why = "by its estimate";
 	if (w->placed) {

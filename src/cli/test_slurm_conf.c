@@ -68,6 +68,11 @@ static void without_shards_a_gpu_is_whole(void **state)
 	assert_string_equal(gres, "gpu:1");
 	w.placed = SLURM_PLACES_IN_ALL;
 	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), -1);
+	w.claim_mib = 1024;
+	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), 0);
+	/* Alone, with what Slurm counts as one piece of some number. */
+	w.exclusive = true;
+	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), -1);
 }
 
 /* 40G is one piece of 24G and a rest, which Slurm has none for. */
