@@ -386,8 +386,8 @@ static int64_t *turn_of(struct notifying *n, uid_t uid)
 	return &n->senders[n->n_senders++].turn;
 }
 
-/* One worker a user, so that his places, if they hang, do not take all AT_ONCE; and of the users the one who had his longest ago,
- * so that as many users whose places hang do not keep all others from theirs. Of his places the oldest. */
+/* One worker a user, so that his places, if they hang, do not take all AT_ONCE; and of the users the one who had his longest
+ * ago, so that as many users whose places hang do not keep all others from theirs. Of his places the oldest. */
 static struct place *next_place(struct notifying *n, int64_t now)
 {
 	struct place *best = NULL;
