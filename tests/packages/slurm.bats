@@ -10,7 +10,7 @@ load ../cluster.bash
 setup_file()
 {
 	new_world
-	export BUILT=$WORLD/packages ROOT=$WORLD/root
+	export BUILT=$WORLD/packages ROOT=$WORLD/root CLUSTER=$WORLD/c
 	[ -e /usr/include/slurm/spank.h ] || return 0
 	mkdir "$BUILT" "$WORLD/again"
 	make_package "$BUILT"
@@ -95,7 +95,6 @@ install_it() { dpkg --root="$ROOT" --log=/dev/null --force-unsafe-io --force-not
 
 @test "its plugins load in real Slurm, and a job goes its way" {
 	need_deb
-	export CLUSTER=$WORLD/c
 	"$RAD_SOURCE_ROOT/tests/cluster" check || skip "no Slurm to run"
 	make_users
 	chmod 1777 "$WORLD/work"
