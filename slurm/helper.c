@@ -6,7 +6,8 @@
  *	rad-slurm depart ...	it ended: radd is told how, and its verdict goes into the job's comment
  *	rad-slurm recover	beside slurmctld: jobs that ran out of GPU memory start again, with a whole GPU
  *
- * Who calls the first two has a deadline and kills them, so they wait without one where radd does not answer.
+ * Who calls the first two has a deadline and kills them, so they wait without one where radd hangs. Of an end a radd that is being
+ * restarted is told as soon as it is there.
  */
 #include "helper.h"
 

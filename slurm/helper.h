@@ -20,10 +20,6 @@ int helper_recover(int argc, char **argv, struct error *err);
 
 /* Reads options. 0; 1: help was printed, and that is all; -1. */
 int helper_options(int argc, char **argv, const struct args_option *options, struct error *err);
-/* One request to radd at that socket; takes its reference. A new reference, or NULL. */
-json_t *helper_ask(const char *socket, json_t *request, struct error *err);
-/* The same, of an operation that needs only an id. */
-json_t *helper_ask_id(const char *socket, const char *op, const char *id, struct error *err);
 
 /* What the job's comment says of a run, and reads from it: "rad: oom: peak 39.2G of 40.0G (...) [restarts=0]". */
 #define COMMENT_MAX 400

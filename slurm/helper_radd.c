@@ -33,7 +33,8 @@
 /* As a spec has it: a word of the user's beyond that would keep radd from being told. */
 #define MEMORY_MAX (1 << 30)	/* MiB */
 
-json_t *helper_ask(const char *socket, json_t *request, struct error *err)
+/* One request to radd at that socket; takes its reference. A new reference, or NULL. */
+static json_t *ask(const char *socket, json_t *request, struct error *err)
 {
 	scoped_fd int fd = wire_connect(socket, err);
 	json_t *reply = fd < 0 ? NULL : wire_call(fd, request, err);
@@ -41,11 +42,25 @@ json_t *helper_ask(const char *socket, json_t *request, struct error *err)
 	return reply;
 }
 
-json_t *helper_ask_id(const char *socket, const char *op, const char *id, struct error *err)
+/* The same, asked again until then while `again` is the error. */
+static json_t *ask_until(const char *socket, json_t *request, enum error_code again, int64_t until_ms, struct error *err)
+{
+	scoped_json *each = request;
+	for (;;) {
+		*err = ERROR_INIT;
+		json_t *reply = ask(socket, json_incref(each), err);
+		if (reply || err->code != again || clock_mono_ms() >= until_ms)
+			return reply;
+		poll(NULL, 0, POLL_MS);
+	}
+}
+
+/* A request that needs only an id. */
+static json_t *of_id(const char *op, const char *id)
 {
 	json_t *request = wire_request(op);
 	json_object_set_new(request, "id", json_string(id));
-	return helper_ask(socket, request, err);
+	return request;
 }
 
 /* Announce --------------------------------------------------------------------------------------------------------------- */
@@ -174,21 +189,9 @@ static json_t *announce_request(struct announce *a, int64_t until_ms, struct err
 	return request;
 }
 
-/* Its variables, once it stands where it is to run, and an MPS server that it needs is up. NULL: not yet, or -1 in *rc. */
-static json_t *variables_until(const struct announce *a, const char *id, int64_t until_ms, struct error *err)
-{
-	for (;;) {
-		*err = ERROR_INIT;
-		json_t *reply = helper_ask_id(a->socket, "environ", id, err);
-		if (reply || err->code != ERR_CONFLICT || clock_mono_ms() >= until_ms)
-			return reply;
-		poll(NULL, 0, POLL_MS);
-	}
-}
-
 static bool is_mps(const struct announce *a, const char *id)
 {
-	scoped_json *shown = helper_ask_id(a->socket, "show", id, NULL);
+	scoped_json *shown = ask(a->socket, of_id("show", id), NULL);
 	const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
 	const char *share = json_string_value(json_object_get(task, "share"));
 	return share && !strcmp(share, "mps");
@@ -232,15 +235,16 @@ int helper_announce(int argc, char **argv, struct error *err)
 	json_t *request = announce_request(&a, until_ms, err);
 	if (!request)
 		return a.place && err->code == ERR_INVALID ? -HELPER_NEVER : -1;
-	scoped_json *accepted = helper_ask(a.socket, request, err);
+	scoped_json *accepted = ask(a.socket, request, err);
 	const char *id = json_string_value(json_object_get(accepted, "id"));
 	if (!id)
 		return err->code ? -1 : error_set(err, ERR_CORRUPT, "radd's answer has no 'id'");
 	bool joined = json_is_true(json_object_get(accepted, "joined"));
-	scoped_json *place = variables_until(&a, id, until_ms, err);
+	/* Its variables, once it stands where it is to run, and an MPS server that it needs is up. */
+	scoped_json *place = ask_until(a.socket, of_id("environ", id), ERR_CONFLICT, until_ms, err);
 	if (!place && a.place) {
 		if (!joined)
-			json_decref(helper_ask_id(a.socket, "give_back", id, &ignored));
+			json_decref(ask(a.socket, of_id("give_back", id), &ignored));
 		return HELPER_NOT_NOW;
 	}
 	print_place(id, joined, place && is_mps(&a, id), json_object_get(place, "environ"));
@@ -309,7 +313,7 @@ static json_t *record_of(int code, int sig, const struct scan_result *r)
 static json_t *judged(const struct depart *d, int64_t until_ms, struct error *err)
 {
 	for (;;) {
-		scoped_json *shown = helper_ask_id(d->socket, "show", d->id, err);
+		scoped_json *shown = ask_until(d->socket, of_id("show", d->id), ERR_UNAVAILABLE, until_ms, err);
 		json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
 		const char *state = json_string_value(json_object_get(task, "state"));
 		if (!state)
@@ -367,7 +371,8 @@ int helper_depart(int argc, char **argv, struct error *err)
 		memset(&seen, 0, sizeof seen);
 	json_t *request = wire_request("depart");
 	json_object_update_new(request, json_pack("{ss, so}", "id", d.id, "record", record_of((int)code, (int)sig, &seen)));
-	scoped_json *told = helper_ask(d.socket, request, err);
+	/* A radd that is being restarted answers in a moment: without it nobody would know that the job ran out of memory. */
+	scoped_json *told = ask_until(d.socket, request, ERR_UNAVAILABLE, until_ms, err);
 	scoped_json *task = told ? judged(&d, until_ms, err) : NULL;
 	return task ? tell_slurm(&d, task, err) : -1;
 }

@@ -303,6 +303,23 @@ announce()
 	run -1 slurm depart --socket="$RAD_SOCKET" --id="$id" --job=10 --restarts=0 --uid="$(id -u)" --gid="$(id -g)" --exit-code=0
 }
 
+@test "a job ends while radd is away: it is told when it is there again, in the time there is for that" {
+	need_helper
+	step
+	run -0 announce --job=21 --at=1 --pieces=5
+	id=$(sed -n 's/^id=//p' <<<"$output")
+	printf 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n' >err
+	depart() { slurm depart --socket="$RAD_SOCKET" --id="$id" --job=21 --restarts=0 --uid="$(id -u)" --gid="$(id -g)" --exit-code=1 "$@"; }
+	kill_radd
+	run -1 depart --limit=1
+	depart --limit=60 --output="$PWD/err" 3>&- 4>&- &
+	local departs=$!
+	start_radd
+	wait "$departs"
+	[ "$(state "$id")" = OUT_OF_MEMORY ]
+	grep -q '^scontrol update JobId=21 AdminComment=rad: oom: ' "$WORLD/called"
+}
+
 @test "nobody but the administrator announces" {
 	need_root
 	need_helper
