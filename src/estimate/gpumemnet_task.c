@@ -27,7 +27,8 @@ static const char *why_not(struct gpumemnet_task *t)
 	return NULL;
 }
 
-bool gpumemnet_task_ask(const struct spec *s, const struct estimate_context *c, struct estimate_result *out, gpumemnet_say *say)
+bool gpumemnet_task_ask(const struct spec *s, const struct estimate_context *c, struct estimate_result *out,
+			gpumemnet_say *say)
 {
 	struct gpumemnet_task t;
 	struct error err = ERROR_INIT;

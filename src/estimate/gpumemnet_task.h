@@ -18,7 +18,8 @@ struct gpumemnet_task {
 typedef bool gpumemnet_say(const struct gpumemnet_task *t, const struct estimate_context *c, struct estimate_result *out);
 
 /* Reads the task, and has that said of it. False: so it was, or `out->note` says what is missing. */
-bool gpumemnet_task_ask(const struct spec *s, const struct estimate_context *c, struct estimate_result *out, gpumemnet_say *say);
+bool gpumemnet_task_ask(const struct spec *s, const struct estimate_context *c, struct estimate_result *out,
+			gpumemnet_say *say);
 
 /* "cnn, batch 32, SOURCE; taken as Adam; a note of the parser": from what an answer is. Returns `text`, cut where full. */
 const char *gpumemnet_task_about(const struct gpumemnet_task *t, const char *source, char text[200]);

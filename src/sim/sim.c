@@ -76,7 +76,8 @@ static const struct estimator *find_estimator(const struct sim_options *o, struc
 		return &columns[column];
 	if (oracle || !strcmp(o->estimator, "none"))
 		return estimate_find(oracle ? "declared" : "none", NULL);
-	error_set(err, ERR_INVALID, "no estimator '%.40s' for simulations; there are: oracle horus faketensor gpumemnet none", o->estimator);
+	error_set(err, ERR_INVALID, "no estimator '%.40s' for simulations; there are: oracle horus faketensor gpumemnet none",
+		  o->estimator);
 	return NULL;
 }
 

@@ -192,8 +192,8 @@ int sim_workloads_estimates(const struct sim_workloads *w, const char *estimator
 			*place = i;
 	if (*place < 0 || w->has_estimates[*place])
 		return 0;
-	return error_set(err, ERR_INVALID, "%s: has no column '%s', which the estimator %s needs", w->path, sim_estimator_columns[*place],
-			 estimator);
+	return error_set(err, ERR_INVALID, "%s: has no column '%s', which the estimator %s needs", w->path,
+			 sim_estimator_columns[*place], estimator);
 }
 
 /* Length of the common beginning: enough to find a typing error in a name like resnet18_cifar100_20e_1. */
