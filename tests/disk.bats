@@ -94,3 +94,49 @@ truth_comes_out()
 	start_failing
 	rad queue --json | jq -e '.tasks | length <= 1'
 }
+
+@test "a state folder that is mounted read-only: what to do is said, and the queue is there afterwards" {
+	need_root
+	local id
+	id=$(submit --hold true)
+	stop_radd
+	cat >only-read <<-'EOF'
+		mount --bind "$WORLD/state" "$WORLD/state"
+		mount -o remount,ro,bind "$WORLD/state"
+		radd --devices sim:4xa100-40g --state "$WORLD/state" --foreground
+		export RAD_STATE=$WORLD/state RAD_NO_START=0
+		rad submit true
+		rad doctor | grep 'state  '
+	EOF
+	run unshare -m --propagation private bash only-read
+	echo "$output"
+	[[ "${lines[0]}" == "radd: $WORLD/state/lock: Read-only file system: have it mounted for writing"*"what was stored in $WORLD/state is safe"* ]]
+	[[ "${lines[1]}" == "rad: starting radd: $WORLD/state/start.lock: Read-only file system: have it mounted for writing"*"export RAD_STATE="* ]]
+	[[ "${lines[2]}" == "fail  state "*"$WORLD/state is mounted read-only"* ]]
+	[ "${#lines[@]}" -eq 3 ]
+	start_radd
+	[ "$(state "$id")" = HELD ]
+}
+
+@test "a state folder that becomes read-only while radd runs: a task waits, with the reason, and runs when it can" {
+	need_root
+	stop_radd
+	cat >only-read <<-'EOF'
+		. "$BATS_TEST_DIRNAME/helpers.bash"
+		start_radd
+		mount --bind "$WORLD/state" "$WORLD/state"
+		mount -o remount,ro,bind "$WORLD/state"
+		id=$(submit true)
+		wait_for 20 sh -c "rad show --json $id | grep -q 'Read-only file system'"
+		field "$id" .reason_text
+		umount "$WORLD/state"
+		timeout 40 rad wait "$id"
+		state "$id"
+		stop_radd
+	EOF
+	export BATS_TEST_DIRNAME
+	run unshare -m --propagation private bash only-read 3>&- 4>&-
+	echo "$output"
+	[[ "${lines[0]}" == *"Read-only file system"* ]]
+	[ "${lines[-1]}" = COMPLETED ]
+}

@@ -89,6 +89,9 @@ static int open_in_state(const char *name, char **path, struct error *err)
 		if (fd < 0)
 			error_errno(&why, "%s", *path);
 	}
+	if (why.no == EROFS)
+		return error_set(err, why.code, "starting radd: %s: have it mounted for writing (mount -o remount,rw), or, with a new queue, "
+				 "export RAD_STATE=/var/tmp/rad-%u", why.text, (unsigned)geteuid());
 	return fd >= 0 ? fd : error_set(err, why.code, "starting radd: %s: its queue needs a folder that you may write to: "
 					"export RAD_STATE=/var/tmp/rad-%u, or another on a local disk", why.text, (unsigned)geteuid());
 }

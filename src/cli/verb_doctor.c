@@ -20,6 +20,7 @@
 #include "store/store.h"
 #include "submit/wire.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -245,6 +246,11 @@ static void check_state(struct doctor *d)
 	if (store_network_folder(dir)) {
 		doctor_say(d, GRADE_FAIL, "state", "%s is on a network file system (%s), where locks are not safe: radd --state "
 		       "/var/tmp/rad-%u", dir, store_network_folder(dir), (unsigned)geteuid());
+		return;
+	}
+	if (access(dir, W_OK) && errno == EROFS) {
+		doctor_say(d, GRADE_FAIL, "state", "%s is mounted read-only: nothing that is submitted can be kept: have it mounted for writing "
+			   "(mount -o remount,rw; dmesg may say why it is not)", dir);
 		return;
 	}
 	if (statvfs(dir, &fs))

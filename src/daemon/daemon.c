@@ -51,6 +51,7 @@
 #include "store/store.h"
 #include "submit/wire.h"
 
+#include <errno.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -463,14 +464,24 @@ static int daemon_restore(struct daemon *d, struct error *err)
 	return failed ? -1 : 0;
 }
 
+/* What is there is whole, and another folder would be another queue. */
+static int say_read_only(const char *dir, struct error *err)
+{
+	const struct error why = *err;
+	if (why.no != EROFS)
+		return -1;
+	return error_set(err, why.code, "%s: have it mounted for writing (mount -o remount,rw; dmesg may say why it is not), then start radd "
+			 "again: what was stored in %s is safe; --state has a new queue in another folder", why.text, dir);
+}
+
 /* Folders, lock, store. */
 static int daemon_open_state(struct daemon *d, struct error *err)
 {
 	if (wire_make_state_dir(d->state_dir, err) ||
 	    io_make_dirs(d->run_dir, geteuid() ? 0700 : 0755, err) || wire_prepare_folder(d->socket_path, err))
-		return -1;
+		return say_read_only(d->state_dir, err);
 	if ((d->lock_fd = store_lock(d->state_dir, err)) < 0 || !(d->store = store_open(d->state_dir, err)))
-		return -1;
+		return say_read_only(d->state_dir, err);
 	return 0;
 }
 
