@@ -15,8 +15,8 @@
 /* The feeds of those names, or with n == 0 all of the caller's: a list, a new reference. NULL: an error. */
 json_t *feeds_list(char *const *names, size_t n, struct error *err);
 /* Puts into running tasks of the caller's own, as radd describes them, what their feeds say: `feed` is {name role producer
- * readers batches_s bytes_s waits_for wait_fraction others}, with the task's own figures; `others` are its further feeds. Of one
- * that is in none, `full`: its own feed has as many tasks as it takes. What cannot be seen is left out. */
+ * readers batches_s bytes_s waits_for wait_fraction others}, with the task's own figures; `others` are its further feeds. Of
+ * one that is in none, `full`: its own feed has as many tasks as it takes. What cannot be seen is left out. */
 void feeds_tell(const json_t *tasks);
 
 #endif

@@ -249,8 +249,8 @@ static void check_state(struct doctor *d)
 		return;
 	}
 	if (access(dir, W_OK) && errno == EROFS) {
-		doctor_say(d, GRADE_FAIL, "state", "%s is mounted read-only: nothing that is submitted can be kept: have it mounted for writing "
-			   "(mount -o remount,rw; dmesg may say why it is not)", dir);
+		doctor_say(d, GRADE_FAIL, "state", "%s is mounted read-only: nothing that is submitted can be kept: have it mounted for "
+			   "writing (mount -o remount,rw; dmesg may say why it is not)", dir);
 		return;
 	}
 	if (statvfs(dir, &fs))

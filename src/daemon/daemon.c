@@ -470,8 +470,8 @@ static int say_read_only(const char *dir, struct error *err)
 	const struct error why = *err;
 	if (why.no != EROFS)
 		return -1;
-	return error_set(err, why.code, "%s: have it mounted for writing (mount -o remount,rw; dmesg may say why it is not), then start radd "
-			 "again: what was stored in %s is safe; --state has a new queue in another folder", why.text, dir);
+	return error_set(err, why.code, "%s: have it mounted for writing (mount -o remount,rw; dmesg may say why it is not), then "
+			 "start radd again: what was stored in %s is safe; --state has a new queue in another folder", why.text, dir);
 }
 
 /* Folders, lock, store. */

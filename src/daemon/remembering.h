@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The GPU time that users had lately and when they last started anything (queue/fair.h), kept in the store: whose turn it is, and
- * who is owed a start, must not be forgotten with a restart.
+ * The GPU time that users had lately and when they last started anything (queue/fair.h), kept in the store: whose turn it is,
+ * and who is owed a start, must not be forgotten with a restart.
  * Noted once a minute and at the end; what ran meanwhile is counted from the last note on.
  */
 #ifndef RAD_DAEMON_REMEMBERING_H

@@ -90,7 +90,8 @@ static int read_header(const struct simdev *s, struct simdev_header *h, struct e
 	if (!got)
 		return 1;
 	if (got != sizeof *h || memcmp(h->magic, MAGIC, sizeof h->magic))
-		return error_set(err, ERR_CORRUPT, "%s: is not a file of simulated devices, and was left as it is: remove it, and they are made anew", s->path);
+		return error_set(err, ERR_CORRUPT, "%s: is not a file of simulated devices, and was left as it is: remove it, and they are "
+				 "made anew", s->path);
 	if (h->version != VERSION)
 		return error_set(err, ERR_CONFLICT, "%s: simulated devices of version %u; this program has version %u: end the "
 				 "daemon and tasks that use them and remove the file", s->path, h->version, VERSION);

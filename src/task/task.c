@@ -287,8 +287,8 @@ static void apply_ended(struct task *t, const struct event *ev)
 }
 
 /* A person's decision, so the counters of what went wrong begin anew, and so does the estimate. The time since the end is
- * nobody's: it is skipped, not booked. What is known of it stays: the history has the memory of the GPU that was too little, and
- * the memory of the machine that it asks for is as it grew, since the kernel ended it for less. */
+ * nobody's: it is skipped, not booked. What is known of it stays: the history has the memory of the GPU that was too little,
+ * and the memory of the machine that it asks for is as it grew, since the kernel ended it for less. */
 static void apply_requeued(struct task *t, const struct event *ev)
 {
 	t->n_earlier = t->n_attempts;
