@@ -247,6 +247,16 @@ def test_script_that_fails(capture):
     assert "rad: capture: ValueError: no such data set (at train.py:1" in said
 
 
+def test_a_python_without_pytorch(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['torch'] = None")
+    (tmp_path / "train.py").write_text("import torch")
+    done = subprocess.run([sys.executable, "-m", "radrm.capture", "-o", "x.radcap", "--", "train.py"], cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.path.dirname(HERE)])},
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"rad: capture: {sys.executable} has no PyTorch: a capture needs the Python that trains" in done.stderr
+
+
 @pytest.mark.parametrize("body", ["print('done')", train().replace('"cuda" if torch.cuda.is_available() else ', "")])
 def test_script_that_never_uses_a_gpu(capture, body):
     code, said, f = capture(body)

@@ -90,6 +90,11 @@ def _child(work, limits, output, writer, parent, libc):
         except MemoryError:
             answer = (False, f"memory: more than {limits.memory_mib} MiB: raise the limit (--memory) if the job needs so much "
                              "on the CPU")
+        except ModuleNotFoundError as e:
+            if e.name != "torch":
+                raise
+            answer = (False, f"{sys.executable} has no PyTorch: a capture needs the Python that trains: activate its environment, or name it "
+                             "(-- /path/to/python train.py)")
         sys.stdout.flush()
         _write(writer, pickle.dumps(answer))
         os._exit(0)
