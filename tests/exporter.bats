@@ -217,6 +217,11 @@ fake_radd()
 	[ "$status" -eq 1 ]
 	one_line_error "no such group"
 	[ ! -e grouped/other ]
+	chmod 777 grouped
+	run setpriv --reuid=65533 --regid=65533 --clear-groups rad exporter --listen "unix:$PWD/grouped/other" --group 65534
+	[ "$status" -eq 1 ]
+	one_line_error "only its members and root may give it that group"
+	[ ! -e grouped/other ]
 	run rad exporter --listen 127.0.0.1:0 --group 0
 	[ "$status" -eq 1 ]
 	one_line_error "unix:PATH"

@@ -78,7 +78,11 @@ static int open_unix(struct listen_place *p, const char *path, const char *group
 	int failed = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address);
 	umask(mask);
 	if (!failed && group && lchown(path, (uid_t)-1, gid)) {
-		error_errno(err, "%s: --group %.60s", path, group);
+		if (errno == EPERM)
+			error_set(err, ERR_DENIED, "%s: --group %.60s: only its members and root may give it that group: in the unit, "
+				  "SupplementaryGroups=%.60s", path, group, group);
+		else
+			error_errno(err, "%s: --group %.60s", path, group);
 		unlink(path);
 		return -1;
 	}
