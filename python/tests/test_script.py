@@ -379,7 +379,7 @@ def test_copies_are_given_back(capture):
     assert code == 0 and (f.live_at_end() // (512 * 512 * 4), f.header["growth"]) == (4, 0), said  # weights, a gradient, two copies
 
 
-@pytest.mark.parametrize("where, copies", [("'cuda'", 1), ("torch.device('cuda', 0)", 1), ("lambda storage, _: storage.cuda(0)", 1), ("{'cpu': 'cuda:0'}", 1),
+@pytest.mark.parametrize("where, copies", [("'cuda'", 1), ("torch.device('cuda', 0)", 1), ("torch.device(0)", 1), ("lambda storage, _: storage.cuda(0)", 1), ("{'cpu': 'cuda:0'}", 1),
                                            ("'cpu'", 0), ("None", 0), ("lambda storage, _: storage", 0)])
 def test_a_checkpoint_is_where_the_script_wants_it(capture, tmp_path, where, copies):
     """What is kept of it there is there beside the weights and the states that were made from it."""

@@ -227,7 +227,21 @@ class Gpu:
         def parse(*args, **kwargs):
             return parse_to(*map(indexed, args), **{k: indexed(v) for k, v in kwargs.items()})
         self.patch(torch._C._nn, "_parse_to", parse)
-        for name, value in (("to", to), ("cuda", cuda)):
+        real_new, real_tensor = torch.Tensor.new, torch.Tensor.new_tensor
+
+        def new(tensor, *args, device=None, **kwargs):
+            if is_gpu(tensor) and indexed(device) in (None, GPU):
+                return tensortypes.made(tensor.dtype, *args)
+            return real_new(tensor, *args, device=device, **kwargs)
+
+        def new_tensor(tensor, data, *, dtype=None, device=None, requires_grad=False, **_):
+            """Where the tensor is: C++ takes the place of one on the GPU for "meta"."""
+            device = tensor.device if device is None else indexed(device)
+            if device != GPU:
+                return real_tensor(tensor, plain(data), dtype=dtype, device=device, requires_grad=requires_grad)
+            found = data.detach().clone() if isinstance(data, torch.Tensor) else torch.tensor(plain(data), dtype=dtype or tensor.dtype)
+            return to(found, GPU, dtype or tensor.dtype).requires_grad_(requires_grad)
+        for name, value in (("to", to), ("cuda", cuda), ("new", new), ("new_tensor", new_tensor)):
             self.patch(torch.Tensor, name, value)
         tensortypes.install(self.patch)
         self.patch(torch, "Generator", generators(torch.Generator))

@@ -10,14 +10,19 @@ NAMES = {"FloatTensor": torch.float32, "DoubleTensor": torch.float64, "HalfTenso
          "LongTensor": torch.int64, "BoolTensor": torch.bool}
 
 
+def made(dtype, *args):
+    """A tensor on the GPU of a size or of values, as the old constructors tell them apart."""
+    if len(args) == 1 and not isinstance(args[0], (int, torch.Size)):
+        return torch.as_tensor(plain(args[0])).to(GPU, dtype)
+    return torch.empty(*args or (0,), dtype=dtype, device=GPU)
+
+
 class Type(type):
     def __instancecheck__(cls, value):
         return is_gpu(value) and value.dtype is cls.dtype
 
     def __call__(cls, *args, **_):
-        if len(args) == 1 and not isinstance(args[0], (int, torch.Size)):
-            return torch.as_tensor(plain(args[0])).to(GPU, cls.dtype)
-        return torch.empty(*args or (0,), dtype=cls.dtype, device=GPU)
+        return made(cls.dtype, *args)
 
 
 def found(kind):
@@ -28,7 +33,7 @@ def found(kind):
 
 
 def install(patch):
-    real_type, real_default = torch.Tensor.type, torch.set_default_tensor_type
+    real_type, real_default, real_new = torch.Tensor.type, torch.set_default_tensor_type, torch.Tensor.__new__
 
     def convert(tensor, dtype=None, *args, **kwargs):
         kind = found(dtype)
@@ -40,6 +45,7 @@ def install(patch):
             return real_default(kind)
         torch.set_default_dtype(known.dtype)
         torch.set_default_device(GPU)
+        patch(torch.Tensor, "__new__", lambda cls, *args, **kwargs: known(*args) if cls is torch.Tensor else real_new(cls, *args, **kwargs))
     for name, dtype in NAMES.items():
         patch(torch.cuda, name, Type(name, (), {"dtype": dtype, "__module__": "torch.cuda"}))
     patch(torch.Tensor, "type", convert)
