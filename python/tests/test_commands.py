@@ -172,6 +172,13 @@ def test_commands_that_come_to_nothing(capture, tmp_path, script, code, told):  
     assert (found, f) == (code, None) and told in said, said
 
 
+def test_a_script_by_whatever_name(capture, tmp_path):  # noqa: F811
+    """`python bin/train`: what is no program by itself is Python's."""
+    (tmp_path / "run").write_text("import runpy; runpy.run_path('train.py', run_name='__main__')")
+    code, said, f = capture(train(), words=["run", "--width", "48"])
+    assert code == 0 and width(f) == 48, said
+
+
 def test_a_command_that_is_not_there(capture):  # noqa: F811
     code, said, _ = capture(train(), words=["no-such-program", "train.py"])
     assert code == 1 and "no-such-program: No such file" in said

@@ -25,9 +25,10 @@ PYTHONS = ("torchrun", "accelerate", "deepspeed")  # launchers whose command lin
 
 
 def is_python(words):
-    """Whether these are words that would follow `python`, or those of a launcher that is a Python program."""
+    """Whether these are words that would follow `python`, as a file that is no program by itself, or those of a launcher that is a Python program."""
     first = words[0] if words else ""
-    return not first or first.startswith("-") or first.endswith(".py") or os.path.basename(first) in PYTHONS
+    told = os.path.isfile(first) and not os.access(first, os.X_OK)
+    return not first or first.startswith("-") or first.endswith(".py") or told or os.path.basename(first) in PYTHONS
 
 
 def capture(args, output, folder):
