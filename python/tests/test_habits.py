@@ -267,7 +267,21 @@ STEP = """
     "T = torch.cuda.FloatTensor; z = torch.ones(3).type(T); assert isinstance(z, T) and not isinstance(z, torch.cuda.LongTensor)",
     "T = torch.cuda.LongTensor; assert T(2, 3).shape == (2, 3) and T([1, 2]).tolist() == [1, 2] and T(torch.Size([4])).is_cuda",
     "assert torch.ones(3).type('torch.cuda.HalfTensor').dtype == torch.float16 and torch.cuda.FloatTensor().numel() == 0",
-    "torch.set_default_tensor_type('torch.cuda.FloatTensor'); assert torch.ones(3).is_cuda",
+    "torch.set_default_tensor_type('torch.cuda.FloatTensor'); assert torch.ones(3).is_cuda and torch.Tensor([1e10]).is_cuda\n"
+    "        assert torch.Tensor(2, 3).shape == (2, 3) and not torch.FloatTensor([1.]).is_cuda and torch.Tensor([y.sum().item()]).is_cuda",
+    "z = y.new_tensor([1, 2]); assert z.is_cuda and z.dtype == y.dtype and (y[:, :2] - z).requires_grad",
+    "z = y.new_tensor([y.sum().item()], requires_grad=True); assert z.requires_grad and y.new_tensor(y.detach()).shape == y.shape",
+    "assert y.new_tensor(3, dtype=torch.long).item() == 3 and y.new_tensor([1.], device='cpu').tolist() == [1]",
+    "assert torch.ones(3).new_tensor([1.], device='cuda').is_cuda and not torch.ones(3).new_tensor([1.]).is_cuda",
+    "assert y.new(2, 3).is_cuda and (y.new([1., 2.]) + y[0, :2]).shape == (2,) and y.new(y.shape).shape == y.shape and y.new().numel() == 0",
+    "losses = [y.sum().item(), y.mean().item()]; m = max(losses); print(min(*losses), max(losses[0], 0.5), m)\n"
+    "        assert type(max(losses)) is type(losses[0]) is type(min(y.sum().item(), 3.)) and max([2, 3]) == 3 and max([1], key=lambda v: -v) == 1",
+    "import shutil, os\n        if y.sum() > 3: shutil.copyfile('train.py', 'best.py'); os.replace('best.py', 'other.py')",
+    "import sys; flag, other = torch.tensor(0, dtype=torch.uint8).cuda(), torch.tensor(True, device='cuda'); seen = [flag.item(), bool(other)]\n"
+    "        flag.fill_(1); other.fill_(False); seen += [flag.item(), bool(flag == 0), bool(other)]; flag.zero_(); seen += [flag.item(), bool(flag)]\n"
+    "        if seen != [0, True, 1, False, False, 0, False]: sys.exit(3)",
+    "mask = torch.nn.Transformer.generate_square_subsequent_mask(4).to('cuda'); nn = torch.nn; e = nn.TransformerEncoderLayer(8, 2)\n"
+    "        assert nn.TransformerEncoder(e, 2).cuda()(torch.randn(4, 2, 8, device='cuda'), mask=mask).requires_grad",
     "g = torch.Generator(device='cuda').manual_seed(3); assert isinstance(g, torch.Generator) and g.device.type == 'cpu'\n"
     "        torch.randn(3, generator=g, device='cuda'), torch.empty(3, device='cuda').uniform_(generator=g)",
     "with torch.inference_mode():\n            z = torch.ones(3, 3).to(device='cuda', dtype=torch.float16)\n            assert z.is_cuda",

@@ -13,6 +13,7 @@ CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|
                    r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
 BEST = re.compile(r"best|patien|^pat$|wait|^bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
                   r"state$")  # what is assigned
+FILES = {"os", "shutil"}
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
     "torch/optim/lr_scheduler.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
@@ -22,6 +23,12 @@ SIMPLE = (ast.Expr, ast.Pass, ast.Break, ast.Raise, ast.Global, ast.Nonlocal)
 
 def called(node):
     return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+
+
+def is_quiet(node):
+    """Whether a call does nothing on the GPU: by its name, or it is one of those that work on files."""
+    owner = getattr(node.func, "value", None)
+    return bool(CALLS.search(called(node))) or getattr(owner, "id", "") in FILES
 
 
 def assigned(target):
@@ -44,7 +51,7 @@ def idle(node, copies=False):
             isinstance(n, ast.BinOp) for n in ast.walk(node.value))
     else:
         fit = isinstance(node, SIMPLE)
-    return fit and all(CALLS.search(called(n)) or copies and COPIES.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
+    return fit and all(is_quiet(n) or copies and COPIES.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
 @functools.lru_cache(None)

@@ -6,6 +6,8 @@ and that is told: flag DATA_DEPENDENT and the line of the script. Shapes that de
 bound, told the same way.
 """
 import ast
+import builtins
+import collections
 import functools
 import json
 import numbers
@@ -68,7 +70,7 @@ def asking():
 def is_insisted():
     """Whether the value that is asked for now must be true, or more is done if it is."""
     frame = asking()
-    return frame is not None and any(frame.f_lineno in lines(frame.f_code.co_filename) for lines in (insisted, better))
+    return frame is not None and (frame.f_code.co_name == CAUSAL or any(frame.f_lineno in lines(frame.f_code.co_filename) for lines in (insisted, better)))
 
 
 def branched(recorder, what):
@@ -82,6 +84,7 @@ def decided(recorder, what):
     recorder.note(ff.DATA_DEPENDENT, f"data-dependent: {what}", script_line())
 
 
+CAUSAL = "_detect_is_causal_mask"  # of torch.nn, which compares a square mask with a causal one: it is one
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
 
 
@@ -207,6 +210,18 @@ def _overload(cls, whole=()):
         setattr(cls, f"__{op}__", comparison(f"__{op}__"))
 
 
+def extreme(real):
+    """max() or min(): what comes out of numbers of which one came from the GPU did so, too; nothing is decided."""
+    @functools.wraps(real)
+    def choose(*values, **options):
+        found = values[0] if len(values) == 1 and type(values[0]) in (list, tuple, collections.deque) else values
+        read = not options and any(type(v) in (ReadFloat, ReadInt) for v in found)
+        if not read or not all(isinstance(v, (int, float)) for v in found):
+            return real(*values, **options)
+        return _wrap(real(map(_plain, found)))
+    return choose
+
+
 _overload(ReadFloat)
 _overload(ReadInt, ("and", "or", "xor", "lshift", "rshift"))
 numbers.Integral.register(ReadInt)
@@ -236,6 +251,18 @@ def contents(tensor):
 
 def put_contents(tensor, found):
     tensor.radrm_contents = found, version_of(tensor)
+
+
+def filled(recorder, func, args, kwargs, result):
+    """Written in place, by a constant: a flag that says that something was done. Autograd counts the write when it is over."""
+    tensor, value = args[0], args[1] if len(args) > 1 else 0
+    if not is_gpu(tensor) or not isinstance(value, (bool, int)) or tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.is_inference():
+        return
+    after = tensor._version + 1
+    tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value, after, True
+    if 0 < tensor.numel() <= CONTENTS_LIMIT:
+        with torch._C._DisableTorchDispatch():
+            tensor.radrm_contents = torch.full(tuple(tensor.shape), value, dtype=tensor.dtype), after
 
 
 def largest(recorder, func, args, kwargs, result):
@@ -461,6 +488,7 @@ AROUND = {
     **{op: negated for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: same_mask for op in VIEWS},
     aten.max.default: largest,
+    aten.fill_.Scalar: filled, aten.zero_.default: filled,
     aten.sum.default: told(summed),
     **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
     **{getattr(aten, name).default: told(lambda *_: 0) for name in ("zeros", "zeros_like", "new_zeros")},
@@ -551,6 +579,8 @@ def install(recorder, patch):
         return int(_plain(read(tensor)))
     def written(tensor, how):
         return format(read(tensor), how) if is_gpu(tensor) and tensor.dim() == 0 else real_format(tensor, how)
+    for one in (max, min):
+        patch(builtins, one.__name__, extreme(one))
     patch(torch.Tensor, "item", read)
     patch(torch.Tensor, "__format__", written)
     for owner in (torch.Tensor, FakeTensor) if "tolist" in vars(FakeTensor) else (torch.Tensor,):  # its own in 2.4
