@@ -292,6 +292,53 @@ def test_what_scripts_take_for_granted(capture, body):
     assert code == 0 and f.header["flags"] & (CUT_SHORT | DATA_DEPENDENT) == 0, said
 
 
+GENERATES = """
+    import torch
+    from dataclasses import dataclass
+
+    @dataclass
+    class Cache:
+        kept: list
+
+    class Model(torch.nn.Module):
+        ran = 0
+
+        def __init__(self):
+            super().__init__()
+            self.words, self.head = torch.nn.Embedding(100, 256), torch.nn.Linear(256, 100)
+
+        def forward(self, x, cache=None):
+            Model.ran += 1
+            y = self.words(x[:, -1:] if cache else x)
+            y = torch.cat([cache.kept[0], y], 1) if cache else y.clone()
+            return self.head(y), Cache([y])
+    model = Model().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(1000):
+        model(torch.randint(0, 100, (4, 8)).cuda())[0].sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 0:
+            Model.ran = 0
+            with torch.no_grad():
+                x, cache = torch.randint(0, 100, (16, 10)).cuda(), None
+                for _ in range(600):
+                    y, after = model(x[:, -LAST:], cache)
+                    cache = after if CACHES else None
+                    x = torch.cat([x, y[:, -1].argmax(-1, keepdim=True)], 1)
+            print("ran", Model.ran, tuple(y.shape), "".join([chr(int(i)) for i in x[0]])[:0])
+"""
+
+
+@pytest.mark.parametrize("caches, last, most", [(False, 1000, 609), (True, 1000, 609), (False, 64, 64)])
+def test_text_that_is_generated(capture, caches, last, most):
+    """Of passes that grow evenly a few are run; what they take is that of the longest that was."""
+    code, said, f = capture(GENERATES.replace("CACHES", str(caches)).replace("LAST", str(last)), options=["-v"])
+    ran = int(said.partition("ran ")[2].split()[0])
+    assert code == 0 and f"(16, {most}, 100)" in said and 10 < ran < 100, said
+    assert f.header["flags"] & (CUT_SHORT | DATA_DEPENDENT) == 0 and (most - 15) * 16 * 256 * 4 <= max(f.events) <= most * 16 * 256 * 4, said
+
+
 def test_integers_that_the_script_put_there(capture):
     """As a library asks all processes whether one is to end; but for those that something was written into, by a view too."""
     code, said, f = capture(STEP.replace("BODY", """

@@ -13,6 +13,7 @@ CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|
                    r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
 BEST = re.compile(r"best|patien|^pat$|wait|^bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
                   r"state$")  # what is assigned
+TEXT = {"join", "chr"}  # what was generated becomes a text
 FILES = {"os", "shutil"}
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
@@ -65,6 +66,8 @@ def lines(path):
             for test in tests:
                 (found if good else other).update(range(test.lineno, test.end_lineno + 1))
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called(node.value) in ("max", "min") and idle(node):
+            found.update(range(node.lineno, node.end_lineno + 1))
+        elif isinstance(node, ast.Call) and called(node) in TEXT:
             found.update(range(node.lineno, node.end_lineno + 1))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) == "print" and idle(node):
             found.update(range(node.lineno, node.end_lineno + 1))  # what was best of several trainings, say

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from .longer import Longer, Unlike, outline, parts
 from .recorder import is_gpu
 from .values import ReadFloat, ReadInt
 
@@ -15,10 +16,6 @@ LEARNT = 2  # likewise, of passes that learn, after two that were not: before th
 NUMBERS = 64  # bytes that one of them may leave behind: a loss that is kept, not what it was computed from
 ENOUGH = 5  # alike passes after which another is like them
 PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device)
-
-
-class Unlike(Exception):
-    """Something of which it cannot be said whether it is what it was the last time."""
 
 
 def described(value):
@@ -111,14 +108,16 @@ class Alike:
         self.before, self.first = recorder.live_bytes, recorder.records.allocs
 
     def end(self, recorder, module, result):
-        """Whatever a pass left behind beside its results, it counts anew until none does."""
+        """Whatever a pass left behind beside its results, it counts anew until none does. Whether this one did."""
         leaves = tree_leaves(result)
-        keys = {leaf.untyped_storage()._cdata for leaf in leaves if is_gpu(leaf)}
+        keys = {part.untyped_storage()._cdata for part in parts(result) if is_gpu(part)}
         given = sum(recorder.live[key][1] for key in keys if key in recorder.live and recorder.live[key][0] >= self.first)
-        if recorder.live_bytes - given > self.before:
+        grew = recorder.live_bytes - given > self.before
+        if grew:
             self.count = 0
         elif all(map(is_result, leaves)) and not is_watched(module):
             self.count, self.result = self.count + 1, tree_map(Form.of, result)
+        return grew
 
 
 class Repeated:
@@ -133,17 +132,30 @@ class Repeated:
         self.passes = weakref.WeakKeyDictionary()  # module -> {asked: Alike}
 
     def run(self, call, module, args, kwargs):
+        recorder, passes = self.recorder, self.passes.setdefault(module, {})
         key = asked(args, kwargs)
-        if key is None:
-            return call(module, *args, **kwargs)
-        alike = self.passes.setdefault(module, {}).setdefault(key, Alike())
+        alike = passes.setdefault(key, Alike()) if key is not None else Alike()
         if alike.count >= ENOUGH:
-            self.recorder.work.beside.include(alike.work)
+            recorder.work.beside.include(alike.work)
             return tree_map(self.again, alike.result)
-        alike.begin(self.recorder)
-        given, alike.work = self.recorder.work.of(lambda: call(module, *args, **kwargs))
-        alike.end(self.recorder, module, given)
+        longer, sizes = self.longer(passes, args, kwargs)
+        if longer and longer.is_next(sizes) and not is_watched(module):
+            recorder.work.beside.include(longer.work)
+            return longer.make(recorder.empty)
+        alike.begin(recorder)
+        given, alike.work = recorder.work.of(lambda: call(module, *args, **kwargs))
+        grew = alike.end(recorder, module, given)
+        if longer:
+            longer.ran(given, grew, alike.work)
         return given
+
+    def longer(self, passes, args, kwargs):
+        """(Longer, sizes) of a pass's arguments; (None, None): cannot be said."""
+        sizes = []
+        try:
+            return passes.setdefault(("longer", outline((args, kwargs), sizes), torch.is_inference_mode_enabled()), Longer()), sizes
+        except Unlike:
+            return None, None
 
     def learn(self, call, module, args, kwargs):
         """A pass that learns."""

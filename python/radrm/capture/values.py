@@ -116,7 +116,7 @@ class ReadInt:
         return True
 
     def __index__(self):
-        decided(ReadFloat.recorder, "a size or a count computed on the GPU")
+        branched(ReadFloat.recorder, "a size or a count computed on the GPU")
         return self.value
 
     def __int__(self):
@@ -575,7 +575,7 @@ def install(recorder, patch):
 
     def size(tensor):
         if is_gpu(tensor) and contents(tensor) is None:
-            decided(recorder, "a size or a count computed on the GPU")
+            branched(recorder, "a size or a count computed on the GPU")
         return int(_plain(read(tensor)))
     def written(tensor, how):
         return format(read(tensor), how) if is_gpu(tensor) and tensor.dim() == 0 else real_format(tensor, how)
