@@ -259,6 +259,7 @@ STEP = """
     "assert (y.argmax(1) < 8).all(), \\\n            'classes'",
     "assert bool((y > 0).any()) and (y > 0).any().item() and y.sum().item() < 0",
     "if not torch.all(y < 99): raise ValueError",
+    "if (y == 0).any(): raise ValueError('a zero')\n        if y.sum().item() < 5 or y.isnan().any():\n            raise RuntimeError(f'{y}')",
     "s = torch.cuda.Stream()\n        with torch.cuda.stream(stream=s): torch.cuda.current_stream(device='cuda:0').wait_stream(s)",
     "torch.cuda.memory_stats(device=0), torch.cuda.mem_get_info(device=0), torch.cuda.get_rng_state(device='cuda')",
     "model.share_memory()",

@@ -40,7 +40,7 @@ def script_line():
 
 @functools.lru_cache(None)
 def insisted(path):
-    """Lines of a file on which a value must be true: it is asserted, or an error is raised where it is false."""
+    """Lines of a file on which a value must be true: it is asserted, or an error is raised where it is false; and those on which it must be false."""
     must, may = set(), set()
 
     def visit(test, wanted):
@@ -56,7 +56,7 @@ def insisted(path):
             visit(node.test, True)
         elif isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
             visit(node.test, False)
-    return must - may
+    return must - may, may - must
 
 
 def asking():
@@ -70,7 +70,14 @@ def asking():
 def is_insisted():
     """Whether the value that is asked for now must be true, or more is done if it is."""
     frame = asking()
-    return frame is not None and (frame.f_code.co_name == CAUSAL or any(frame.f_lineno in lines(frame.f_code.co_filename) for lines in (insisted, better)))
+    path, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
+    return frame is not None and (frame.f_code.co_name == CAUSAL or line in insisted(path)[0] or line in better(path))
+
+
+def is_ruled_out():
+    """Whether an error is raised if it is true."""
+    frame = asking()
+    return frame is not None and frame.f_lineno in insisted(frame.f_code.co_filename)[1]
 
 
 def branched(recorder, what):
@@ -196,6 +203,8 @@ def _overload(cls, whole=()):
         def compare(self, other):
             if is_insisted():
                 return True
+            if is_ruled_out():
+                return False
             if isinstance(other, (int, float, ReadInt)):
                 branched(ReadFloat.recorder, "a comparison of a value computed on the GPU")
             mine, other = _plain(self), _plain(other)
@@ -564,9 +573,9 @@ def install(recorder, patch):
     def truth(tensor):
         if not is_gpu(tensor):
             return bool(real_item(tensor))
-        if is_insisted():
+        if is_insisted() or is_ruled_out():
             recorder.value_read()
-            return True
+            return not is_ruled_out()
         if tensor.numel() == 1 and is_sure(tensor):
             recorder.value_read()
             return bool(known(tensor))
