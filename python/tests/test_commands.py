@@ -113,6 +113,17 @@ def test_pytorch_beside_another_framework(capture, tmp_path):  # noqa: F811
     assert code == 0, said
 
 
+def test_packages_in_a_folder_are_not_the_scripts_own(capture, tmp_path, monkeypatch):  # noqa: F811
+    """As `pip install --target` puts them there."""
+    folder = tmp_path / "packages"
+    (folder / "board-1.0.dist-info").mkdir(parents=True)
+    (folder / "board-1.0.dist-info/RECORD").write_text("board.py,,")
+    (folder / "board.py").write_text("try:\n    import tensorflow\nexcept ImportError:\n    pass\n")
+    monkeypatch.syspath_prepend(str(folder))
+    code, said, _ = capture(train("pass").replace("import argparse", "import board, argparse"))
+    assert code == 0, said
+
+
 # --- commands ---
 
 @pytest.fixture

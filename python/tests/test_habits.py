@@ -340,6 +340,110 @@ def test_text_that_is_generated(capture, caches, last, most):
     assert f.header["flags"] & (CUT_SHORT | DATA_DEPENDENT) == 0 and (most - 15) * 16 * 256 * 4 <= max(f.events) <= most * 16 * 256 * 4, said
 
 
+def test_an_optimizer_says_its_arguments(capture):
+    """Accelerate's asks for them."""
+    code, said, _ = capture("""
+    import inspect, torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(5):
+        assert "set_to_none" in inspect.signature(optimizer.zero_grad).parameters
+        optimizer.zero_grad(set_to_none=True)
+        model(torch.ones(4, 8, device="cuda")).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and "cut short" not in said, said
+
+
+def test_data_that_are_prepared_are_read_again(capture, tmp_path):
+    """And no weights are saved."""
+    code, said, _ = capture("""
+    import os, torch
+    if not os.path.exists("data.pt"):
+        torch.save([torch.ones(4, 8)] * 9, "data.pt")
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.load("data.pt"):
+        torch.save(model.state_dict(), "model.pt")
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and (tmp_path / "data.pt").exists() and not (tmp_path / "model.pt").exists(), said
+
+
+def test_a_pass_of_many_modules_before_the_first_optimizer(capture):
+    """As a library makes one for each parameter that it finds."""
+    code, said, f = capture("""
+    import torch
+    first, step, optimizers = torch.nn.Linear(64, 64).cuda(), torch.nn.Linear(64, 64).cuda(), []
+    for _ in range(5):
+        x, h = torch.randn(16, 64, device="cuda"), 0
+        for _ in range(200):
+            h = step(first(x) + h).tanh()
+        h.sum().backward()
+        optimizers = optimizers or [torch.optim.Adam([p]) for p in (*first.parameters(), *step.parameters())]
+        for each in optimizers:
+            each.step()
+            each.zero_grad()
+    """)
+    assert code == 0 and "no training" not in said and f.header["optimizer"] == "adam", said
+    assert peak(f.events, 512) > 400 * 16 * 64 * 4
+
+
+def test_a_layer_of_a_transformer_that_evaluates(capture):
+    code, said, f = capture("""
+    import torch
+    model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(64, 4, batch_first=True), 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(16).cuda()
+    for epoch in range(3):
+        model.train()
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(4, 16, 64, device="cuda"), mask=mask).sum().backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            model(torch.randn(4, 16, 64, device="cuda"), mask=mask)
+    """)
+    assert code == 0 and not f.header["flags"] & DATA_DEPENDENT and "no rule" not in said, said
+
+
+@pytest.mark.parametrize("cell, kept", [("LSTMCell", 3 * [4 * 96] + 2 * [96]), ("GRUCell", [3 * 96, 3 * 96, 5 * 96, 96])])
+def test_cells_of_one_step(capture, cell, kept):
+    """What a step keeps: its gates of both, what the kernel made of them, and the state after it."""
+    code, said, f = capture(f"""
+    import torch
+    cell = torch.nn.{cell}(32, 96).cuda()
+    optimizer = torch.optim.SGD(cell.parameters(), lr=0.1)
+    for _ in range(3):
+        state = torch.zeros(16, 96, device="cuda")
+        state = (state, state) if "{cell}" == "LSTMCell" else state
+        for _ in range(50):
+            state = cell(torch.randn(16, 32, device="cuda"), state)
+        (state[0] if "{cell}" == "LSTMCell" else state).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """)
+    assert code == 0 and "no rule" not in said, said
+    of_a_step = 16 * sum(kept) * 4
+    assert 50 * of_a_step < peak(f.events, 512) < 50 * (of_a_step + 16 * 32 * 4) + (1 << 20), said
+
+
+def test_a_tensor_like_another(capture):
+    code, said, _ = capture("""
+    import torch
+    model = torch.nn.Linear(8, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(5):
+        y = model(torch.randn(4, 8, device="cuda"))
+        (y - y.new_tensor([0.1, 0.2, 0.3])).sum().backward()
+        assert y.new_tensor([1, 2], dtype=torch.long).is_cuda and not torch.ones(1).new_tensor([1]).is_cuda
+        optimizer.step()
+    """)
+    assert code == 0, said
+
+
 def test_integers_that_the_script_put_there(capture):
     """As a library asks all processes whether one is to end; but for those that something was written into, by a view too."""
     code, said, f = capture(STEP.replace("BODY", """

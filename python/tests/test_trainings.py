@@ -125,6 +125,37 @@ def test_what_was_not_seen_is_told(capture, body, told):
     assert code == 0 and (f.header["flags"] & CUT_SHORT > 0) == ("several trainings" in said) == told, said
 
 
+ENGINE = """
+class Engine:
+    def __init__(self, each):
+        self.each = each
+    def run(self, loader):
+        for x, in loader:
+            self.each(x)
+"""
+
+
+def test_what_a_librarys_engine_runs_is_not_a_function_of_that_name(capture, tmp_path):
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages/engines.py").write_text(ENGINE)
+    code, said, f = capture(SCRIPT + """
+    import sys
+    sys.path.append("site-packages")
+    from engines import Engine
+    def run():
+        model = net(32); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        def learn(x):
+            optimizer.zero_grad(); model(x.cuda()).sum().backward(); optimizer.step()
+        def look(x):
+            with torch.no_grad(): model(x.cuda())
+        trainer, evaluator = Engine(learn), Engine(look)
+        trainer.run(loader)
+        evaluator.run(loader)
+    run()
+    """)
+    assert code == 0 and [p for _, p in f.marks].count(1) == 3, said
+
+
 @pytest.mark.parametrize("body", [
     "fit(net(32))\n    model = net(32); model.train(); print(model)",
     "for n in range(1):\n        d, g = net(32), net(32)\n    steps(d)",

@@ -85,6 +85,7 @@ def ask_masks(module, patch=setattr):
 
 
 def install(recorder, patch, capability):
+    patch(torch.backends.mha, "_is_fastpath_enabled", False)  # one operator for a whole layer, of whose memory nothing is known
     if TRANSFORMERS in sys.modules:
         ask_masks(sys.modules[TRANSFORMERS], patch)
     real = F.scaled_dot_product_attention

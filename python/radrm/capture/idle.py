@@ -15,9 +15,10 @@ BEST = re.compile(r"best|patien|^pat$|wait|^bad|improv|stop|stale|no_|counter|lo
                   r"state$")  # what is assigned
 TEXT = {"join", "chr"}  # what was generated becomes a text
 FILES = {"os", "shutil"}
+NUMBER = re.compile(r"epoch|step|iter|^[eit]$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
-    "torch/optim/lr_scheduler.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
+    "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
 DEEPER = (ast.If, ast.With, ast.Try, ast.ExceptHandler)
 SIMPLE = (ast.Expr, ast.Pass, ast.Break, ast.Raise, ast.Global, ast.Nonlocal)
 
@@ -40,6 +41,11 @@ def assigned(target):
     return bool(BEST.search(getattr(target, "id", getattr(target, "attr", "")).lower()))
 
 
+def numbers(node):
+    """Whether that is computed from numbers alone: `epoch + 1`."""
+    return all(isinstance(part, ast.Constant) or isinstance(part, ast.Name) and NUMBER.search(part.id) for part in (node.left, node.right))
+
+
 def idle(node, copies=False):
     """Whether a statement does nothing on the GPU, or only copies what was best."""
     if isinstance(node, ast.Try):
@@ -49,7 +55,7 @@ def idle(node, copies=False):
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         counts = not isinstance(node, ast.AugAssign) or isinstance(node.value, ast.Constant)
         fit = counts and all(map(assigned, getattr(node, "targets", ()) or [node.target])) and not any(
-            isinstance(n, ast.BinOp) for n in ast.walk(node.value))
+            isinstance(n, ast.BinOp) and not numbers(n) for n in ast.walk(node.value))
     else:
         fit = isinstance(node, SIMPLE)
     return fit and all(is_quiet(n) or copies and COPIES.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))

@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from . import every, fileformat as ff, growing
 from . import length, trainings
 from .recorder import is_gpu
+from .reads import targets
 from .source import tree_of
 
 PATIENCE = 30  # seconds for it, and half of what is left of the limit
@@ -47,7 +48,8 @@ NOT_OWN = ("site-packages", "dist-packages", os.path.dirname(os.__file__), os.pa
 
 def is_own(path):
     """Whether a source file is the script's, or of what it is part of."""
-    return bool(path) and path.endswith(".py") and not any(part in path for part in NOT_OWN)
+    return (bool(path) and path.endswith(".py") and not any(part in path for part in NOT_OWN)
+            and not os.path.abspath(path).startswith(targets(tuple(sys.path))))
 
 
 def own_files(before):

@@ -6,6 +6,8 @@ Seen is what goes through Python: its audit events and os.environ. Not seen are 
 what native code opens or asks of the environment, but for files that are mapped or open at the end (Arrow, safetensors, HDF5).
 Each fact is (kind, name, value), and value_of(kind, name) says what it is now.
 """
+import functools
+import glob
 import hashlib
 import importlib.util
 import os
@@ -23,10 +25,17 @@ LOOKING = ("importlib", "pkgutil", "pkg_resources")
 SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/lib", "/usr/share/", "/lib")
 
 
+@functools.lru_cache(None)
+def targets(paths):
+    """Folders of a path of modules into which packages were installed (`pip install --target`)."""
+    return tuple(os.path.abspath(p) + os.sep for p in paths if glob.glob(os.path.join(glob.escape(p), "*.dist-info", "RECORD")))
+
+
 def installed():
     """Folders whose content is known by the versions of Python and of packages, each with a slash at its end."""
     paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     paths += [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
+    paths += targets(tuple(sys.path))
     paths.append(os.path.dirname(os.path.abspath(__file__)))
     return tuple(sorted({os.path.realpath(p) + os.sep for p in paths if p} | {os.path.abspath(p) + os.sep for p in paths if p}))
 

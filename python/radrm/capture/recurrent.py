@@ -163,4 +163,42 @@ def backward(recorder, func, args, kwargs):
     return dx, dhx, dcx, dw
 
 
-RULES = {aten._cudnn_rnn.default: forward, aten._cudnn_rnn_backward.default: backward}
+# --- one step: LSTMCell and GRUCell ---
+
+def like(recorder, tensor, width=None):
+    return recorder.empty((tensor.shape[0], width or tensor.shape[1]), tensor.dtype)
+
+
+def sums(recorder, gates, has_bias):
+    """The gradient of a bias."""
+    return recorder.empty((gates.shape[1],), gates.dtype) if has_bias else None
+
+
+def lstm_cell(recorder, func, args, kwargs):
+    gates, cx = args[0], args[2]
+    workspace = like(recorder, gates)
+    return like(recorder, cx), like(recorder, cx), workspace
+
+
+def lstm_cell_backward(recorder, func, args, kwargs):
+    cx, workspace, has_bias = args[2], args[4], args[5]
+    gates = like(recorder, workspace)
+    return gates, like(recorder, cx), sums(recorder, gates, has_bias)
+
+
+def gru_cell(recorder, func, args, kwargs):
+    hx = args[2]
+    workspace = like(recorder, hx, 5 * hx.shape[1])
+    return like(recorder, hx), workspace
+
+
+def gru_cell_backward(recorder, func, args, kwargs):
+    above, workspace, has_bias = args
+    gates = [like(recorder, above, 3 * above.shape[1]) for _ in range(2)]
+    below = like(recorder, above)
+    return *gates, below, *[sums(recorder, each, has_bias) for each in gates]
+
+
+RULES = {aten._cudnn_rnn.default: forward, aten._cudnn_rnn_backward.default: backward,
+         aten._thnn_fused_lstm_cell.default: lstm_cell, aten._thnn_fused_lstm_cell_backward_impl.default: lstm_cell_backward,
+         aten._thnn_fused_gru_cell.default: gru_cell, aten._thnn_fused_gru_cell_backward.default: gru_cell_backward}

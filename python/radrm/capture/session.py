@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One capture: everything is put in place, a script or a function runs, iterations are told apart, a file comes out."""
+import functools
 import os
 import sys
 import weakref
@@ -30,6 +31,7 @@ def alloc_conf(environment):
     return old or new or ""
 
 
+PARTS = 1000  # forward passes at most that are parts of one, as of a model whose steps are modules, before the first optimizer is made
 STEADY = 100  # forward passes without an optimizer after which a peak that did not grow is believed
 TAUGHT = 10  # likewise, backward passes
 GROWN = 1.001  # times as much; losses that are kept are no growth
@@ -61,7 +63,7 @@ class Session:
         self.learns = False  # an optimizer was made, or a backward pass begun
         self.optimizes = False  # an optimizer was made
         self.guessed = False  # the model was described by such a pass
-        self.passes = 0  # outermost forward passes before that
+        self.passes = self.kept = 0  # outermost forward passes before that; bytes that were alive at the last one
         self.taught = 0  # outermost backward passes without an optimizer
         self.steady = (0, 0)  # the peak, and the pass that reached it
         self.depth = 0
@@ -176,6 +178,7 @@ class Session:
             finally:
                 session.depth, recorder.passing = session.depth - 1, None
 
+        @functools.wraps(real_zero)  # Accelerate asks for its arguments
         def zero_grad(optimizer, *args, **kwargs):
             session.mark(ff.ZERO_GRAD)
             return real_zero(optimizer, *args, **kwargs)
@@ -194,6 +197,9 @@ class Session:
             return None  # a loss without parameters, or a model on the CPU
         if self.iterations is not None and not self.learns:
             self.passes += 1
+            if torch.is_grad_enabled() and self.recorder.live_bytes > self.kept and self.passes < PARTS:
+                self.steady = self.recorder.peak_bytes, self.passes  # kept is what gradients will come from
+            self.kept = self.recorder.live_bytes
             self._pass(self.passes, STEADY)
         elif not self.lives and self.iterations is not None:
             self.begin_iteration()

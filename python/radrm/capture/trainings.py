@@ -99,12 +99,27 @@ def trains(call):
     return bool(TRAINER.search(owner)) or name == "fit" and bool(KERAS.search(owner))
 
 
+class Names(set):
+    """Of functions, methods and classes that train. `methods`: names that methods have; `modules`: that were imported."""
+
+    def __init__(self):
+        super().__init__()
+        self.methods, self.modules = set(), set()
+
+    def has(self, call):
+        """Whether it may be one of these: what something else has of a function's name, as the `run` of a library's engine, is not."""
+        name = length.called(call)
+        return name in self and (not isinstance(call.func, ast.Attribute) or name in self.methods or ast.unparse(call.func.value) in self.modules)
+
+
 def functions(paths):
     """Names of functions, methods and classes of these files that train when they are called."""
-    bodies, found = [], set()
+    bodies, found = [], Names()
     for path in paths:
+        found.modules |= {alias.asname or alias.name for node in ast.walk(tree_of(path)) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
+                found.methods |= {inside.name for inside in node.body if isinstance(inside, SCOPES[:2])}
                 bodies += [(node.name, inside) for inside in node.body if isinstance(inside, ast.FunctionDef) and inside.name == "__init__"]
             elif isinstance(node, SCOPES[:2]) and node.name not in NEVER and node.name != "__init__":
                 bodies.append((node.name, node))
@@ -118,7 +133,7 @@ def begins_one(call, names):
     """Whether a call trains, by these names of functions that do; one of them may be given to somebody else who calls it."""
     if trains(call) or any(isinstance(a, ast.Name) and a.id in names for a in (*call.args, *(k.value for k in call.keywords))):
         return True
-    if length.called(call) not in names:
+    if not names.has(call):
         return False
     return not (length.called(call) == "train" and isinstance(call.func, ast.Attribute)) or bool(RUNS.search(ast.unparse(call.func.value)))
 
