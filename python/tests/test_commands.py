@@ -113,15 +113,22 @@ def test_pytorch_beside_another_framework(capture, tmp_path):  # noqa: F811
     assert code == 0, said
 
 
-def test_packages_in_a_folder_are_not_the_scripts_own(capture, tmp_path, monkeypatch):  # noqa: F811
+def test_a_module_that_is_run_may_ask_for_another_framework(capture, tmp_path):  # noqa: F811
+    (tmp_path / "board.py").write_text("try:\n    import tensorflow\nexcept ImportError:\n    pass\n")
+    code, said, _ = capture(train("pass").replace("import argparse", "import board, argparse"), words=["-m", "train"])
+    assert code == 0, said
+
+
+def test_packages_in_a_folder_are_not_the_scripts_own(tmp_path, monkeypatch):
     """As `pip install --target` puts them there."""
-    folder = tmp_path / "packages"
+    from radrm.capture import later, reads
+    folder, own = tmp_path / "packages", tmp_path / "own"
     (folder / "board-1.0.dist-info").mkdir(parents=True)
     (folder / "board-1.0.dist-info/RECORD").write_text("board.py,,")
-    (folder / "board.py").write_text("try:\n    import tensorflow\nexcept ImportError:\n    pass\n")
-    monkeypatch.syspath_prepend(str(folder))
-    code, said, _ = capture(train("pass").replace("import argparse", "import board, argparse"))
-    assert code == 0, said
+    for path in (folder, own):
+        monkeypatch.syspath_prepend(str(path))
+    assert not later.is_own(str(folder / "board.py")) and later.is_own(str(own / "train.py"))
+    assert str(folder / "board.py").startswith(reads.installed()) and not str(own / "train.py").startswith(reads.installed())
 
 
 # --- commands ---

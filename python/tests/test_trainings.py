@@ -149,7 +149,8 @@ def test_what_a_librarys_engine_runs_is_not_a_function_of_that_name(capture, tmp
         def look(x):
             with torch.no_grad(): model(x.cuda())
         trainer, evaluator = Engine(learn), Engine(look)
-        trainer.run(loader)
+        for epoch in range(50):
+            trainer.run(loader)
         evaluator.run(loader)
     run()
     """)

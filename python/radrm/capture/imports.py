@@ -35,11 +35,11 @@ def roots(path):
 
 
 class Imports:
-    """A finder of modules, before all others. `script`: the main file. `after`: module -> function(module), called once it is
+    """A finder of modules, before all others. `after`: module -> function(module), called once it is
     imported."""
 
-    def __init__(self, script, after):
-        self.script, self.after, self.skip, self.before = script, after, installed(), set(sys.modules)
+    def __init__(self, after):
+        self.after, self.skip, self.before = after, installed(), set(sys.modules)
 
     def install(self):
         sys.meta_path.insert(0, self)
@@ -79,8 +79,11 @@ class Imports:
         importer = frame.f_code.co_filename if frame is not None else ""
         if not self._own_code(importer):
             return
-        files = {self.script, importer} | {getattr(module, "__file__", None) for name, module in list(sys.modules.items())
-                                         if name not in self.before}
+        files, at = {importer}, frame
+        while at is not None and at.f_globals.get("__name__") != "__main__":
+            at = at.f_back
+        files.add(at.f_code.co_filename if at is not None else "")  # the script's, also of `-m`
+        files |= {getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if name not in self.before}
         if any(roots(path) & PYTORCH for path in files if self._own_code(path)):
             return
         raise Stop(f"{os.path.basename(importer)}:{frame.f_lineno}: uses {framework}, and only PyTorch can be captured: "

@@ -39,7 +39,7 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, *, variables
     session = Session(iterations=iterations, gpu=gpu)
     with session:
         install(session)
-        surround(session, target, programs)
+        surround(session, programs)
 
         def found(ended, code, whole):
             conclude(session, ended, code, whole)
@@ -125,14 +125,13 @@ def passes(session):
     return f"{session.taught} backward passes" if session.taught else f"{session.passes} forward passes" if session.passes else ""
 
 
-def surround(session, target, programs):
+def surround(session, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
     from . import attention, handmade, values
-    imports.Imports(target, {**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
-                             "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": values.teach_yaml,
-                             "torchmetrics.functional.classification": values.trust_metrics,
-                             "safetensors.torch": save_nothing,
-                             "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
+    imports.Imports({**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
+                     "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": values.teach_yaml,
+                     "torchmetrics.functional.classification": values.trust_metrics, "safetensors.torch": save_nothing,
+                     "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     if programs:
         nvidia.put_program(session.gpu, programs)
 
