@@ -128,7 +128,6 @@ def test_ctc(traced, lengths_on_gpu):
 @pytest.mark.parametrize("branch, doubt", [
     ("if value < best: best = value; torch.save(model.state_dict(), 'best.pt')", False),
     ("if value < best: best, patience = value, 0\n        else:\n            patience += 1\n            if patience > 5: break", False),
-    ("if value < best: best, best_epoch = value, _ + 1", True),
     ("epoch = _\n        if value < best: best = value; best_epoch = epoch + 1; torch.save(model.state_dict(), 'best.pt')", False),
     ("best = max(best, value)", False),
     ("print('best', min([best, value]))", False),
