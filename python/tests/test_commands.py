@@ -127,8 +127,10 @@ def test_packages_in_a_folder_are_not_the_scripts_own(tmp_path, monkeypatch):
     (folder / "board-1.0.dist-info/RECORD").write_text("board.py,,")
     for path in (folder, own):
         monkeypatch.syspath_prepend(str(path))
+    reads.targets.cache_clear()
     assert not later.is_own(str(folder / "board.py")) and later.is_own(str(own / "train.py"))
     assert str(folder / "board.py").startswith(reads.installed()) and not str(own / "train.py").startswith(reads.installed())
+    reads.targets.cache_clear()
 
 
 # --- commands ---

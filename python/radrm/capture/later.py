@@ -49,7 +49,7 @@ NOT_OWN = ("site-packages", "dist-packages", os.path.dirname(os.__file__), os.pa
 def is_own(path):
     """Whether a source file is the script's, or of what it is part of."""
     return (bool(path) and path.endswith(".py") and not any(part in path for part in NOT_OWN)
-            and not os.path.abspath(path).startswith(targets(tuple(sys.path))))
+            and not os.path.abspath(path).startswith(targets()))
 
 
 def own_files(before):

@@ -26,16 +26,17 @@ SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/lib", "/usr/share/", "/lib")
 
 
 @functools.lru_cache(None)
-def targets(paths):
-    """Folders of a path of modules into which packages were installed (`pip install --target`)."""
-    return tuple(os.path.abspath(p) + os.sep for p in paths if glob.glob(os.path.join(glob.escape(p), "*.dist-info", "RECORD")))
+def targets():
+    """Folders into which packages were installed (`pip install --target`), of those that modules are looked for in when it is first asked: before
+    what the script reads is watched, since this reads too."""
+    return tuple(os.path.abspath(p) + os.sep for p in sys.path if glob.glob(os.path.join(glob.escape(p), "*.dist-info", "RECORD")))
 
 
 def installed():
     """Folders whose content is known by the versions of Python and of packages, each with a slash at its end."""
     paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     paths += [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
-    paths += targets(tuple(sys.path))
+    paths += targets()
     paths.append(os.path.dirname(os.path.abspath(__file__)))
     return tuple(sorted({os.path.realpath(p) + os.sep for p in paths if p} | {os.path.abspath(p) + os.sep for p in paths if p}))
 
