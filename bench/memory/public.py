@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Training scripts of public repositories, captured and run as they are.
 
-    public.py --rad build/rad --out FOLDER [--workers N] [--seconds S] [--only NAME,...] PART...
+    public.py --rad build/rad --out FILE [--workers N] [--only NAME,...] PART...                 # anywhere
+    public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--only NAME,...] PART...    # on a GPU of 80 GiB that nobody else uses
 
 A PART is a folder with the sources, which are not ours to ship; `data.py`, which makes the data they read; and `list.jsonl`, a line a script: `name`,
-`repo`, `commit`, `path`, `cwd` in the folder, `command`, `env`, `data` (how it was made), `kind`. doc/results/memory/public.jsonl.gz has these lines
-with the results. A line a script in FOLDER/public.jsonl: what `rad estimate` says of the capture and, where there is a GPU, what PyTorch's allocator
-reserved and had in use at most, what NVML showed for the process, and how many steps optimizers made, until the script ended or S seconds after
-it first used CUDA. Several run side by side, so it needs a GPU of 80 GiB that nobody else uses.
+`repo`, `commit`, `path`, `cwd` in the folder, `command`, `env` ({here} in these two stands for the folder), `data` (how it was made), `kind`. A line a script
+in FILE: those, and what `rad estimate` says of its capture for an H100. With --run, by what that said of them in CAPTURED as many run side by
+side as fit, and a line tells what PyTorch's allocator reserved and had in use at most, what NVML showed for the process, and how many steps
+optimizers made, until the script ended or S seconds after it first used CUDA. doc/results/memory/public.jsonl.gz has both.
 """
 import argparse
 import concurrent.futures
@@ -19,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 import later
 
@@ -67,8 +69,35 @@ if spec := importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path):
 '''
 
 
-def command_of(entry):
-    return [sys.executable if word == "python" else word for word in entry["command"]]
+GPU = "NVIDIA H100 80GB HBM3"
+ROOM_MIB = 72 << 10  # for all that run at a time
+UNKNOWN_MIB = 16 << 10  # of which nothing is said
+
+
+def command_of(part, entry):
+    return [sys.executable if word == "python" else word.replace("{here}", str(part)) for word in entry["command"]]
+
+
+def environment(part, entry, *first, **more):
+    given = {key: value.replace("{here}", str(part)) for key, value in entry["env"].items()}
+    paths = [*first, *filter(None, [given.get("PYTHONPATH"), os.environ.get("PYTHONPATH")])]
+    return {**os.environ, **given, **more, **({"PYTHONPATH": ":".join(paths)} if paths else {})}
+
+
+class Room:
+    """Memory of the GPU, which runs take and give back."""
+    def __init__(self, mib):
+        self.left, self.changed = mib, threading.Condition()
+
+    def take(self, mib):
+        with self.changed:
+            self.changed.wait_for(lambda: self.left >= mib)
+            self.left -= mib
+
+    def give(self, mib):
+        with self.changed:
+            self.left += mib
+            self.changed.notify_all()
 
 
 def run_one(part, entry, watch, seconds, limit_s):
@@ -78,9 +107,8 @@ def run_one(part, entry, watch, seconds, limit_s):
         hook.mkdir()
         out.mkdir()
         (hook / "sitecustomize.py").write_text(HOOK)
-        paths = [str(hook), *filter(None, [entry["env"].get("PYTHONPATH"), os.environ.get("PYTHONPATH")])]
-        env = {**os.environ, **entry["env"], "PYTHONPATH": ":".join(paths), "PUBLIC_OUT": str(out), "PUBLIC_S": str(seconds)}
-        ran = subprocess.Popen(command_of(entry), cwd=part / entry["cwd"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        env = environment(part, entry, str(hook), PUBLIC_OUT=str(out), PUBLIC_S=str(seconds))
+        ran = subprocess.Popen(command_of(part, entry), cwd=part / entry["cwd"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
         try:
             text = ran.communicate(timeout=limit_s)[0]
@@ -101,36 +129,41 @@ def run_one(part, entry, watch, seconds, limit_s):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rad", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--workers", type=int, default=6, help="captures at a time, and runs (default %(default)s)")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--rad", type=pathlib.Path)
+    how.add_argument("--run", type=pathlib.Path, metavar="CAPTURED")
+    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="FILE")
+    parser.add_argument("--workers", type=int, default=2, help="how many at a time (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=20, help="of a run, from its first use of CUDA (default %(default)s)")
     parser.add_argument("--limit", type=float, default=120, metavar="S", help="of a whole run (default %(default)s)")
     parser.add_argument("--only", metavar="NAME,...")
     parser.add_argument("parts", nargs="+", type=pathlib.Path, metavar="PART")
     args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    rad, watch = args.rad.resolve(), later.Watch()
-    gpu = watch.gpu.name if watch.gpu else "NVIDIA H100 80GB HBM3"
     names = args.only.split(",") if args.only else None
-    todo = []
-    for part in args.parts:
-        subprocess.run([sys.executable, "data.py"], cwd=part, check=True, stdout=subprocess.DEVNULL)
-        entries = [json.loads(line) for line in (part / "list.jsonl").read_text().splitlines()]
-        todo += [(part.resolve(), entry) for entry in entries if not names or entry["name"] in names]
+    makers = [subprocess.Popen([sys.executable, "data.py"], cwd=part, stdout=subprocess.DEVNULL) for part in args.parts]
+    if any([maker.wait() for maker in makers]):
+        sys.exit("public.py: data.py failed")
+    todo = [(part.resolve(), entry) for part in args.parts for entry in map(json.loads, (part / "list.jsonl").read_text().splitlines())
+            if not names or entry["name"] in names]
+    said = {line["name"]: line["captured"] for line in map(json.loads, args.run.read_text().splitlines())} if args.run else {}
+    watch, room = later.Watch() if args.run else None, Room(ROOM_MIB)
 
     def capture(part, entry):
-        paths = list(filter(None, [entry["env"].get("PYTHONPATH"), os.environ.get("PYTHONPATH")]))
-        env = {**os.environ, **entry["env"], **({"PYTHONPATH": ":".join(paths)} if paths else {})}
-        return later.captured_command(rad, command_of(entry), args.out.resolve() / f"{entry['name']}.radcap", gpu, cwd=part / entry["cwd"], env=env)
-    with concurrent.futures.ThreadPoolExecutor(args.workers) as captures, concurrent.futures.ThreadPoolExecutor(args.workers) as runs:
-        waiting = [(entry, captures.submit(capture, part, entry),
-                    runs.submit(run_one, part, entry, watch, args.seconds, args.limit) if watch.gpu else None) for part, entry in todo]
-        with open(args.out / "public.jsonl", "w") as out:
-            for entry, captured, ran in waiting:
-                line = json.dumps({**entry, "gpu": gpu, "captured": captured.result(), "on_gpu": ran and ran.result()})
-                print(line, file=out, flush=True)
-                print(entry["name"], json.loads(line)["captured"].get("reserved"), json.loads(line)["on_gpu"], flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            return {**entry, "captured": later.captured_command(args.rad.resolve(), command_of(part, entry), pathlib.Path(folder, "radcap"), GPU,
+                                                                cwd=part / entry["cwd"], env=environment(part, entry))}
+
+    def run(part, entry):
+        mib = min(said.get(entry["name"], {}).get("claim") or UNKNOWN_MIB, ROOM_MIB)
+        room.take(mib)
+        try:
+            return {**entry, "captured": said.get(entry["name"]), "gpu": watch.gpu.name, "on_gpu": run_one(part, entry, watch, args.seconds, args.limit)}
+        finally:
+            room.give(mib)
+    with concurrent.futures.ThreadPoolExecutor(args.workers) as pool, open(args.out, "w") as out:
+        for done in concurrent.futures.as_completed([pool.submit(run if args.run else capture, *one) for one in todo]):
+            print(json.dumps(done.result()), file=out, flush=True)
+            print(done.result()["name"], done.result().get("on_gpu") or done.result()["captured"], flush=True)
 
 
 if __name__ == "__main__":

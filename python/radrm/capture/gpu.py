@@ -191,14 +191,7 @@ class Gpu:
                 self.patch(fake_tensor, name, lambda *_: None)
 
     def _devices(self):
-        """Where a script names a device: the index is put in. Tensor.new_tensor() asks C++ where its tensor is, which says "meta"."""
-        real_new = torch.Tensor.new_tensor
-
-        def new_tensor(tensor, data, *, dtype=None, device=None, **kwargs):
-            if not is_gpu(tensor):
-                return real_new(tensor, data, dtype=dtype, device=device, **kwargs)
-            return torch.tensor(data, dtype=dtype or tensor.dtype, device=device or tensor.device, **kwargs)
-        self.patch(torch.Tensor, "new_tensor", new_tensor)
+        """Where a script names a device: the index is put in."""
         real_to = torch.Tensor.to
 
         def from_parts(real):
