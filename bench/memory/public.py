@@ -3,13 +3,13 @@
 """Training scripts of public repositories, captured and run as they are.
 
     public.py --rad build/rad --out FILE [--workers N] [--only NAME,...] PART...                 # anywhere
-    public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--only NAME,...] PART...    # on a GPU of 80 GiB that nobody else uses
+    public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--fenced] [--only NAME,...] PART...    # on a GPU of 80 GiB that nobody else uses
 
 A PART is a folder with the sources, which are not ours to ship; `data.py`, which makes the data they read; and `list.jsonl`, a line a script: `name`,
 `repo`, `commit`, `path`, `cwd` in the folder, `command`, `env` ({here} in these two stands for the folder), `data` (how it was made), `kind`. A line a script
 in FILE: those, and what `rad estimate` says of its capture for an H100. With --run, by what that said of them in CAPTURED as many run side by
 side as fit, and a line tells what PyTorch's allocator reserved and had in use at most, what NVML showed for the process, and how many steps
-optimizers made, until the script ended or S seconds after it first used CUDA. doc/results/memory/public.jsonl.gz has both.
+optimizers made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was said. doc/results/memory/public.jsonl.gz has both.
 """
 import argparse
 import concurrent.futures
@@ -48,7 +48,7 @@ def count(*_):
     steps[0] += 1
 
 def watch():
-    counts = False
+    counts, fence = False, int(os.environ["PUBLIC_MIB"])
     while True:
         time.sleep(0.05)
         found = sys.modules.get("torch.optim.optimizer")
@@ -56,7 +56,11 @@ def watch():
             found.register_optimizer_step_post_hook(count)
             counts = True
         torch = sys.modules.get("torch")
-        if hasattr(torch, "cuda") and hasattr(torch.cuda, "is_initialized") and torch.cuda.is_initialized():
+        if fence and counts:  # PyTorch is imported, and has not touched the GPU
+            torch.cuda._lazy_call(lambda mib=fence: torch.cuda.set_per_process_memory_fraction(
+                (mib << 20) / torch.cuda.get_device_properties(0).total_memory))
+            fence = 0
+        if counts and torch.cuda.is_initialized():
             break
     time.sleep(float(os.environ["PUBLIC_S"]))
     tell("time")
@@ -100,14 +104,14 @@ class Room:
             self.changed.notify_all()
 
 
-def run_one(part, entry, watch, seconds, limit_s):
-    """A run; over after so many seconds on the GPU. MiB."""
+def run_one(part, entry, watch, seconds, limit_s, fence=0):
+    """A run; over after so many seconds on the GPU. MiB; what its allocator may take, 0: all."""
     with tempfile.TemporaryDirectory() as folder:
         hook, out = pathlib.Path(folder, "hook"), pathlib.Path(folder, "out")
         hook.mkdir()
         out.mkdir()
         (hook / "sitecustomize.py").write_text(HOOK)
-        env = environment(part, entry, str(hook), PUBLIC_OUT=str(out), PUBLIC_S=str(seconds))
+        env = environment(part, entry, str(hook), PUBLIC_OUT=str(out), PUBLIC_S=str(seconds), PUBLIC_MIB=str(fence))
         ran = subprocess.Popen(command_of(part, entry), cwd=part / entry["cwd"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
         try:
@@ -136,6 +140,7 @@ def main():
     parser.add_argument("--workers", type=int, default=2, help="how many at a time (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=20, help="of a run, from its first use of CUDA (default %(default)s)")
     parser.add_argument("--limit", type=float, default=120, metavar="S", help="of a whole run (default %(default)s)")
+    parser.add_argument("--fenced", action="store_true", help="PyTorch's allocator gets the claim, less what is outside of it")
     parser.add_argument("--only", metavar="NAME,...")
     parser.add_argument("parts", nargs="+", type=pathlib.Path, metavar="PART")
     args = parser.parse_args()
@@ -154,10 +159,13 @@ def main():
                                                                 cwd=part / entry["cwd"], env=environment(part, entry))}
 
     def run(part, entry):
-        mib = min(said.get(entry["name"], {}).get("claim") or UNKNOWN_MIB, ROOM_MIB)
+        captured = said.get(entry["name"], {})
+        fence = captured["claim"] - captured["outside"] if args.fenced else 0
+        mib = min(captured.get("claim") or UNKNOWN_MIB, ROOM_MIB)
         room.take(mib)
         try:
-            return {**entry, "captured": said.get(entry["name"]), "gpu": watch.gpu.name, "on_gpu": run_one(part, entry, watch, args.seconds, args.limit)}
+            ran = run_one(part, entry, watch, args.seconds, args.limit, fence)
+            return {**entry, "captured": captured, "gpu": watch.gpu.name, **({"fence_mib": fence} if fence else {}), "on_gpu": ran}
         finally:
             room.give(mib)
     with concurrent.futures.ThreadPoolExecutor(args.workers) as pool, open(args.out, "w") as out:
