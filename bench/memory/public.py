@@ -4,25 +4,31 @@
 
     public.py --rad build/rad --out FILE [--workers N] [--only NAME,...] PART...                 # anywhere
     public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--fenced] [--only NAME,...] PART...    # on a GPU of 80 GiB that nobody else uses
+    public.py --score doc/results/memory/public.jsonl.gz
 
 A PART is a folder with the sources, which are not ours to ship; `data.py`, which makes the data they read; and `list.jsonl`, a line a script: `name`,
 `repo`, `commit`, `path`, `cwd` in the folder, `command`, `env` ({here} in these two stands for the folder), `data` (how it was made), `kind`. A line a script
 in FILE: those, and what `rad estimate` says of its capture for an H100. With --run, by what that said of them in CAPTURED as many run side by
 side as fit, and a line tells what PyTorch's allocator reserved and had in use at most, what NVML showed for the process, and how many steps
-optimizers made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was said. doc/results/memory/public.jsonl.gz has both.
+optimizers made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was said. A line of
+doc/results/memory/public.jsonl.gz has `first` beside `captured`: what was said before anybody had seen a script run, and after captures were mended by the
+first; and `fenced`, where there was such a run. --score prints the table of doc/results/memory/scripts.md.
 """
 import argparse
 import concurrent.futures
+import gzip
 import json
 import os
 import pathlib
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 
 import later
+from stats import quantile
 
 # Read by Python before the script, which is not changed. Another sitecustomize on the path is read as it would be without this one.
 HOOK = '''
@@ -131,7 +137,29 @@ def run_one(part, entry, watch, seconds, limit_s, fence=0):
     return {**most, "nvml": nvml, "rc": ran.returncode, **({"said": text[-400:]} if ran.returncode else {})}
 
 
+def scored(rows, said):
+    """A line of the table: of scripts that made two steps or more, what was said of memory against NVML."""
+    known = [(row[said]["reserved"] + row[said]["outside"], row[said]["claim"], row["on_gpu"]["nvml"]) for row in rows if row[said].get("claim")]
+    errors = [abs(expected / took - 1) for expected, _, took in known]
+    return [len(rows), len(known), f"{statistics.median(errors):.1%}", f"{quantile(errors, 0.9):.0%}", sum(e <= 0.05 for e in errors),
+            f"{statistics.median(claim / took - 1 for _, claim, took in known):.0%}", sum(claim < took for _, claim, took in known)]
+
+
+def score(path):
+    rows = [row for row in map(json.loads, gzip.open(path, "rt")) if row["on_gpu"].get("steps", 0) >= 2]
+    rest = [row for row in rows if "cudnn.benchmark" not in row["captured"]["note"]]
+    print("| | scripts | captured | median error | p90 | within 5 % | claim above what was taken, median | claims below it |\n" + "|---" * 8 + "|")
+    for what, those in (("all", rows), ("without `cudnn.benchmark`", rest)):
+        for said, when in (("first", "before anybody saw a run"), ("captured", "mended by first captures"), ("after", "mended by these runs")):
+            if all(said in row for row in those):
+                print(f"| {what}, {when} | " + " | ".join(map(str, scored(those, said))) + " |")
+    fenced = [row["fenced"] for row in map(json.loads, gzip.open(path, "rt")) if "fenced" in row]
+    print(f"\nWith the claim as the allocator's limit: {sum(f.get('steps', 0) >= 2 for f in fenced)} of {len(fenced)} ran.")
+
+
 def main():
+    if sys.argv[1:2] == ["--score"]:
+        return score(*sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--rad", type=pathlib.Path)
