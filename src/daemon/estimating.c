@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/estimating_wire.h"
+#include "daemon/turns.h"
 #include "daemon/worker.h"
 #include "estimate/margin.h"
 
@@ -41,6 +42,7 @@ struct estimating {
 	void *ctx;
 	struct estimating_job *first, *last;	/* not started yet */
 	struct estimating_job *running[ESTIMATING_AT_ONCE];
+	struct turns turns;
 	uv_timer_t pump;
 };
 
@@ -108,20 +110,26 @@ static bool estimating_is_served(const struct estimating *e, uid_t uid)
 	return false;
 }
 
-/* The first question of a user who has no worker yet, so that nobody waits behind all of another's; else the first. */
+/* Whether a question of that user goes before one of the other's: he has no worker yet, or had his last one longer ago. */
+static bool goes_before(const struct estimating *e, uid_t uid, uid_t other)
+{
+	bool served = estimating_is_served(e, uid), other_served = estimating_is_served(e, other);
+	return served == other_served ? turns_before(&e->turns, uid, other) : other_served;
+}
+
+/* There is one. */
 static struct estimating_job *estimating_take_next(struct estimating *e)
 {
-	struct estimating_job **at = &e->first, *before = NULL, *j = e->first;
-	for (; j && estimating_is_served(e, j->spec->uid); j = j->next)
-		before = j;
-	if (!j)
-		before = NULL;
-	else if (before)
-		at = &before->next;
-	j = *at;
-	*at = j->next;
+	struct estimating_job *before = NULL, *j = e->first;
+	for (struct estimating_job *last = j, *at; (at = last->next); last = at)
+		if (goes_before(e, at->spec->uid, j->spec->uid)) {
+			before = last;
+			j = at;
+		}
+	*(before ? &before->next : &e->first) = j->next;
 	if (e->last == j)
 		e->last = before;
+	turns_take(&e->turns, j->spec->uid);
 	return j;
 }
 
@@ -176,6 +184,7 @@ void estimating_ask(struct estimating *e, int64_t question, const struct estimat
 static void on_pump_closed(uv_handle_t *h)
 {
 	struct estimating *e = h->data;
+	turns_free(&e->turns);
 	free(e->program);
 	free(e);
 }

@@ -7,6 +7,7 @@
 #include "daemon/lookup.h"
 
 #include "base/alloc.h"
+#include "daemon/turns.h"
 #include "daemon/worker.h"
 #include "submit/wire.h"
 
@@ -16,7 +17,6 @@ struct lookup {
 	struct lookups *r;
 	struct lookup *next;
 	uid_t payer;
-	uint64_t round;		/* in which it is due */
 	char *request;		/* NULL once it was started */
 	struct worker *worker;
 	lookup_done done;
@@ -26,9 +26,9 @@ struct lookup {
 struct lookups {
 	uv_loop_t *loop;
 	char *program;
-	struct lookup *first;	/* not started yet; by round, and in each as they came */
+	struct lookup *first;	/* not started yet, as they came */
 	struct lookup *running[LOOKUP_AT_ONCE];
-	uint64_t round;		/* of the last one that was started */
+	struct turns turns;
 };
 
 struct lookups *lookups_create(uv_loop_t *loop, const char *program)
@@ -67,33 +67,18 @@ void lookups_destroy(struct lookups *r)
 		}
 	while (r->first)
 		lookups_forget(r->first);
+	turns_free(&r->turns);
 	free(r->program);
 	free(r);
-}
-
-/* The round after that of the user's last one, where he has any: of a hundred at once one is due in each round, and whose one
- * comes behind them waits for one of each of the others. */
-static uint64_t lookups_round_for(const struct lookups *r, uid_t payer)
-{
-	uint64_t round = r->round;
-	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++)
-		if (r->running[i] && r->running[i]->payer == payer && r->running[i]->round >= round)
-			round = r->running[i]->round + 1;
-	for (const struct lookup *j = r->first; j; j = j->next)
-		if (j->payer == payer)
-			round = j->round + 1;
-	return round;
 }
 
 /* Noted and no more: with the others it begins after the commit. */
 struct lookup *lookups_ask(struct lookups *r, uid_t payer, char *request, lookup_done done, void *ctx)
 {
 	struct lookup *j = alloc_zero(sizeof *j), **at = &r->first;
-	*j = (struct lookup){ .r = r, .payer = payer, .request = request, .done = done, .ctx = ctx,
-			      .round = lookups_round_for(r, payer) };
-	while (*at && (*at)->round <= j->round)
+	*j = (struct lookup){ .r = r, .payer = payer, .request = request, .done = done, .ctx = ctx };
+	while (*at)
 		at = &(*at)->next;
-	j->next = *at;
 	*at = j;
 	return j;
 }
@@ -124,17 +109,20 @@ static bool lookups_is_served(const struct lookups *r, uid_t payer)
 	return false;
 }
 
-/* One of each user at a time, so that nobody has all places. */
+/* One of each user at a time, so that nobody has all places; and of the users the one whose last one is longest ago. */
 static struct lookup *lookups_take_next(struct lookups *r)
 {
-	for (struct lookup **at = &r->first, *j; (j = *at); at = &j->next)
-		if (!lookups_is_served(r, j->payer)) {
-			*at = j->next;
-			j->next = NULL;
-			r->round = j->round > r->round ? j->round : r->round;
-			return j;
-		}
-	return NULL;
+	struct lookup **best = NULL;
+	for (struct lookup **at = &r->first; *at; at = &(*at)->next)
+		if (!lookups_is_served(r, (*at)->payer) && (!best || turns_before(&r->turns, (*at)->payer, (*best)->payer)))
+			best = at;
+	if (!best)
+		return NULL;
+	struct lookup *j = *best;
+	*best = j->next;
+	j->next = NULL;
+	turns_take(&r->turns, j->payer);
+	return j;
 }
 
 /* The text is the worker's from here on, also where none could be started: then it has been freed. */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/names.h"
+#include "daemon/turns.h"
 #include "daemon/untold.h"
 #include "daemon/worker.h"
 #include "launch/cgroup.h"
@@ -48,9 +49,6 @@ struct place {
 	bool beside;			/* one that the last radd left may be in its cgroup */
 };
 
-/* Whose notice was sent after whose. */
-struct sender { uid_t uid; int64_t turn; };
-
 struct notifying {
 	uv_loop_t *loop;
 	char *program;
@@ -61,9 +59,7 @@ struct notifying {
 	int64_t since_ms;		/* mono; we began */
 	struct place *places;
 	unsigned running;
-	struct sender *senders;		/* all who have had a worker, as many as there are accounts at most */
-	size_t n_senders, cap_senders;
-	int64_t turn;			/* the last one */
+	struct turns turns;
 	uv_timer_t timer;
 };
 
@@ -375,17 +371,6 @@ static void forget_places(struct notifying *n, int64_t now_ms)
 	}
 }
 
-/* 0: none yet. */
-static int64_t *turn_of(struct notifying *n, uid_t uid)
-{
-	for (size_t i = 0; i < n->n_senders; i++)
-		if (n->senders[i].uid == uid)
-			return &n->senders[i].turn;
-	alloc_grow(n->senders, n->n_senders, n->cap_senders);
-	n->senders[n->n_senders] = (struct sender){ .uid = uid };
-	return &n->senders[n->n_senders++].turn;
-}
-
 /* One worker a user, so that his places, if they hang, do not take all AT_ONCE; and of the users the one who had his longest
  * ago, so that as many users whose places hang do not keep all others from theirs. Of his places the oldest. */
 static struct place *next_place(struct notifying *n, int64_t now)
@@ -393,7 +378,7 @@ static struct place *next_place(struct notifying *n, int64_t now)
 	struct place *best = NULL;
 	for (struct place *p = n->places; p; p = p->next)
 		if (has_to_tell(p) && now >= p->due_ms && !user_is_busy(n, p->uid) &&
-		    (!best || *turn_of(n, p->uid) <= *turn_of(n, best->uid)))
+		    (!best || !turns_before(&n->turns, best->uid, p->uid)))
 			best = p;
 	return best;
 }
@@ -408,7 +393,7 @@ void notifying_work(struct notifying *n)
 		if (p->leaving)
 			place_send(p, now);
 	for (struct place *p; n->running < AT_ONCE && (p = next_place(n, now));) {
-		*turn_of(n, p->uid) = ++n->turn;
+		turns_take(&n->turns, p->uid);
 		place_leave(p);
 		if (!store_dirty(n->store))
 			place_send(p, now);
@@ -444,7 +429,7 @@ static void on_closed(uv_handle_t *h)
 		place_free(p);
 	}
 	untold_destroy(n->untold);
-	free(n->senders);
+	turns_free(&n->turns);
 	free(n->program);
 	free(n);
 }

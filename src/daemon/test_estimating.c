@@ -303,6 +303,27 @@ static void nobody_waits_behind_all_of_anothers(void **state)
 	assert_int_equal(a->answers[0].question, 6);
 }
 
+/* Two who ask for much have both places. */
+static void who_comes_behind_two_who_ask_for_much_waits_for_one_of_each(void **state)
+{
+	struct asked *a = *state;
+	struct spec *specs[] = { spec_with_model(1), spec_with_model(1), spec_with_model(1) };
+	if (geteuid())
+		skip();		/* workers of several users are root's only */
+	for (unsigned i = 1; i < 3; i++)
+		specs[i]->uid = specs[i]->gid = 65534 - i;
+	ask(a, "stuck", specs[0]);
+	for (unsigned i = 0; i < 5; i++)
+		ask(a, "echo", specs[1]);
+	ask(a, "echo", specs[2]);
+	for (unsigned i = 0; i < 3; i++)
+		spec_unref(specs[i]);
+	wait_for_answers(a, 3);
+	assert_int_equal(a->answers[0].question, 2);
+	assert_int_equal(a->answers[1].question, 7);
+	assert_int_equal(a->answers[2].question, 3);
+}
+
 /* It reads what that user wrote: root's radd does not do that as root. */
 static void a_worker_is_the_tasks_user(void **state)
 {
@@ -403,6 +424,7 @@ int main(int argc, char **argv)
 		T(a_worker_is_told_and_tells_everything), T(whatever_goes_wrong_is_said),
 		T(who_does_not_answer_in_time_is_ended), T(a_worker_is_the_tasks_user), T(a_few_at_a_time),
 		T(an_output_that_stays_open_is_not_waited_for), T(nobody_waits_behind_all_of_anothers),
+		T(who_comes_behind_two_who_ask_for_much_waits_for_one_of_each),
 		T(a_program_that_is_not_there), T(an_end_in_the_middle), cmocka_unit_test(answers_that_break_the_contract),
 	};
 	if (argc == 2 && !strcmp(argv[1], "--estimate"))

@@ -276,6 +276,38 @@ static void users_take_turns(void **state)
 	tear_down(&w);
 }
 
+/* There is always one more of those who ask again as soon as they are answered. */
+static void who_asks_again_and_again_is_not_before_who_waits(void **state)
+{
+	struct world w;
+	uv_check_t check;
+	(void)state;
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	uv_check_init(w.loop, &check);
+	check.data = &w;
+	lookups_ask(w.lookups, 1, alloc_string("stuck"), on_answer, &w);	/* one place is left */
+	lookups_ask(w.lookups, 2, alloc_string("a1"), on_answer, &w);
+	lookups_ask(w.lookups, 2, alloc_string("a2"), on_answer, &w);
+	lookups_ask(w.lookups, 3, alloc_string("b1"), on_answer, &w);
+	lookups_start(w.lookups);
+	wait_until(&w, &w.answers, 1);
+	lookups_ask(w.lookups, 4, alloc_string("c1"), on_answer, &w);
+	lookups_start(w.lookups);
+	wait_until(&w, &w.answers, 2);
+	lookups_ask(w.lookups, 3, alloc_string("b2"), on_answer, &w);
+	lookups_start(w.lookups);
+	wait_until(&w, &w.answers, 3);
+	lookups_ask(w.lookups, 4, alloc_string("c2"), on_answer, &w);
+	lookups_start(w.lookups);
+	uv_check_start(&check, pump);
+	wait_until(&w, &w.answers, 6);
+	const char *const order[] = { "a1", "b1", "c1", "a2", "b2", "c2" };
+	for (unsigned i = 0; i < 6; i++)
+		assert_string_equal(w.said[i], order[i]);
+	uv_check_stop(&check);
+	tear_down(&w);
+}
+
 /* Whose one comes behind many of another waits for one of them, not for all. */
 static void many_of_one_user_are_no_queue_for_others(void **state)
 {
@@ -350,6 +382,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nothing_is_read_before_it_is_started),
 		cmocka_unit_test(users_take_turns),
 		cmocka_unit_test(many_of_one_user_are_no_queue_for_others),
+		cmocka_unit_test(who_asks_again_and_again_is_not_before_who_waits),
 		cmocka_unit_test(who_went_away_gives_his_place_back),
 		cmocka_unit_test(who_went_away_leaves_no_process),
 	};
