@@ -33,8 +33,13 @@ def load_main(main):
     loading_main = False
 
 
+def _opener(path, flags):
+    return os.open(path, flags, 0o644)
+
+
 def write(path, data):
-    with open(path + ".part", "wb") as f:
+    """Writable for its owner alone, whatever the umask: it is read by pickle."""
+    with open(path + ".part", "wb", opener=_opener) as f:
         f.write(data)
     os.replace(path + ".part", path)
 

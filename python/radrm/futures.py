@@ -47,13 +47,20 @@ def _submitting(folder):
         yield f.fileno()
 
 
-def _check_own(folder):
+def _check_own(path, found):
     """What lies there is run, and read by pickle, as whoever asks for it."""
-    found = os.stat(folder)
     if found.st_uid != os.geteuid():
-        raise RadError("%s: is another user's, who could have code run as you: name a folder of your own" % folder)
+        raise RadError("%s: is another user's, who could have code run as you: name a folder of your own" % path)
     if found.st_mode & 0o022:
-        raise RadError("%s: others may write there, and could have code run as you: chmod -R go-w it" % folder)
+        raise RadError("%s: others may write there, and could have code run as you: chmod -R go-w it" % path)
+
+
+def _check_calls(folder):
+    """And what was put there when others might still write in it, which stays theirs."""
+    _check_own(folder, os.stat(folder))
+    for entry in os.scandir(folder):
+        if entry.name.endswith((".pkl", ".json")):
+            _check_own(entry.path, entry.stat(follow_symlinks=False))
 
 
 class TaskFailed(RuntimeError):
@@ -294,8 +301,8 @@ class RadExecutor(concurrent.futures.Executor):
         for setup in sorted(glob.glob(os.path.join(glob.escape(self._folder), "*[!t]", "setup.json"))):     # not .part
             folder = os.path.dirname(setup)
             try:
-                for each in (self._folder, folder):
-                    _check_own(each)
+                _check_own(self._folder, os.stat(self._folder))
+                _check_calls(folder)
                 with open(setup) as f:
                     said = json.load(f)
                 job = self._noted(folder) or self._queue_once(folder, said["words"])
@@ -336,7 +343,7 @@ class RadExecutor(concurrent.futures.Executor):
         when = "%s.%09d" % (time.strftime("%Y%m%dT%H%M%S", time.localtime(now // 10 ** 9)), now % 10 ** 9)
         folder = os.path.join(self._folder, "%s-%s" % (when, uuid.uuid4().hex[:12]))
         os.makedirs(self._folder, 0o755, exist_ok=True)
-        _check_own(self._folder)
+        _check_own(self._folder, os.stat(self._folder))
         os.mkdir(folder + ".part", 0o755)
         main = None
         for i, call in enumerate(calls):

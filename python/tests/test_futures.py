@@ -210,8 +210,9 @@ def test_a_folder_in_which_others_may_write_is_refused(radd, tmp_path):  # noqa:
             assert done.result(timeout=60) > 0
     finally:
         os.umask(old)
-    assert not os.stat(done.folder).st_mode & 0o022 and not os.stat(tmp_path / "calls").st_mode & 0o022
-    for folder in (done.folder, str(tmp_path / "calls")):
+    files = [os.path.join(done.folder, name) for name in ("setup.json", "call-0.pkl", "result-0.pkl")]
+    assert not any(os.stat(path).st_mode & 0o022 for path in (tmp_path / "calls", done.folder, *files))
+    for folder in (done.folder, str(tmp_path / "calls"), *files):
         os.chmod(folder, 0o775)
         with pytest.raises(RadError, match="others may write there"):
             RadExecutor(tmp_path / "calls").resume()
@@ -222,9 +223,11 @@ def test_a_folder_in_which_others_may_write_is_refused(radd, tmp_path):  # noqa:
         RadExecutor(tmp_path / "calls").submit(os.getpid)
     os.chmod(tmp_path / "calls", 0o755)
     if os.geteuid() == 0:
-        os.chown(done.folder, 1, 1)
-        with pytest.raises(RadError, match="is another user's"):
-            RadExecutor(tmp_path / "calls").resume()
+        for path in (files[2], done.folder):
+            os.chown(path, 1, 1)
+            with pytest.raises(RadError, match="is another user's"):
+                RadExecutor(tmp_path / "calls").resume()
+            os.chown(path, 0, 0)
 
 
 def test_what_was_refused_or_half_written_is_not_resumed(executor, tmp_path):
