@@ -42,12 +42,15 @@ static json_t *ask(const char *socket, json_t *request, struct error *err)
 	return reply;
 }
 
-/* The same, asked again until then while `again` is the error. */
-static json_t *ask_until(const char *socket, json_t *request, enum error_code again, int64_t until_ms, struct error *err)
+/* The same, asked again until then while `again` is the error. `times`: how often it was asked; NULL: never mind. */
+static json_t *ask_until(const char *socket, json_t *request, enum error_code again, int64_t until_ms, unsigned *times,
+			 struct error *err)
 {
 	scoped_json *each = request;
-	for (;;) {
+	for (unsigned n = 1;; n++) {
 		*err = ERROR_INIT;
+		if (times)
+			*times = n;
 		json_t *reply = ask(socket, json_incref(each), err);
 		if (reply || err->code != again || clock_mono_ms() >= until_ms)
 			return reply;
@@ -241,7 +244,7 @@ int helper_announce(int argc, char **argv, struct error *err)
 		return err->code ? -1 : error_set(err, ERR_CORRUPT, "radd's answer has no 'id'");
 	bool joined = json_is_true(json_object_get(accepted, "joined"));
 	/* Its variables, once it stands where it is to run, and an MPS server that it needs is up. */
-	scoped_json *place = ask_until(a.socket, of_id("environ", id), ERR_CONFLICT, until_ms, err);
+	scoped_json *place = ask_until(a.socket, of_id("environ", id), ERR_CONFLICT, until_ms, NULL, err);
 	if (!place && a.place) {
 		if (!joined)
 			json_decref(ask(a.socket, of_id("give_back", id), &ignored));
@@ -313,7 +316,7 @@ static json_t *record_of(int code, int sig, const struct scan_result *r)
 static json_t *judged(const struct depart *d, int64_t until_ms, struct error *err)
 {
 	for (;;) {
-		scoped_json *shown = ask_until(d->socket, of_id("show", d->id), ERR_UNAVAILABLE, until_ms, err);
+		scoped_json *shown = ask_until(d->socket, of_id("show", d->id), ERR_UNAVAILABLE, until_ms, NULL, err);
 		json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
 		const char *state = json_string_value(json_object_get(task, "state"));
 		if (!state)
@@ -372,7 +375,10 @@ int helper_depart(int argc, char **argv, struct error *err)
 	json_t *request = wire_request("depart");
 	json_object_update_new(request, json_pack("{ss, so}", "id", d.id, "record", record_of((int)code, (int)sig, &seen)));
 	/* A radd that is being restarted answers in a moment: without it nobody would know that the job ran out of memory. */
-	scoped_json *told = ask_until(d.socket, request, ERR_UNAVAILABLE, until_ms, err);
-	scoped_json *task = told ? judged(&d, until_ms, err) : NULL;
+	unsigned times;
+	scoped_json *told = ask_until(d.socket, request, ERR_UNAVAILABLE, until_ms, &times, err);
+	/* One that ended before it could answer may have noted it. */
+	bool known = told || (times > 1 && err->code == ERR_CONFLICT);
+	scoped_json *task = known ? judged(&d, until_ms, err) : NULL;
 	return task ? tell_slurm(&d, task, err) : -1;
 }

@@ -320,6 +320,32 @@ announce()
 	grep -q '^scontrol update JobId=21 AdminComment=rad: oom: ' "$WORLD/called"
 }
 
+@test "radd ends between the note of an end and its answer: the verdict is in the comment all the same" {
+	need_helper
+	local fake
+	cat >fake.py <<-'PY'
+		import json, socket, struct
+		here = socket.socket(socket.AF_UNIX); here.bind("fake.sock"); here.listen()
+		def answer(with_what):
+		    c = here.accept()[0]; f = c.makefile("rb")
+		    if with_what is None: return c.recv(1), c.close()
+		    asked = json.loads(f.read(struct.unpack(">I", f.read(4))[0]))["op"]
+		    said = json.dumps({"v": 1, "schema": 1, **with_what}).encode()
+		    c.sendall(struct.pack(">I", len(said)) + said)
+		    print(asked, flush=True)
+		answer(None)
+		answer({"error": {"code": "conflict", "text": "task 5: is no announced job that runs"}})
+		answer({"tasks": [{"id": "5", "state": "FAILED", "attempts": []}]})
+	PY
+	python3 fake.py >asked 3>&- 4>&- &
+	fake=$!
+	wait_for 10 test -S fake.sock
+	run -0 timeout 60 "$RAD_BUILD_ROOT/slurm/rad-slurm" depart --socket="$PWD/fake.sock" --id=5 --job=22 --restarts=0 --uid=0 --gid=0 --exit-code=1 --limit=50
+	wait "$fake"
+	[ "$(tr '\n' ' ' <asked)" = "depart show " ]
+	grep -q '^scontrol update JobId=22 AdminComment=rad: ' "$WORLD/called"
+}
+
 @test "nobody but the administrator announces" {
 	need_root
 	need_helper

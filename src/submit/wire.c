@@ -216,9 +216,9 @@ static int receive(int fd, struct buf *in, size_t n, struct error *err)
 		ssize_t got = recv(fd, chunk, n < sizeof chunk ? n : sizeof chunk, 0);
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got < 0)
+		if (got < 0 && errno != ECONNRESET)	/* that: it closed, and the request was not read */
 			return error_errno(err, "reading from radd");
-		if (!got)
+		if (got <= 0)
 			return error_set(err, ERR_UNAVAILABLE, "radd closed the connection before it answered: see its log");
 		buf_add(in, chunk, (size_t)got);
 		n -= (size_t)got;
