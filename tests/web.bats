@@ -104,7 +104,7 @@ look()
 	[ "$(status_of /api/task?id=1 -X POST -d x=y -H "Authorization: Bearer $token")" = 405 ]
 	[ "$(status_of '/api/task?id=../1' -H "Authorization: Bearer $token")" = 400 ]
 	[ "$(status_of '/api/task?id=999' -H "Authorization: Bearer $token")" = 404 ]
-		[[ "$(jq -r .error out)" == "task 999: there is none"* ]]
+	[[ "$(jq -r .error out)" == "task 999: there is none"* ]]
 	[ "$(status_of '/api/history?hours=9999999' -H "Authorization: Bearer $token")" = 400 ]
 }
 

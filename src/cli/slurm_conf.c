@@ -293,7 +293,7 @@ int slurm_conf_size(const struct slurm_conf *c, const struct slurm_wish *w, char
 				 "--gpu-mem");
 	if (w->placed && w->exclusive && !all)
 		return error_set(err, ERR_INVALID, "it is to be alone on its GPU, and 'gpus' of rad-slurm.conf does not say how much "
-				 "that is");
+				 "that is: have it said there, or leave out --exclusive");
 	if (!whole)
 		*why = "by its estimate";
 	if (w->placed) {

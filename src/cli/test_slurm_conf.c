@@ -71,8 +71,10 @@ static void without_shards_a_gpu_is_whole(void **state)
 	w.claim_mib = 1024;
 	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), 0);
 	/* Alone, with what Slurm counts as one piece of some number. */
+	struct error err = ERROR_INIT;
 	w.exclusive = true;
-	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), -1);
+	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, &err), -1);
+	assert_non_null(strstr(err.text, "leave out --exclusive"));
 }
 
 /* 40G is one piece of 24G and a rest, which Slurm has none for. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who was served when, for those who wait for one of a few workers. Who had his last one longest ago is next: then nobody waits for
- * more than one of each of the others, however many they ask for, and however soon they ask again.
+ * Who was served when, for those who wait for one of a few workers. Who had his last one longest ago is next: then nobody
+ * waits for more than one of each of the others, however many they ask for, and however soon they ask again.
  */
 #ifndef RAD_DAEMON_TURNS_H
 #define RAD_DAEMON_TURNS_H

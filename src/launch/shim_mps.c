@@ -61,13 +61,13 @@ static char **control_environment(const struct mps *m, const char *gpus)
 }
 
 /* A folder of the user's; nobody else can put something in its place, since `path` lies in a folder of ours. */
-static int make_folder(const struct mps *m, const char *path, mode_t mode)
+static int make_folder(const struct mps *m, const char *path)
 {
 	struct stat st;
 	if (mkdir(path, 0700) && errno != EEXIST)
 		return -1;
 	scoped_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || (!geteuid() && fchown(fd, m->uid, m->gid)) || fchmod(fd, mode))
+	if (fd < 0 || (!geteuid() && fchown(fd, m->uid, m->gid)) || fchmod(fd, 0700))
 		return -1;
 	return fstat(fd, &st) || st.st_uid != m->uid ? -1 : 0;
 }
@@ -97,7 +97,7 @@ static int become_control(const struct mps *m, const char *gpus)
 	char *argv[] = { (char *)m->control, (char *)"-f", m->all ? (char *)"-multiuser-server" : NULL, NULL };
 	char **env = control_environment(m, gpus);
 	/* The pid file comes first: from then on a later radd finds us. */
-	if (make_folder(m, m->pipe, 0700) || make_folder(m, m->log, 0700) || write_pid(m) ||
+	if (make_folder(m, m->pipe) || make_folder(m, m->log) || write_pid(m) ||
 	    identity_become(m->uid, m->gid, NULL))
 		return SHIM_FAILED;
 	umask(m->all ? 022 : 077);
