@@ -58,9 +58,10 @@ def _check_own(path, found):
 def _check_calls(folder):
     """And what was put there when others might still write in it, which stays theirs."""
     _check_own(folder, os.stat(folder))
-    for entry in os.scandir(folder):
-        if entry.name.endswith((".pkl", ".json")):
-            _check_own(entry.path, entry.stat(follow_symlinks=False))
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith((".pkl", ".json")):
+                _check_own(entry.path, entry.stat(follow_symlinks=False))
 
 
 class TaskFailed(RuntimeError):
