@@ -232,3 +232,22 @@ teardown_file() { end_world; }
 	[ "$(field "$id" .estimate.estimator)" = replay ]
 	for fd in "${places[@]}"; do exec {fd}>&-; done
 }
+
+@test "nor for another user's locks, where a umask of 002 made the folder" {
+	need_root
+	export STAND_IN=$captures/max-split XDG_CACHE_HOME=$WORLD/groups
+	local lock fd id places=()
+	mkdir -p "$XDG_CACHE_HOME/rad"
+	chmod 775 "$XDG_CACHE_HOME/rad"
+	for lock in capture-turn-0000000000-0000000001 capturing-{0..7}; do
+		exec {fd}>>"$XDG_CACHE_HOME/rad/$lock"
+		flock -n "$fd"
+		chown "$BOB" "$XDG_CACHE_HOME/rad/$lock"
+		chmod 666 "$XDG_CACHE_HOME/rad/$lock"
+		places+=("$fd")
+	done
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER" 3>&-)
+	rad wait "$id"
+	[ "$(field "$id" .estimate.estimator)" = replay ]
+	for fd in "${places[@]}"; do exec {fd}>&-; done
+}

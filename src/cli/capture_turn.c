@@ -33,13 +33,20 @@ static int at_once(uint64_t cores, uint64_t host_mib)
 	return (int)largest_of(least_of(least_of(cores / CORES_EACH, host_mib / HOST_MIB_EACH), MOST_AT_ONCE), 1);
 }
 
+/* Who is in one's group may be able to make files in the folder, and hold them locked for ever. */
+static bool is_own(int fd)
+{
+	struct stat st;
+	return !fstat(fd, &st) && st.st_uid == geteuid();
+}
+
 /* Takes one of `n` places of the folder. False: all are taken. */
 static bool take_place(const char *folder, int n)
 {
 	for (int place = 0; place < n; place++) {
 		scoped_free char *path = alloc_printf("%s/capturing-%d", folder, place);
 		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+		if (fd < 0 || !is_own(fd) || !flock(fd, LOCK_EX | LOCK_NB))
 			return true;	/* where none can be made, they do not wait for each other */
 		close(fd);
 	}
@@ -56,13 +63,13 @@ static int take_ticket(const char *path)
 	return -1;
 }
 
-/* Those of processes that ended are removed. */
+/* Those of processes that ended are removed, and another user's. */
 static bool ticket_lives(int folder, const char *name)
 {
 	scoped_fd int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return false;
-	if (flock(fd, LOCK_EX | LOCK_NB))
+	if (is_own(fd) && flock(fd, LOCK_EX | LOCK_NB))
 		return true;
 	unlinkat(folder, name, 0);
 	return false;
