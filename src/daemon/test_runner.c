@@ -49,17 +49,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	struct running *s = *state;
-	runner_destroy(s->runner);
-	world_close(&s->w);
-	device_destroy(s->device);
-	free(s->run_dir);
-	free(s);
-	return 0;
-}
-
 /* One turn, as daemon.c makes it. */
 static void turn(struct running *s)
 {
@@ -76,6 +65,30 @@ static void until(struct running *s, enum event_kind kind, task_id id)
 		uv_run(&s->w.loop, UV_RUN_ONCE);
 		turn(s);
 	}
+}
+
+static void note_live(void *ctx, const struct task *t)
+{
+	*(task_id *)ctx = t->id;
+}
+
+/* What a test began ends with it, however far it came: a task that waits for a file in a folder that is gone waits for ever, and
+ * one that begins while the folder goes makes its log there again. */
+static int teardown(void **state)
+{
+	struct running *s = *state;
+	s->w.config.kill_wait_ms = 100;
+	for (task_id id = 0; core_each_task(s->w.core, note_live, &id), id; id = 0) {
+		core_cancel(s->w.core, id, getuid(), now_read(), NULL);
+		for (turn(s); core_task(s->w.core, id); turn(s))
+			uv_run(&s->w.loop, UV_RUN_ONCE);
+	}
+	runner_destroy(s->runner);
+	world_close(&s->w);
+	device_destroy(s->device);
+	free(s->run_dir);
+	free(s);
+	return 0;
 }
 
 static task_id begin(struct running *s, const char *script)

@@ -117,6 +117,7 @@ static inline void world_close(struct world *w)
 	store_close(w->store);
 	settings_clear(&w->config);
 	nftw(w->dir, world_remove, 16, FTW_DEPTH | FTW_PHYS);
+	assert_int_not_equal(access(w->dir, F_OK), 0);	/* a program that a test left running may write there still */
 	free(w->state_dir);
 }
 
