@@ -10,6 +10,7 @@
 #include "base/idmap.h"
 #include "base/scope.h"
 #include "core/begins.h"
+#include "core/named.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ struct tasks {
 	struct queue *queue;
 	struct waiting *waiting;
 	struct begins *begins;
+	struct named *named;
 	size_t by_state[TASK_STATE_COUNT];
 	uint64_t version;
 };
@@ -48,6 +50,7 @@ struct tasks *tasks_create(const struct tasks_ops *ops, struct fair *fair)
 	ts->queue = queue_create(fair);
 	ts->waiting = waiting_create(ops->state_of, ops->ctx);
 	ts->begins = begins_create();
+	ts->named = named_create();
 	return ts;
 }
 
@@ -76,6 +79,7 @@ void tasks_destroy(struct tasks *ts)
 	queue_destroy(ts->queue);
 	waiting_destroy(ts->waiting);
 	begins_destroy(ts->begins);
+	named_destroy(ts->named);
 	free(ts);
 }
 
@@ -250,6 +254,7 @@ static void tasks_drop(struct tasks *ts, struct task *t, int64_t wall_ms)
 	ts->by_state[state]--;
 	waiting_remove(ts->waiting, t);
 	begins_remove(ts->begins, id);
+	named_remove(ts->named, t);
 	task_destroy(t);
 	tasks_tell(ts, id, &state, wall_ms);
 	if (last && id != whole)
@@ -264,11 +269,15 @@ void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall
 {
 	struct error err;	/* set where the event is refused, and read there alone: a kilobyte is not cleared for each */
 	enum task_state before = t->state;
-	bool first = t->n_events == 0;
+	bool first = t->n_events == 0, renamed = ev->kind == EV_UPDATED && ev->u.updated.name;
 	assert(tasks_find(ts, t->id) == t);
 	ev->task = t->id;
 	task_step_out(ts, t);
+	if (renamed)
+		named_remove(ts->named, t);
 	bool refused = task_apply(t, ev, &err);
+	if (renamed)
+		named_add(ts->named, t);
 	if (refused)
 		ts->ops.trouble(ts->ops.ctx, err.text);
 	else if (!first)
@@ -304,6 +313,7 @@ void tasks_add(struct tasks *ts, struct task *t)
 	assert(!tasks_find(ts, t->id));
 	idmap_put(&ts->by_id, t->id, t);
 	user_count(ts, t->spec, 1);
+	named_add(ts->named, t);
 	job_join(ts, t);
 }
 
@@ -404,33 +414,9 @@ size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes)
 	return u ? u->tasks : 0;
 }
 
-static int by_job(const void *a, const void *b)
-{
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	return (x > y) - (x < y);
-}
-
-static bool is_listed(const uint32_t *jobs, size_t n, uint32_t job)
-{
-	while (n && jobs[n - 1] != job)
-		n--;
-	return n;
-}
-
-/* In no order, since that of the queue costs more than the look. */
 size_t tasks_jobs_named(const struct tasks *ts, uid_t uid, const char *name, size_t most, uint32_t **jobs)
 {
-	size_t at = 0, n = 0, bytes, left = tasks_of_user(ts, uid, &bytes);
-	*jobs = alloc_zero((most + 1) * sizeof **jobs);
-	for (const struct task *t; left && n < most && (t = idmap_next(&ts->by_id, &at));) {
-		if (t->spec->uid != uid)
-			continue;
-		left--;
-		if (!strcmp(task_name(t), name) && !is_listed(*jobs, n, TASK_JOB(t->id)))
-			(*jobs)[n++] = TASK_JOB(t->id);
-	}
-	qsort(*jobs, n, sizeof **jobs, by_job);
-	return n;
+	return named_jobs(ts->named, uid, name, most, jobs);
 }
 
 /* An array is as far as its least advanced element; those that ended are gone from here, so it is never a final state. */

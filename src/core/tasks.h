@@ -64,8 +64,7 @@ size_t tasks_count(const struct tasks *ts, enum task_state state);
 size_t tasks_live(const struct tasks *ts);
 /* How many live tasks the user has; *bytes: the size of their specs. */
 size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes);
-/* Jobs of which the user has a live task of that name, in order: `most` at most, to which there may be more. The caller frees
- * *jobs. Looks at tasks until it has seen all of the user's. */
+/* Jobs of which the user has a live task of that name: as named_jobs. */
 size_t tasks_jobs_named(const struct tasks *ts, uid_t uid, const char *name, size_t most, uint32_t **jobs);
 /* The state of the job's least advanced live element. False: none is live. */
 bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *state);

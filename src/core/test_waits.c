@@ -200,6 +200,48 @@ static void jobs_of_a_name_are_found(void **unused)
 	end_world(w);
 }
 
+static void expect_named(struct world *w, const char *name, const task_id *ids, size_t n)
+{
+	scoped_free uint32_t *jobs = NULL;
+	assert_int_equal(core_jobs_named(w->c, 1000, name, 100, &jobs), n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(jobs[i], TASK_JOB(ids[i]));
+}
+
+/* Those that come and go: from the beginning, the end and between; one that gets another name, and its own again. */
+static void jobs_of_a_name_come_and_go(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id ids[6];
+	for (size_t i = 0; i < COUNT_OF(ids); i++) {
+		struct spec *s = spec_of(1000, 1);
+		s->hold = true;
+		s->name = alloc_string("sweep");
+		ids[i] = submit(w, s);
+	}
+	const task_id middle = ids[2];
+	for (int i = 0; i < 2; i++) {
+		struct event ev = { .u.updated.name = alloc_string(i ? "sweep" : "other") };
+		assert_int_equal(core_update(w->c, middle, &ev, w->now, NULL), 0);
+		event_clear(&ev);
+		const task_id without[] = { ids[0], ids[1], ids[3], ids[4], ids[5] };
+		expect_named(w, "other", &middle, !i);
+		expect_named(w, "sweep", i ? ids : without, i ? 6 : 5);
+	}
+	core_cancel(w->c, ids[1], 1000, w->now, NULL);
+	core_cancel(w->c, ids[4], 1000, w->now, NULL);
+	const task_id left[] = { ids[0], ids[2], ids[3], ids[5] };
+	expect_named(w, "sweep", left, COUNT_OF(left));
+	core_cancel(w->c, ids[0], 1000, w->now, NULL);
+	core_cancel(w->c, ids[5], 1000, w->now, NULL);
+	expect_named(w, "sweep", &ids[2], 2);
+	core_cancel(w->c, ids[2], 1000, w->now, NULL);
+	core_cancel(w->c, ids[3], 1000, w->now, NULL);
+	expect_named(w, "sweep", NULL, 0);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -210,6 +252,7 @@ int main(void)
 		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
 		cmocka_unit_test(a_requeued_task_is_waited_for),
 		cmocka_unit_test(jobs_of_a_name_are_found),
+		cmocka_unit_test(jobs_of_a_name_come_and_go),
 		cmocka_unit_test(starts_are_told_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
