@@ -111,13 +111,20 @@ class RadFuture(concurrent.futures.Future):
         """As everywhere: what runs already is not cancelled, and False returned; see kill()."""
         if self.done():
             return self.cancelled()
-        state = _rad.tasks([self.task]).get(self.task, _FORGOTTEN)["state"]
-        if state not in ("PENDING", "HELD") or os.path.exists(self._path("result")):
+        if os.path.exists(self._path("result")) or not self._cancel_waiting():
             return False
-        _rad.call(["cancel", self.task])
         if super().cancel():
             self._notify()
         return self.cancelled()
+
+    def _cancel_waiting(self):
+        """radd decides whether it waits still: it may start in this moment."""
+        try:
+            return json.loads(_rad.call(["cancel", "--json", "--state=PD,H", self.task]))["changed"]
+        except _rad.RadError:
+            if _rad.tasks([self.task]).get(self.task, _FORGOTTEN)["state"] in ("PENDING", "HELD"):
+                raise
+            return 0
 
     def kill(self):
         """Ends it, whether it runs or not; result() raises CancelledError then."""

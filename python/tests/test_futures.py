@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """radrm.futures: calls as tasks of a radd on simulated GPUs."""
 import concurrent.futures
+import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
@@ -137,6 +140,52 @@ def test_cancel(executor, tmp_path):
     running.kill()
     with pytest.raises(concurrent.futures.CancelledError):
         running.result(WAIT)
+
+
+class Between:
+    """Passes on what is said to radd, a message at a time; calls `before` when a `cancel` comes, ahead of it."""
+
+    def __init__(self, path, to, before):
+        self.to, self.before, self.listener = to, before, socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                threading.Thread(target=self.pass_on, args=(client,), daemon=True).start()
+
+    def pass_on(self, client):
+        with socket.socket(socket.AF_UNIX) as radd_side, client, client.makefile("rb") as said:
+            radd_side.connect(self.to)
+            with radd_side.makefile("rb") as answered:
+                while len(size := said.read(4)) == 4:
+                    body = said.read(int.from_bytes(size, "big"))
+                    if json.loads(body).get("op") == "cancel":
+                        self.before()
+                    radd_side.sendall(size + body)
+                    size = answered.read(4)
+                    client.sendall(size + answered.read(int.from_bytes(size, "big")))
+
+
+def test_a_task_that_starts_while_it_is_cancelled_goes_on(radd, tmp_path, monkeypatch):  # noqa: F811
+    go, to = str(tmp_path / "go"), os.environ["RAD_SOCKET"]
+    with RadExecutor(tmp_path / "f", gpu_mem="1G", hold=True) as executor:
+        future = executor.submit(until, go)
+
+        def start():
+            subprocess.run(["rad", "release", future.task], env={**os.environ, "RAD_SOCKET": to}, check=True)
+            wait_for(lambda: os.path.exists(go + ".begun"))
+
+        between = Between(str(tmp_path / "between"), to, start)
+        with monkeypatch.context() as m:
+            m.setenv("RAD_SOCKET", str(tmp_path / "between"))
+            assert future.cancel() is False
+        between.listener.close()
+        open(go, "w").close()
+        assert future.result(WAIT) == go
 
 
 def test_a_folder_may_have_any_name(radd, tmp_path):  # noqa: F811

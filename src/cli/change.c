@@ -171,6 +171,16 @@ static int change_tasks(struct cli_call *c, const json_t *request, const json_t 
 	return done.rc;
 }
 
+/* radd passes those over that are in another state when the request comes, as a task is that has just started. */
+static json_t *states_of(const struct which *w)
+{
+	json_t *names = json_array();
+	for (enum task_state state = 0; state < TASK_STATE_COUNT; state++)
+		if (w->states[state])
+			json_array_append_new(names, json_string(task_state_name(state)));
+	return names;
+}
+
 int change_selected(struct cli_call *c, const struct change_selection *s)
 {
 	struct error err = ERROR_INIT;
@@ -186,6 +196,7 @@ int change_selected(struct cli_call *c, const struct change_selection *s)
 	if (which_users(&w, s->user, &err) || which_states(&w, s->states ? s->states : s->default_states, &err) ||
 	    which_ids(&w, c->words, c->n_words, &err))
 		rc = cli_usage(c, "%s", err.text);
+	json_object_set_new(request, "states", states_of(&w));
 	scoped_json *found = rc ? NULL : which_fetch(&w, (const char *const[]){ "state" }, 1, &err);
 	if (found)
 		rc = change_tasks(c, request, json_object_get(found, "tasks"), json_is_true(json_object_get(found, "truncated")), s);

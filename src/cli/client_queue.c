@@ -45,7 +45,7 @@ int client_queue_check_verb(const char *verb, struct error *err)
 
 struct change {
 	const char *op;
-	bool force;
+	bool force, waiting;		/* waiting: what runs already is not meant */
 	char silent[SPOOL_NAME];	/* the pilot that gave no sign: it is looked at once for all of its tasks */
 	json_int_t changed;
 	struct error why;
@@ -107,6 +107,8 @@ static int decide(struct queued *q, struct change *c, task_id id, const struct s
 		return refuse(c, id, "is not held");
 	if (r->state == SPOOL_CLAIMED && hold && r->started)
 		return refuse(c, id, "runs, and only what waits can be held");
+	if (r->state == SPOOL_CLAIMED && c->waiting && r->started)
+		return refuse(c, id, "runs by now, and what waits was asked for: nothing was done to it");
 	if (r->state == SPOOL_CLAIMED && c->force && check_silence(q, r, c, id))
 		return -1;
 	if (r->state == SPOOL_CLAIMED) {
@@ -157,10 +159,20 @@ static int change_one(struct queued *q, task_id id, void *ctx, struct error *err
 	return error_set(err, ERR_UNAVAILABLE, "others go on changing it: try again");
 }
 
+static bool means_waiting(const json_t *request)
+{
+	const json_t *states = json_object_get(request, "states"), *s;
+	size_t i;
+	json_array_foreach(states, i, s)
+		if (!strcmp(json_string_value(s), task_state_name(TASK_RUNNING)))
+			return false;
+	return states;
+}
+
 static json_t *answer_change(struct queued *q, const json_t *request, struct error *err)
 {
 	struct change c = { .op = member_text(request, "op"), .force = json_is_true(json_object_get(request, "force")),
-			    .why = ERROR_INIT };
+			    .waiting = means_waiting(request), .why = ERROR_INIT };
 	const json_t *ids = json_object_get(request, "ids");
 	size_t i, n = json_array_size(ids);
 	for (i = 0; i < (n ? n : 1); i++) {

@@ -85,6 +85,20 @@ struct changes {
 	struct error why;
 };
 
+/* Who chose tasks by their state means those that are in it still: one that was to be cancelled while it waited may run by
+ * now. */
+static int change_need_state(const struct message *m, const struct task *t, struct error *err)
+{
+	const json_t *states = json_object_get(m->json, "states"), *s;
+	char text[TASK_ID_TEXT];
+	size_t i;
+	json_array_foreach(states, i, s)
+		if (json_is_string(s) && !strcmp(json_string_value(s), task_state_name(t->state)))
+			return 0;
+	return !states ? 0 : error_set(err, ERR_CONFLICT, "task %s: is %s by now, which was not asked for: nothing was done to it",
+				       task_id_text(t->id, text), task_state_name(t->state));
+}
+
 /* Tasks of others are passed over like those in another state, but told. At least one, and no more after its time. Returns how
  * many were looked at. */
 static size_t change_some(struct changes *c, const task_id *ids, size_t n)
@@ -94,7 +108,7 @@ static size_t change_some(struct changes *c, const task_id *ids, size_t n)
 	do {
 		struct error one = ERROR_INIT;
 		const struct task *t = core_task(c->q->core, ids[i]);
-		if (!(t && request_need_owner(m, t, &one)) && !c->one(c->q, m, ids[i], c->how, &one)) {
+		if (!(t && (request_need_owner(m, t, &one) || change_need_state(m, t, &one))) && !c->one(c->q, m, ids[i], c->how, &one)) {
 			c->done++;
 			continue;
 		}

@@ -126,7 +126,9 @@ static void hold_release_update_cancel_requeue(void **state)
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"max_slowdown\":-1", ERR_INVALID, "max_slowdown");
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"max_slowdown\":0.5", ERR_INVALID, "max_slowdown");	/* as at submission */
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"time_limit_s\":\"x\"", ERR_INVALID, "time_limit_s");
-	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1\""));
+	refused(s, STRANGER, "cancel", "\"id\":\"1\",\"states\":[\"PENDING\",\"RUNNING\"]", ERR_CONFLICT, "is HELD by now");
+	refused(s, STRANGER, "cancel", "\"id\":\"1\",\"states\":[7]", ERR_CONFLICT, "is HELD by now");
+	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1\",\"states\":[\"PENDING\",\"HELD\"]"));
 	assert_null(core_task(s->w.core, TASK_ID(1, -1)));
 	refused(s, STRANGER, "cancel", "\"id\":\"1\"", ERR_CONFLICT, "has ended already (CANCELLED)");
 	refused(s, STRANGER, "requeue", "\"id\":\"7\"", ERR_NOT_FOUND, "");
