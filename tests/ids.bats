@@ -96,7 +96,7 @@ on_terminal()
 	one_line_error "more than 10000 tasks"
 }
 
-@test "a row of ids is asked for over one connection" {
+@test "a row of ids, and all that rad why asks, goes over one connection" {
 	cat >count.py <<-'PY'
 		import os, socket, struct, sys
 		def frame(f): head = f.read(4); return head and head + f.read(struct.unpack(">I", head)[0])
@@ -114,9 +114,14 @@ on_terminal()
 	wait_for 10 test -e count.ready
 	a=$(submit --hold --array=0-9 true) b=$(submit --hold true)
 	RAD_SOCKET=$PWD/count.sock run timeout 20 rad show --json "${a}_[0-9]" "$b" "$a-$((b + 5))"
-	kill "$counter"
 	[ "$(jq '.tasks | length' <<<"$output")" = 22 ]
 	[ "$(wc -l <count)" = 2 ]	# and one for the GPUs
+	: >count
+	RAD_SOCKET=$PWD/count.sock run timeout 20 rad why "${a}_0" "$b" "$a"
+	kill "$counter"
+	[ "$status" -eq 0 ]
+	[ "$(grep -c ' is HELD' <<<"$output")" = 3 ]
+	[ "$(wc -l <count)" = 1 ]
 }
 
 @test "a slip in one word leaves nothing half-done" {

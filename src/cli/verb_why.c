@@ -226,11 +226,11 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 }
 
 /* The answer of `why` for what still lives, with the attempts; the same members for what has ended. */
-static json_t *why_json(const json_t *task, struct error *err)
+static json_t *why_json(int *fd, const json_t *task, struct error *err)
 {
 	json_t *why = NULL;
 	if (!task_state_terminal(member_state(task)))
-		why = client_call_id("why", member_text(task, "id"), err);
+		why = client_call_id_on(fd, "why", member_text(task, "id"), err);
 	else
 		why = json_pack("{si, sO, sO, so, so, sO, so}", "schema", 1, "task", json_object_get(task, "id"), "state",
 				json_object_get(task, "state"), "reason", json_null(), "reason_text", json_null(), "gpus_requested",
@@ -256,13 +256,13 @@ static void print_untold(const json_t *failed, const struct term *term)
 }
 
 /* A word that names several tasks is answered as an array is: by the one of them that says most. */
-static int why_word(struct cli_call *c, char *const *word, const json_t *gpus, bool json)
+static int why_word(struct cli_call *c, int *fd, char *const *word, const json_t *gpus, bool json)
 {
 	struct error err = ERROR_INIT;
-	scoped_json *shown = which_show(word, 1, &err);
+	scoped_json *shown = which_show_on(fd, word, 1, &err);
 	feeds_tell(json_object_get(shown, "tasks"));
 	json_t *task = pick(json_object_get(shown, "tasks"));
-	scoped_json *why = task ? why_json(task, &err) : NULL;
+	scoped_json *why = task ? why_json(fd, task, &err) : NULL;
 	if (!why)
 		return cli_fail(c, &err);
 	if (json)
@@ -284,13 +284,14 @@ int verb_why(struct cli_call *c)
 	int rc = CLI_DONE;
 	if (!cli_options(c, options) || !ids_want(c, 1, json ? 1 : CLI_ANY_NUMBER))
 		return c->rc;
-	scoped_json *gpus = client_call(wire_request("gpus"), &err);
+	scoped_fd int fd = client_connect(&err);
+	scoped_json *gpus = client_call_on(fd, wire_request("gpus"), &err);
 	if (!gpus)
 		return cli_fail(c, &err);
 	for (size_t i = 0; i < c->n_words; i++) {
 		if (i)
 			putchar('\n');
-		int one = why_word(c, &c->words[i], gpus, json);
+		int one = why_word(c, &fd, &c->words[i], gpus, json);
 		rc = rc ? rc : one;
 	}
 	return rc;

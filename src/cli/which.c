@@ -151,11 +151,16 @@ static int show_ids(const struct ids *ids, int *fd, json_t *tasks, struct error 
 
 json_t *which_show(char *const *words, size_t n, struct error *err)
 {
-	scoped_json *tasks = json_array();
 	scoped_fd int fd = -1;
+	return which_show_on(&fd, words, n, err);
+}
+
+json_t *which_show_on(int *fd, char *const *words, size_t n, struct error *err)
+{
+	scoped_json *tasks = json_array();
 	for (size_t i = 0; i < n; i++) {
 		struct ids ids = { 0 };
-		int failed = ids_add(words[i], &ids, err) || show_ids(&ids, &fd, tasks, err);
+		int failed = ids_add(words[i], &ids, err) || show_ids(&ids, fd, tasks, err);
 		ids_clear(&ids);
 		if (failed)
 			return NULL;
