@@ -198,6 +198,31 @@ fake_radd()
 	PY
 }
 
+@test "clients that take no answer keep nobody out" {
+	start_exporter
+	python3 - "${address#*:}" <<-'PY'
+		import http.client, socket, sys, time, urllib.request
+		port, deaf, end = int(sys.argv[1]), [], time.monotonic() + 30
+		def scrape(timeout): return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=timeout).read()
+		def is_let_in(timeout):
+		    try: return b"rad_up 1" in scrape(timeout)
+		    except (OSError, http.client.HTTPException): return False
+		# Each asks for more than fits between the two ends. Those that the server has not answered yet make place for later ones.
+		asked = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000
+		while is_let_in(1) and time.monotonic() < end:
+		    for i in range(16):
+		        s = socket.socket()
+		        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+		        s.connect(("127.0.0.1", port))
+		        s.setblocking(False)
+		        try: s.send(asked)
+		        except OSError: pass
+		        deaf.append(s)
+		assert time.monotonic() < end, "the places were never all taken"
+		assert is_let_in(20)
+	PY
+}
+
 # ---- where it listens ----
 
 @test "a Unix socket for a group: its members reach it whatever the umask, others do not" {

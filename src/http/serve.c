@@ -9,8 +9,10 @@
 #include "http/serve_check.h"
 
 #include <microhttpd.h>
+#include <linux/sockios.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define IDLE_S 30		/* a connection on which nothing moves */
@@ -24,6 +26,8 @@ struct conn {
 	struct conn *next, **from;	/* newest first */
 	int fd;
 	uint64_t due_ms;		/* on the loop's clock; 0: whenever */
+	uint64_t taken_ms;		/* when the client was last seen to take some of an answer, */
+	int untaken;			/* of which the kernel had so many bytes then; -1: it is sent none */
 	bool waits;			/* for a request */
 };
 
@@ -97,14 +101,30 @@ static void serve_run_soon(struct serve *s)
 		uv_timer_start(&s->timer, on_timer, 0, 0);
 }
 
+/* Whether nothing was taken of its answer for a while. A client that reads is hardly ever met with the same number of bytes
+ * before it, second after second. */
+static bool conn_stalls(struct conn *c, uint64_t now_ms)
+{
+	int untaken = 0;
+	if (c->untaken < 0)
+		return false;
+	if (ioctl(c->fd, SIOCOUTQ, &untaken) || !untaken || untaken != c->untaken) {
+		c->untaken = untaken;
+		c->taken_ms = now_ms;
+	}
+	return now_ms - c->taken_ms >= SERVE_STALLED_S * 1000;
+}
+
 /* libmicrohttpd's own timeout begins anew with every byte; these do not. */
 static void on_tick(uv_timer_t *t)
 {
 	struct serve *s = t->data;
 	uint64_t now = uv_now(s->loop);
-	for (struct conn *c = s->conns; c; c = c->next)
-		if (c->due_ms && now > c->due_ms)
+	for (struct conn *c = s->conns; c; c = c->next) {
+		bool stalls = conn_stalls(c, now);
+		if ((c->due_ms && now > c->due_ms) || (stalls && s->n_conns > CROWDED))
 			shutdown(c->fd, SHUT_RDWR);
+	}
 	if (++s->ticks % PING_TICKS)
 		return;
 	for (struct stream *r = s->streams; r; r = r->next)
@@ -120,13 +140,16 @@ static void conn_wait(const struct serve *s, struct conn *c, unsigned seconds, b
 		return;
 	c->due_ms = seconds ? uv_now(s->loop) + seconds * 1000 : 0;
 	c->waits = for_request;
+	c->untaken = for_request || !seconds ? -1 : 0;
+	c->taken_ms = uv_now(s->loop);
 }
 
-/* The oldest of those that have sent no whole request: nobody can keep others out by saying nothing. */
+/* The oldest of those that have sent no whole request: nobody can keep others out by saying nothing. Not the one that has just
+ * come, which had no time to. */
 static void conn_make_place(const struct serve *s)
 {
 	struct conn *oldest = NULL;
-	for (struct conn *c = s->conns; c; c = c->next)
+	for (struct conn *c = s->conns->next; c; c = c->next)
 		oldest = c->waits ? c : oldest;
 	if (!oldest)
 		return;

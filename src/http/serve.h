@@ -23,6 +23,7 @@
 #define SERVE_STREAMS 32
 #define SERVE_REQUEST_S 10	/* a request must have come after so long, */
 #define SERVE_ANSWER_S 60	/* and its answer have been taken */
+#define SERVE_STALLED_S 5	/* an answer of which nothing was taken for so long makes place where all places are taken */
 #define SERVE_TOPICS 2		/* of streams */
 
 struct serve;
