@@ -17,6 +17,9 @@ import time
 
 from bench_daemon import Daemon, build_named
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "memory"))
+from stats import quantile  # noqa: E402
+
 AT_ONCE = 20
 
 
@@ -28,9 +31,6 @@ class Command:
         began = time.monotonic()
         subprocess.run(self.argv, env=self.environ, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         self.took_ms.append((time.monotonic() - began) * 1000)
-
-    def at(self, quantile):
-        return sorted(self.took_ms)[int((len(self.took_ms) - 1) * quantile)]
 
 
 def rad(name, build, daemon, options):
@@ -68,10 +68,10 @@ def main():
         commands = measure(build, folder, 1 if "--short" in sys.argv else 15)
     out["commands"] = len(commands[0].took_ms)
     for command in commands:
-        out[command.name + "_ms_median"] = round(command.at(0.5), 2)
-        out[command.name + "_ms_p95"] = round(command.at(0.95), 2)
+        out[command.name + "_ms_median"] = round(quantile(command.took_ms, 0.5), 2)
+        out[command.name + "_ms_p95"] = round(quantile(command.took_ms, 0.95), 2)
         if commands[-1].name == "task_spooler" and command is not commands[-1]:
-            out[command.name + "_over_task_spooler"] = round(command.at(0.5) / commands[-1].at(0.5), 2)
+            out[command.name + "_over_task_spooler"] = round(quantile(command.took_ms, 0.5) / quantile(commands[-1].took_ms, 0.5), 2)
     print(json.dumps(out))
 
 

@@ -20,7 +20,8 @@ class Browser:
         self.process = subprocess.Popen(
             [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe",
              "--user-data-dir=" + profile, "--no-first-run", "--disable-background-networking", "about:blank"],
-            preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": os.path.dirname(profile)})     # it leaves a folder there when it is killed
         os.close(to_browser)
         os.close(from_browser)
         self.out, self.into, self.rest, self.n, self.events = from_us, to_us, b"", 0, []

@@ -68,7 +68,7 @@ machine()
 	need_root
 	run machine '
 		server
-		as_alice rad submit --parsable -- sleep 300
+		as_alice rad submit --parsable --hold -- true
 		stop
 		as_bob timeout 5 rad version >version; grep -c "^rad  " version; grep "^radd" version
 		as_bob timeout 5 rad doctor | grep "daemon  "

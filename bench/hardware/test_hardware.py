@@ -429,7 +429,7 @@ class Trace(unittest.TestCase):
     @unittest.skipUnless(BUILD, "RAD_BUILD_ROOT is not set")
     def test_it_runs_and_goes_on(self):
         for estimators in ("exclusive", "exclusive,replay"):
-            done = subprocess.run([sys.executable, HERE / "run_trace.py", *self.words("--estimators", estimators, "--tasks", "2")],
+            done = subprocess.run([sys.executable, HERE / "run_trace.py", *self.words("--estimators", estimators, "--tasks", "2", "--scale", "500")],
                                   capture_output=True, text=True, timeout=100)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("to measure: replay\n", done.stdout)
