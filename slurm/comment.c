@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_GPUS 1024
+
 static void memory(char *out, size_t size, const json_t *mib)
 {
 	if (json_is_integer(mib))
@@ -24,10 +26,13 @@ void comment_write(char out[COMMENT_MAX], const json_t *task, const char *restar
 	const json_t *attempts = json_object_get(task, "attempts"), *last = json_array_get(attempts, json_array_size(attempts) - 1);
 	const char *verdict = json_string_value(json_object_get(last, "verdict"));
 	const char *evidence = json_string_value(json_object_get(last, "evidence")), *id = json_string_value(json_object_get(task, "id"));
-	char peak[32], claim[32], tail[96];
+	char peak[32], claim[32], gpus[32] = "", tail[128];
+	size_t n = json_array_size(json_object_get(last, "gpus"));
 	memory(peak, sizeof peak, json_object_get(last, "peak_mib"));
 	memory(claim, sizeof claim, json_object_get(last, "claim_mib"));
-	snprintf(tail, sizeof tail, " [task %.20s on %.30s restarts=%.10s]", id ? id : "?", node, restarts);
+	if (n > 1)
+		snprintf(gpus, sizeof gpus, " gpus=%zu", n);
+	snprintf(tail, sizeof tail, " [task %.20s on %.30s%s restarts=%.10s]", id ? id : "?", node, gpus, restarts);
 	snprintf(out, COMMENT_MAX - strlen(tail), "rad: %s: peak %s of %s%s%s", verdict ? verdict : "none", peak, claim,
 		 evidence ? "; " : "", evidence ? evidence : "");
 	for (char *p = out; (p = strpbrk(p, "[]")); p++)
@@ -38,8 +43,12 @@ void comment_write(char out[COMMENT_MAX], const json_t *task, const char *restar
 			*p = ' ';
 }
 
-int comment_is_oom(const char *comment, long restarts)
+unsigned comment_oom_gpus(const char *comment, long restarts)
 {
 	const char *bracket = strchr(comment, '['), *count = bracket ? strstr(bracket, " restarts=") : NULL;
-	return !strncmp(comment, "rad: oom:", 9) && count && strtol(count + 10, NULL, 10) == restarts;
+	const char *gpus = bracket ? strstr(bracket, " gpus=") : NULL;
+	long n = gpus ? strtol(gpus + 6, NULL, 10) : 1;
+	if (strncmp(comment, "rad: oom:", 9) || !count || strtol(count + 10, NULL, 10) != restarts)
+		return 0;
+	return n > 1 && n <= MOST_GPUS ? (unsigned)n : 1;
 }

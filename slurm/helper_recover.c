@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * rad-slurm recover: the controller's side of running out of GPU memory. It looks now and then for jobs that ended so, by the
- * comment which their node wrote, asks for a whole GPU for them, and lets them start again. It keeps nothing: whoever runs it
+ * comment which their node wrote, asks for whole GPUs for them, and lets them start again. It keeps nothing: whoever runs it
  * twice, or kills it at any moment, has it go on from what Slurm says.
  *
  * Two kinds of such jobs: those that ended by the exit code which RequeueExitHold names stand held (SPECIAL_EXIT), and what
@@ -56,35 +56,43 @@ static void read_line(const char *line, size_t len, struct failed *f)
 	f->restarts = strtol(restarts, NULL, 10);
 }
 
-/* A job with pieces asks for all of a GPU; what has all of it already, or whole GPUs, has had what there is. */
-static bool raise_gres(const struct slurm_conf *c, const char *was, char out[64])
+/* A job with pieces asks for all of its GPUs, which are several only where radd places (a shard is of one); what has all of them
+ * already, or whole GPUs, has had what there is. */
+static bool raise_gres(const struct slurm_conf *c, const char *was, unsigned gpus, char out[64])
 {
 	unsigned all = slurm_conf_all(c), shards = slurm_conf_gres(was, "shard"), radmem = slurm_conf_gres(was, "radmem");
 	if (shards && shards < all)
 		snprintf(out, 64, "TresPerNode=gres:shard:%u", all);
-	else if (radmem && radmem < all)
-		snprintf(out, 64, "TresPerNode=gres:radmem:%u", all);
+	else if (radmem && radmem < all * gpus)
+		snprintf(out, 64, "TresPerNode=gres:radmem:%u", all * gpus);
 	else
 		return false;
 	return true;
 }
 
+/* Before slurmctld is asked for its comment, which says how many GPUs it had. */
+static bool may_be_raised(const struct slurm_conf *c, const char *was)
+{
+	return slurm_conf_gres(was, "shard") < slurm_conf_all(c) &&
+	       (slurm_conf_gres(was, "shard") || slurm_conf_gres(was, "radmem"));
+}
+
 /* From a column of its own: in a list of KEY=VALUE, what a user may name would come before it. */
-static bool is_oom(const struct failed *f, long restarts)
+static unsigned oom_gpus(const struct failed *f, long restarts)
 {
 	scoped_free char *text = alloc_zero(SHOWN);
 	char *argv[] = { "squeue", "-h", "-r", "-t", "all", "-j", (char *)f->id, "-O", COMMENT, NULL };
 	size_t n;
 	if (call_run(argv, NULL, LIMIT_MS, 1, text, SHOWN, &n))
-		return false;
+		return 0;
 	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
 		char id[25], comment[COMMENT_MAX + 1];
 		cut(id, line, (size_t)(end - line), 0, 24);
 		cut(comment, line, (size_t)(end - line), 24, COMMENT_MAX);
 		if (!strcmp(id, f->id))		/* an array's number is that of one of its elements, too */
-			return comment_is_oom(comment, restarts);
+			return comment_oom_gpus(comment, restarts);
 	}
-	return false;
+	return 0;
 }
 
 /* Each step may have been done by one that was killed then: all may be done twice. */
@@ -94,7 +102,10 @@ static int recover_job(const struct slurm_conf *c, const struct failed *f, struc
 	bool held = !strcmp(f->state, "SPECIAL_EXIT") || !strcmp(f->state, "PENDING");
 	/* Slurm counts a restart when it puts a job back: of one that is held the comment is of the run before. What waits for its
 	 * first has none, and slurmctld is not asked for each of those. */
-	if ((held && !f->restarts) || !raise_gres(c, f->gres, gres) || !is_oom(f, held ? f->restarts - 1 : f->restarts))
+	if ((held && !f->restarts) || !may_be_raised(c, f->gres))
+		return 0;
+	unsigned gpus = oom_gpus(f, held ? f->restarts - 1 : f->restarts);
+	if (!gpus || !raise_gres(c, f->gres, gpus, gres))
 		return 0;
 	scoped_free char *job = alloc_printf("JobId=%s", f->id);
 	if (!held && slurm((char *[]){ "scontrol", "requeuehold", (char *)f->id, NULL }, err))

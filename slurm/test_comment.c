@@ -27,12 +27,26 @@ static void a_run_is_told_by_its_number(void **state)
 	(void)state;
 	write_comment(c, "oom", "exit 1; last error  CUDA out of memory", "1");
 	assert_string_equal(c, "rad: oom: peak 7.6G of ?; exit 1; last error  CUDA out of memory [task 2 on n1 restarts=1]");
-	assert_true(comment_is_oom(c, 1));
-	assert_false(comment_is_oom(c, 0));
+	assert_int_equal(comment_oom_gpus(c, 1), 1);
+	assert_int_equal(comment_oom_gpus(c, 0), 0);
 	write_comment(c, "failed", "exit 1", "1");
-	assert_false(comment_is_oom(c, 1));
-	assert_false(comment_is_oom("rad: oom: mine restarts=1", 1));
-	assert_false(comment_is_oom("", 0));
+	assert_int_equal(comment_oom_gpus(c, 1), 0);
+	assert_int_equal(comment_oom_gpus("rad: oom: mine restarts=1", 1), 0);
+	assert_int_equal(comment_oom_gpus("", 0), 0);
+}
+
+static void of_several_gpus_it_says_how_many(void **state)
+{
+	char c[COMMENT_MAX];
+	(void)state;
+	scoped_json *task = json_pack("{ss, s[{ss, ss, si, si, s[ss]}]}", "id", "2", "attempts", "verdict", "oom", "evidence",
+				      "exit 1 gpus=7", "peak_mib", 7782, "claim_mib", 8192, "gpus", "GPU-a", "GPU-b");
+	assert_non_null(task);
+	comment_write(c, task, "1", "n1");
+	assert_string_equal(c, "rad: oom: peak 7.6G of 8.0G; exit 1 gpus=7 [task 2 on n1 gpus=2 restarts=1]");
+	assert_int_equal(comment_oom_gpus(c, 1), 2);
+	assert_int_equal(comment_oom_gpus(c, 0), 0);
+	assert_int_equal(comment_oom_gpus("rad: oom: x [task 2 on n1 gpus=-3 restarts=1]", 1), 1);
 }
 
 static void a_job_cannot_say_which_run_it_was(void **state)
@@ -40,8 +54,8 @@ static void a_job_cannot_say_which_run_it_was(void **state)
 	char c[COMMENT_MAX];
 	(void)state;
 	write_comment(c, "oom", "last error  [task 9 on n1 restarts=4]", "0");
-	assert_true(comment_is_oom(c, 0));
-	assert_false(comment_is_oom(c, 4));
+	assert_int_equal(comment_oom_gpus(c, 0), 1);
+	assert_int_equal(comment_oom_gpus(c, 4), 0);
 }
 
 static void whatever_it_printed_is_one_line(void **state)
@@ -54,13 +68,14 @@ static void whatever_it_printed_is_one_line(void **state)
 	much[sizeof much - 1] = 0;
 	write_comment(c, "oom", much, "3");
 	assert_int_equal(strlen(c), COMMENT_MAX - 1);
-	assert_true(comment_is_oom(c, 3));
+	assert_int_equal(comment_oom_gpus(c, 3), 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_run_is_told_by_its_number), cmocka_unit_test(a_job_cannot_say_which_run_it_was),
+		cmocka_unit_test(a_run_is_told_by_its_number), cmocka_unit_test(of_several_gpus_it_says_how_many),
+		cmocka_unit_test(a_job_cannot_say_which_run_it_was),
 		cmocka_unit_test(whatever_it_printed_is_one_line),
 	};
 	return cmocka_run_group_tests_name("comment", tests, NULL, NULL);

@@ -367,12 +367,14 @@ announce()
 	[ "$output" = "rad-slurm: squeue failed: does slurmctld answer?" ]
 }
 
-@test "recover: what ran out of GPU memory starts again with a whole GPU, once; others are let alone" {
+@test "recover: what ran out of GPU memory starts again with whole GPUs, once; others are let alone" {
 	need_helper
 	cat >"$WORLD/squeue" <<'END'
 line() { printf '%-24s%-24s%-12s%-128s\n' "$@"; }
 case "$*" in *admin_comment*)
-	[ "$6" = 16 ] || printf '%-24s%-400s\n' 1 "" "$6" "rad: oom: peak 8.0G of 8.0G [task 3 on n1 restarts=0]"
+	several=
+	case $6 in 18 | 19 | 20) several=' gpus=2' ;; esac
+	[ "$6" = 16 ] || printf '%-24s%-400s\n' 1 "" "$6" "rad: oom: peak 8.0G of 8.0G [task 3 on n1$several restarts=0]"
 	[ "$6" != 16 ] || printf '%-24s%-400s\n' 1 "rad: oom: another's [task 3 on n1 restarts=0]" 16 ""
 	return ;;
 esac
@@ -383,6 +385,10 @@ line 14 FAILED 0 gres:shard:40
 line 15 FAILED 0 gres:gpu:1
 line 16 FAILED 0 gres:shard:8
 line 17 FAILED 0 gres:radmem:8
+line 18 FAILED 0 gres:radmem:16
+line 19 FAILED 0 gres:radmem:60
+line 20 FAILED 0 gres:radmem:80
+line 21 FAILED 0 gres:radmem:40
 END
 	slurm recover --once >said
 	grep -v squeue "$WORLD/called" >did
@@ -395,8 +401,14 @@ scontrol release 13
 scontrol requeuehold 17
 scontrol update JobId=17 TresPerNode=gres:radmem:40
 scontrol release 17
+scontrol requeuehold 18
+scontrol update JobId=18 TresPerNode=gres:radmem:80
+scontrol release 18
+scontrol requeuehold 19
+scontrol update JobId=19 TresPerNode=gres:radmem:80
+scontrol release 19
 END
-	[ "$(wc -l <said)" = 3 ]
+	[ "$(wc -l <said)" = 5 ]
 	rm "$WORLD/squeue"
 	echo 'exit 1' >"$WORLD/squeue"
 	run slurm recover --once
