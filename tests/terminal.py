@@ -20,6 +20,7 @@ class Terminal:
                 os.dup2(self.slave, fd)
             os.closerange(3, 100)
             os.environ.update(env or {})
+            signal.signal(signal.SIGINT, signal.SIG_DFL)    # what a script runs in the background ignores it
             os.execvp(argv[0], argv)
         self.code = None
 
