@@ -161,8 +161,9 @@ machine()
 	run machine '
 		mkdir -p /etc/systemd/system/multi-user.target.wants
 		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
-		as_bob rad queue || echo "exit $?"
+		(as_bob rad queue || echo "exit $?") & queue=$!
 		rad submit -- true || echo "exit $?"
+		wait "$queue"
 		as_bob timeout 5 rad stop || echo "exit $?"'	# not waited for
 	[[ "$output" == *"multi-user.target.wants/radd.service shows"* ]]
 	[[ "$output" == *"does not run: systemctl start radd"* ]]

@@ -186,7 +186,8 @@ look()
 		"document.activeElement.id === 'task'"
 	rad cancel "$a" "$b"
 	rad undrain all
-	wait_for 20 rad wait "$a" "$b" || :
+	wait_state "$a" CANCELLED
+	wait_state "$b" CANCELLED
 	look 1280 "document.querySelector('#sums').innerText.startsWith('4 GPUs, 4 idle')"
 }
 

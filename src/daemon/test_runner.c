@@ -72,8 +72,8 @@ static void note_live(void *ctx, const struct task *t)
 	*(task_id *)ctx = t->id;
 }
 
-/* What a test began ends with it, however far it came: a task that waits for a file in a folder that is gone waits for ever, one
- * that begins while the folder goes makes its log there again. */
+/* What a test began ends with it, however far it came: a task that waits for a file in a folder that is gone does so for ever,
+ * and one that begins while the folder goes makes its log there again. */
 static int teardown(void **state)
 {
 	struct running *s = *state;
