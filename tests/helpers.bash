@@ -84,6 +84,8 @@ end_world()
 {
 	end_tasks
 	stop_radd
+	# Where feeds of a user find each other; whose own ones are left alone.
+	[ "$(id -u)" != 0 ] || rmdir "/tmp/radfeed-$(id -u "$ALICE")" "/tmp/radfeed-$(id -u "$BOB")" 2>/dev/null || :
 	[ -z "${BATS_ERROR_STATUS:-}" ] || tail -n 40 "$WORLD/radd.log"
 	cd /
 	rm -rf "$WORLD"
