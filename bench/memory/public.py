@@ -7,7 +7,7 @@
     public.py --score doc/results/memory/public.jsonl.gz
 
 A PART is a folder with the sources, which are not ours to ship; `data.py`, which makes the data they read; and `list.jsonl`, a line a script: `name`,
-`repo`, `commit`, `path`, `cwd` in the folder, `command`, `env` ({here} in these two stands for the folder), `data` (how it was made), `kind`. A line a script
+`repo`, `commit`, `path`, `cwd` in the folder, `command`, `env` ({here} in these two stands for the folder), `data` (how it was made), `kind`, `seconds` (instead of S). A line a script
 in FILE: those, and what `rad estimate` says of its capture for an H100. With --run, by what that said of them in CAPTURED as many run side by
 side as fit, and a line tells what PyTorch's allocator reserved and had in use at most, what NVML showed for the process, and how many steps
 optimizers made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was said. A line of
@@ -192,7 +192,7 @@ def main():
         mib = min(captured.get("claim") or UNKNOWN_MIB, ROOM_MIB)
         room.take(mib)
         try:
-            ran = run_one(part, entry, watch, args.seconds, args.limit, fence)
+            ran = run_one(part, entry, watch, entry.get("seconds", args.seconds), args.limit, fence)
             return {**entry, "captured": captured, "gpu": watch.gpu.name, **({"fence_mib": fence} if fence else {}), "on_gpu": ran}
         finally:
             room.give(mib)
