@@ -530,6 +530,37 @@ def test_evaluations_after_epochs_of_batches_that_are_summed_up(capture, body):
     assert 30 * 100 * 0.08 <= f.beside <= 30 * 100 * 0.18
 
 
+BY_RANGE = """
+    import torch
+    model = torch.nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rows, rest = torch.randn(800, 512, device="cuda"), torch.randn(9000, 512, device="cuda")
+
+    def evaluate():
+        with torch.no_grad():
+            print("loss", model(rest).sum().item())
+
+    def train():
+        for at in range(0, 800, 8):
+            print("step", flush=True)
+            optimizer.zero_grad()
+            model(rows[at:at + 8]).sum().backward()
+            optimizer.step()
+    for epoch in range(30):
+        train()
+        evaluate()
+"""
+
+
+@pytest.mark.parametrize("name, seen", [("evaluate", True), ("report", False)])
+def test_evaluations_after_epochs_that_go_over_no_loader(capture, name, seen):
+    """Epochs end early, so that they come."""
+    code, said, f = capture(BY_RANGE.replace("evaluate", name), options=["-v"])
+    assert code == 0 and f.steps == 3000 and f.header["flags"] == 0, said
+    assert f.events.count(9000 * 512 * 4) == (3 if seen else 1)  # the rows themselves
+    assert len(re.findall("^step$", said, re.MULTILINE)) <= 10
+
+
 SAMPLED = """
     import torch
 

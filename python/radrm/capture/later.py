@@ -439,6 +439,9 @@ class Later:
             several = self.trainings.begins(frame, files, is_own, resized or bool(self.where))
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
+        passes = self.session.length.passes or list(self.session.length.fetched)
+        if tested and not passes and not due and len(loops) > 1:
+            several = self.trainings.shortens()
         for one in self.session.length.passes:
             self.looks_for(one)
         with contextlib.suppress(Exception):  # of whatever stands in a script
@@ -456,7 +459,6 @@ class Later:
         self.going, self.before = True, self.looks()
         work = self.session.recorder.work
         self.usual = [tally.seconds() if tally else 0 for tally in (work.whole, work.least)]
-        passes = self.session.length.passes or list(self.session.length.fetched)
         for one in passes:
             self.given[one] = Pass(one, not self.risen and id(one._dataset) not in self.larger)
         if self.session.length.evaluates:

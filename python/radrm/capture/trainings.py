@@ -368,6 +368,11 @@ class Trainings:
             loop.rounds, loop.stepped, loop.peak, loop.streams = 0, False, self.session.recorder.peak_bytes, Stream.number_made()
         return self.going
 
+    def shortens(self):
+        """Epochs that go over no loader are to end early, for the evaluation that is behind each. Whether anything is seen then."""
+        self.going = self.going or not self.held
+        return self.going
+
     def waits(self):
         """Whether it takes long enough to leave out what is alike."""
         return time.monotonic() > self.session.later.deadline - self.session.later.patience + LONG
