@@ -186,6 +186,21 @@ static uint64_t of_groups(const struct workspace_job *j, const struct capture_co
 	return (v->channels_last ? v->in + v->out : bytes) / 3 * 4;
 }
 
+/* One channel in: the weights are those of so many channels out, and the output has as many times the input, or a ninth of that
+ * where it has fewer pixels. With more channels the input is larger by their square. */
+static bool reads_one_channel(const struct workspace_job *j, const struct capture_conv *v)
+{
+	uint64_t channels = v->weight / workspace_element(j) / v->taps;
+
+	return v->groups == 1 && v->taps > 1 && !v->channels_last && channels && v->in / 9 < v->out / channels;
+}
+
+/* It is read as it is in fp32, in all directions; gradients in half precision copy it with 8 channels, and the output. */
+static uint64_t of_one_channel(const struct workspace_job *j, const struct capture_conv *v)
+{
+	return !j->half || v->direction == CAPTURE_CONV_FORWARD ? 0 : v->in * 8 + v->out;
+}
+
 uint64_t workspace_conv(const struct workspace_job *j, const struct capture_conv *v)
 {
 	uint64_t bytes;
@@ -194,6 +209,8 @@ uint64_t workspace_conv(const struct workspace_job *j, const struct capture_conv
 		return of_depthwise(j, v);
 	if (reads_image(j, v))
 		bytes = of_image(j, v);
+	else if (reads_one_channel(j, v))
+		bytes = of_one_channel(j, v);
 	else if (!v->channels_last)
 		bytes = workspace_contiguous(j, v);
 	else if (v->direction == CAPTURE_CONV_WEIGHTS && !j->half)
