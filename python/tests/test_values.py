@@ -137,6 +137,7 @@ def test_ctc(traced, lengths_on_gpu):
     ("if value < best: width = 512", True),
     ("if value < best: best = x * 2", True),
     ("best = 3 if value < best else 5", True),
+    ("labels = [0, 1, 2]; labels.remove(value)", False), ("labels = [0, 1, 2]\n        if value in labels: model(x)", True),
     ("width = max(width, value)", False), ("width = max(width, value)\n        if width > 2: model(x)", True),
 ])
 def test_branches_that_decide_nothing(capture, branch, doubt):

@@ -77,6 +77,8 @@ def lines(path):
             found.update(range(node.lineno, node.end_lineno + 1))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) == "print" and idle(node):
             found.update(range(node.lineno, node.end_lineno + 1))  # what was best of several trainings, say
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) == "remove":
+            found.update(range(node.lineno, node.end_lineno + 1))  # of a list of numbers: whichever it is, one fewer is left
     return found - other
 
 
