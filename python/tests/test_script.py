@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Unmodified scripts, limits, the cache, and values read from the GPU."""
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import time
+import types
 
 import pytest
 
@@ -402,3 +404,17 @@ def test_a_checkpoint_is_where_the_script_wants_it(capture, tmp_path, where, cop
     """)
     # weights, gradient, state; of the checkpoint the weights, what is in a list, and the state, which the optimizer takes as it is
     assert code == 0 and f.steps == 93 and f.live_at_end() // (512 * 512 * 4) == 3 + 2 * copies, said
+
+
+def test_the_limit_does_not_come_again_while_the_file_is_written():
+    from radrm.capture import script
+    left = []
+    session = types.SimpleNamespace(late=False, finished=True, later=types.SimpleNamespace(broken=lambda _: left.append(signal.getitimer(signal.ITIMER_REAL))))
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        script.limit(session, 0.1)
+        assert script.outcome(session, signal.pause, 0.1) == (None, None, True)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert session.late and left == [(0, 0)]

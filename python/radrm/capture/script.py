@@ -76,6 +76,7 @@ def outcome(session, run, seconds):
         run()
     except BaseException as e:
         error = e
+        signal.setitimer(signal.ITIMER_REAL, 0)  # what is left to do may take longer than the limit waits before it comes again
         session.later.broken(e)
     if session.finished or session.late and session.since >= session.iterations:
         return None, None, True  # whatever the script, or a library on its way out, made of Finished
