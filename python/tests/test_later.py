@@ -221,6 +221,33 @@ def test_sizes_on_the_way_to_the_largest(capture):
     assert code == 0 and f.steps == 200 and len(set(widths(f))) > 40, said
 
 
+@pytest.mark.parametrize("epochs, batches", [(9, 64), (2, 20)])
+def test_sizes_that_are_drawn(capture, epochs, batches):
+    """The allocator keeps more with each order in which they come: as many steps of them as there are time and steps for, of whichever epoch, then the largest.
+    A graph's size is that of what it is made of, and it is moved in place."""
+    code, said, f = capture("""
+    import torch
+    from torch.utils.data import DataLoader
+    class Graph:
+        def __init__(self, n):
+            self.nodes = {"x": torch.ones(8 * n, 64)}
+        def cuda(self):
+            self.nodes = {name: x.cuda() for name, x in self.nodes.items()}
+            return self
+    model = torch.nn.Linear(64, 64, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(range(10, 20), shuffle=True, collate_fn=lambda found: Graph(*found))
+    for epoch in range(%d):
+        for graph in loader:
+            model(graph.cuda().nodes["x"]).sum().backward()
+            optimizer.step()
+    """ % epochs)
+    steps = widths(f)[::2]  # the graph, what is computed of it
+    assert code == 0 and f.steps == 10 * epochs and batches <= len(steps) <= batches + 5, (said, steps)
+    assert set(steps) == set(range(10, 20)) and steps[-1] == 19 and "batches differ in size: the largest of 10 was taken" in said, (said, steps)
+    assert f.live_at_end() < 8 * 64 * 4 * 60, steps  # none of those that were looked at stays
+
+
 @pytest.mark.parametrize("more", ["pass", "torch.empty(4 * length, device='cuda') if length > 600 else None"], ids=["alike", "but for what is given back at once"])
 def test_sizes_that_there_was_no_time_for(capture, monkeypatch, more):
     """Steps of them are put in between: as if all had been captured."""

@@ -149,23 +149,36 @@ def repeated(frame):
 
 
 def again(batch):
-    """The same batch once more, whatever was taken out of it."""
+    """The same batch once more, whatever was taken out of it, or put in its place."""
     if isinstance(batch, (dict, UserDict)):
         batch = copy.copy(batch)
         for name in batch:
             batch[name] = again(batch[name])
     elif type(batch) in (list, tuple):
         batch = type(batch)(map(again, batch))
+    elif is_made_of(batch):
+        batch = copy.copy(batch)
     return batch
 
 
-def elements(batch):
-    """Numbers in the tensors of a batch."""
+def is_tensor(value):
+    return hasattr(value, "numel") and hasattr(value, "dtype")
+
+
+def is_made_of(value):
+    """Whether a batch is an object of a class with tensors in it, as a graph is."""
+    return hasattr(value, "__dict__") and not is_tensor(value) and not isinstance(value, (type, type(re)))
+
+
+def elements(batch, within=8):
+    """Numbers in the tensors of a batch; of objects so deep."""
+    if is_tensor(batch):
+        return batch.numel()
     if isinstance(batch, (Mapping, UserDict)):
-        return sum(map(elements, batch.values()))
+        return sum(elements(value, within) for value in batch.values())
     if isinstance(batch, (list, tuple)):
-        return sum(map(elements, batch))
-    return batch.numel() if hasattr(batch, "numel") and hasattr(batch, "dtype") else 0
+        return sum(elements(value, within) for value in batch)
+    return elements(vars(batch), within - 1) if within and is_made_of(batch) else 0
 
 
 def may_differ(one):
@@ -175,25 +188,27 @@ def may_differ(one):
         one._collate_fn not in (_utils.collate.default_collate, _utils.collate.default_convert) or type(one._index_sampler) is not BatchSampler)
 
 
-def larger(one, size):
-    """(what is in each batch that has more than so many elements and than all before it, the last of these batches, how many were looked at),
-    of some all over that loader; which are in one, loaders know beforehand."""
+def differing(one, size, most):
+    """(what is in each batch on the way to the largest, the largest, how many were looked at) of some batches all over that loader, in its order. Of three
+    sizes or more, up to `most` of its next epochs, too. None: there are less, and no batch has more than `size` elements. Which are in one, loaders know
+    beforehand."""
     until = time.monotonic() + LOOKING
     asked = list(itertools.islice(iter(one._index_sampler), WHOLE))
-    found, most, sizes = None, 0, {}
+    found, largest, sizes = None, 0, {}
     for at in dict.fromkeys([len(asked) - 1, 0, *(n * len(asked) // SAMPLES for n in range(SAMPLES))] if asked else ()):
         if time.monotonic() > until:
             break
         batch = one._dataset_fetcher.fetch(asked[at])
         sizes[at] = elements(batch)
-        if sizes[at] > most:
-            found, most = batch, sizes[at]
-    records = []
-    for at in sorted(sizes):
-        if sizes[at] > size:
-            records.append(asked[at])
-            size = sizes[at]
-    return records, found, len(sizes)
+        if sizes[at] > largest:
+            found, largest = batch, sizes[at]
+    several = len({*sizes.values()}) > 2
+    if largest <= MORE * (min(sizes.values(), default=0) if several else size):
+        return None
+    way = [asked[next(alike)] for _, alike in itertools.groupby(sorted(sizes), sizes.get)]
+    while several and len(way) < most and (more := list(itertools.islice(iter(one._index_sampler), most - len(way)))):
+        way += more
+    return way, found, len(sizes)
 
 
 class Larger:
@@ -472,10 +487,11 @@ class Later:
         try:
             if not may_differ(one):
                 return
-            size = self.sizes.get(one, 0)
-            records, last, looked = larger(one, size)
-            if elements(last) > MORE * size > 0:
-                self.larger[id(one._dataset)] = Larger(one, records, last)
+            length = self.session.length
+            found = differing(one, self.sizes.get(one, 0), min(SAMPLES, length.steps * length.summed or SAMPLES))
+            if found:
+                way, last, looked = found
+                self.larger[id(one._dataset)] = Larger(one, [*way, None], last)
                 self.session.recorder.note(ff.VARIABLE_SHAPES, f"batches differ in size: the largest of {looked} was taken")
         except Exception:  # of a dataset, or a sampler, with ideas of its own
             pass
