@@ -4,6 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from reader import peak  # noqa: E402
+
 DATA_DEPENDENT = 1
 
 
@@ -371,3 +373,32 @@ def test_what_pytorch_itself_insists_on(capture):
             optimizer.step()
     """)
     assert code == 0 and "data-dependent" not in said, said
+
+
+@pytest.mark.parametrize("test, leave", [("t < y.sum()", ""), ("not (t >= y.sum())", ""), ("not done.all()", "done = t >= y.sum()")])
+def test_loops_whose_end_is_not_known(capture, test, leave):
+    """As an adaptive solver's: six steps, each of which succeeds, are kept for the backward pass. The next loop has as many."""
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(100):
+        y, rounds = torch.randn(512, 512).cuda(), 0
+        t = torch.zeros((), device="cuda")
+        done = torch.zeros(4, 4, device="cuda") > y[:4, :4]
+        while {test}:
+            rounds += 1
+            z = torch.tanh(model(y))
+            if (z - y).abs().max() <= 1:
+                y = z.sin().cos()
+            else:
+                z = None
+            {leave}
+            t = t + 1
+        print("rounds", rounds)
+        y.sum().backward()
+        optimizer.step()
+    """, options=["-v", "--timeout", "20"])
+    rounds = [int(line.split()[1]) for line in said.splitlines() if line.startswith("rounds")]
+    assert code == 0 and rounds and set(rounds) == {6} and f.header["flags"] & DATA_DEPENDENT and f.header["flags"] & 128 == 0, said
+    assert peak(f.events) >= (2 + 3 * 6) * 512 * 512 * 4

@@ -24,6 +24,7 @@ from .recorder import aten, is_gpu
 from .source import tree_of
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+ROUNDS = 6  # of a loop whose end is not known: steps that the solver of a neural ODE came to (torchdiffeq's example, within 55 steps of its training)
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
@@ -78,6 +79,56 @@ def is_ruled_out():
     """Whether an error is raised if it is true."""
     frame = asking()
     return frame is not None and frame.f_lineno in insisted(frame.f_code.co_filename)[1]
+
+
+@functools.lru_cache(None)
+def loops(path):
+    """{line of the test: (whether it goes on where that holds, its last line)} of each `while` that hangs on one test."""
+    found = {}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.While):
+            test, holds = node.test, True
+            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                test, holds = test.operand, not holds
+            if not isinstance(test, ast.BoolOp):
+                found.update(dict.fromkeys(range(node.test.lineno, node.test.end_lineno + 1), (holds, node.end_lineno)))
+    return found
+
+
+@functools.lru_cache(None)
+def choices(path):
+    """{line of the test: whether more is called where it holds than where it does not} of each `if` with an `else`."""
+    def calls(nodes):
+        return sum(isinstance(n, ast.Call) for node in nodes for n in ast.walk(node))
+    return {line: calls(node.body) > calls(node.orelse) for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.If) and node.orelse and not isinstance(node.test, (ast.BoolOp, ast.UnaryOp))
+            for line in range(node.test.lineno, node.test.end_lineno + 1)}
+
+
+class Rounds:
+    """Of a `while` that goes on until something holds that is not known: neither none nor one without end. What is tried in a round succeeds:
+    it may be what a solver keeps for the backward pass."""
+
+    def __init__(self):
+        self.made = collections.Counter()  # (code, line) -> rounds of a loop that is gone through; 0: it is over
+
+    def __call__(self, otherwise):
+        """The value that is asked for now, in such a loop; else `otherwise`."""
+        frame = asking()
+        if frame is None:
+            return otherwise
+        path, line = frame.f_code.co_filename, frame.f_lineno
+        if line in loops(path):
+            self.made[frame.f_code, line] = made = (self.made[frame.f_code, line] + 1) % (ROUNDS + 1)
+            return loops(path)[line][0] == bool(made)
+        return choices(path)[line] if line in choices(path) and self.inside(frame) else otherwise
+
+    def inside(self, frame):
+        while frame is not None:
+            if any(made and frame.f_code is code and line <= frame.f_lineno <= loops(code.co_filename)[line][1] for (code, line), made in self.made.items()):
+                return True
+            frame = frame.f_back
+        return False
 
 
 def branched(recorder, what):
@@ -562,7 +613,7 @@ def install(recorder, patch):
     """Patches what reads values: patch(owner, name, value)."""
     ReadFloat.recorder = recorder
     real_item, real_tolist, real_default = torch.Tensor.item, torch.Tensor.tolist, json.JSONEncoder.default
-    real_format = torch.Tensor.__format__
+    real_format, rounds = torch.Tensor.__format__, Rounds()
 
     def read(tensor):
         if not is_gpu(tensor):
@@ -580,7 +631,8 @@ def install(recorder, patch):
             recorder.value_read()
             return bool(known(tensor))
         branched(recorder, "a branch on a tensor on the GPU")
-        return bool(scalar(recorder, None, (tensor,), {}))
+        found = bool(scalar(recorder, None, (tensor,), {}))
+        return found if known(tensor) is not None else rounds(found)
 
     def size(tensor):
         if is_gpu(tensor) and contents(tensor) is None:
