@@ -189,9 +189,9 @@ def may_differ(one):
 
 
 def differing(one, size, most):
-    """(what is in each batch on the way to the largest, the largest, how many were looked at) of some batches all over that loader, in its order. Of three
-    sizes or more, up to `most` of its next epochs, too. None: there are less, and no batch has more than `size` elements. Which are in one, loaders know
-    beforehand."""
+    """(what is in each batch on the way to the largest, the largest, how many were looked at, whether sizes are drawn) of some batches all over that
+    loader, in its order. Of three sizes or more, up to `most` of its next epochs, too. None: there are less, and no batch has more than `size` elements.
+    Which are in one, loaders know beforehand."""
     until = time.monotonic() + LOOKING
     asked = list(itertools.islice(iter(one._index_sampler), WHOLE))
     found, largest, sizes = None, 0, {}
@@ -208,7 +208,7 @@ def differing(one, size, most):
     way = [asked[next(alike)] for _, alike in itertools.groupby(sorted(sizes), sizes.get)]
     while several and len(way) < most and (more := list(itertools.islice(iter(one._index_sampler), most - len(way)))):
         way += more
-    return way, found, len(sizes)
+    return way, found, len(sizes), any(sizes[one] > sizes[other] for one, other in zip(sorted(sizes), sorted(sizes)[1:-1]))
 
 
 class Larger:
@@ -263,6 +263,7 @@ class Later:
         self.rising = {}  # (file, line) of a size that hangs on what counts -> growing.Asked
         self.risen = {}  # those that become larger -> the counters as they do
         self.climb, self.reached = 0, 1  # steps before that of the largest, and what part of that way is behind it
+        self.drawn = False  # sizes of batches come in no order
         self.climbing, self.way = 0, []  # sizes on that way; of each step since it goes on: (records before it, sizes left out before it)
         self.gathered = set()  # batches of evaluations that kept something of each, and were gone through to their end
         self.used = set()  # of which something was done with one since the last step
@@ -331,6 +332,10 @@ class Later:
     def at(self, n):
         """Which of so many sizes it has reached; the same throughout a step."""
         return round(self.reached * (n - 1))
+
+    def left_out(self, behind):
+        """Sizes since that one. Of those that are drawn none is put in between: that would be sizes which may never come, and each takes blocks of its own."""
+        return 0 if self.drawn else max(self.at(self.climbing + 1) - behind - 1, 0)
 
     def tests(self):
         """Whether what comes now is an evaluation, of a loader that fetches ahead: nothing was done with its batch yet."""
@@ -470,7 +475,7 @@ class Later:
         self.climb = self.climbing = min(sizes, SAMPLES) - 1
         self.reached = 0 if self.climb else 1
         self.climbs()
-        self.way.append((self.session.recorder.records.count, self.at(self.climbing + 1)))
+        self.way.append((self.session.recorder.records.count, self.left_out(-1)))
         self.going, self.before = True, self.looks()
         work = self.session.recorder.work
         self.usual = [tally.seconds() if tally else 0 for tally in (work.whole, work.least)]
@@ -490,7 +495,8 @@ class Later:
             length = self.session.length
             found = differing(one, self.sizes.get(one, 0), min(SAMPLES, length.steps * length.summed or SAMPLES))
             if found:
-                way, last, looked = found
+                way, last, looked, drawn = found
+                self.drawn = self.drawn or drawn
                 self.larger[id(one._dataset)] = Larger(one, [*way, None], last)
                 self.session.recorder.note(ff.VARIABLE_SHAPES, f"batches differ in size: the largest of {looked} was taken")
         except Exception:  # of a dataset, or a sampler, with ideas of its own
@@ -503,7 +509,7 @@ class Later:
             return self.tried()
         behind = self.at(self.climbing + 1)
         self.climbs()
-        self.way.append((self.session.recorder.records.count, max(self.at(self.climbing + 1) - behind - 1, 0)))
+        self.way.append((self.session.recorder.records.count, self.left_out(behind)))
         if self.steps > self.climb:
             self.count()
         self.since = 1 if now != self.before else self.since + 1 if self.since else 0
