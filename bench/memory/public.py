@@ -137,24 +137,29 @@ def run_one(part, entry, watch, seconds, limit_s, fence=0):
     return {**most, "nvml": nvml, "rc": ran.returncode, **({"said": text[-400:]} if ran.returncode else {})}
 
 
+def took(row):
+    """The run that counts, of which two steps were seen: without a fence, else with one."""
+    return next((ran for ran in (row["on_gpu"], row.get("fenced", {})) if ran.get("steps", 0) >= 2), None)
+
+
 def scored(rows, said):
-    """A line of the table: of scripts that made two steps or more, what was said of memory against NVML."""
-    known = [(row[said]["reserved"] + row[said]["outside"], row[said]["claim"], row["on_gpu"]["nvml"]) for row in rows if row[said].get("claim")]
-    errors = [abs(expected / took - 1) for expected, _, took in known]
+    """A line of the table: what was said of memory against NVML."""
+    known = [(row[said]["reserved"] + row[said]["outside"], row[said]["claim"], took(row)["nvml"]) for row in rows if row[said].get("claim")]
+    errors = [abs(expected / mib - 1) for expected, _, mib in known]
     return [len(rows), len(known), f"{statistics.median(errors):.1%}", f"{quantile(errors, 0.9):.0%}", sum(e <= 0.05 for e in errors),
-            f"{statistics.median(claim / took - 1 for _, claim, took in known):.0%}", sum(claim < took for _, claim, took in known)]
+            f"{statistics.median(claim / mib - 1 for _, claim, mib in known):.0%}", sum(claim < mib for _, claim, mib in known)]
 
 
 def score(path):
-    rows = [row for row in map(json.loads, gzip.open(path, "rt")) if row["on_gpu"].get("steps", 0) >= 2]
+    every = list(map(json.loads, gzip.open(path, "rt")))
+    rows = list(filter(took, every))
     rest = [row for row in rows if "cudnn.benchmark" not in row["captured"]["note"]]
     print("| | scripts | captured | median error | p90 | within 5 % | claim above what was taken, median | claims below it |\n" + "|---" * 8 + "|")
-    for what, those in (("all", rows), ("without `cudnn.benchmark`", rest)):
-        for said, when in (("first", "before anybody saw a run"), ("captured", "mended by first captures"), ("after", "mended by these runs")):
-            if all(said in row for row in those):
-                print(f"| {what}, {when} | " + " | ".join(map(str, scored(those, said))) + " |")
-    fenced = [row["fenced"] for row in map(json.loads, gzip.open(path, "rt")) if "fenced" in row]
-    print(f"\nWith the claim as the allocator's limit: {sum(f.get('steps', 0) >= 2 for f in fenced)} of {len(fenced)} ran.")
+    for what, those in (("all of two steps or more", rows), ("of these, without `cudnn.benchmark`", rest)):
+        for said, when in (("first", "before anybody saw a run"), ("captured", "mended by first captures")):
+            print(f"| {what}: {when} | " + " | ".join(map(str, scored(those, said))) + " |")
+    fenced = [row["fenced"] for row in every if "fenced" in row]
+    print(f"\nWith the claim as the limit: {len(fenced)} started, {sum(f['rc'] == 0 for f in fenced)} without an error.")
 
 
 def main():
