@@ -230,7 +230,7 @@ class Gpu:
         real_new, real_tensor = torch.Tensor.new, torch.Tensor.new_tensor
 
         def new(tensor, *args, device=None, **kwargs):
-            if is_gpu(tensor) and indexed(device) in (None, GPU):
+            if is_gpu(tensor) and tensor.layout is torch.strided and indexed(device) in (None, GPU):
                 return tensortypes.made(tensor.dtype, *args)
             return real_new(tensor, *args, device=device, **kwargs)
 
