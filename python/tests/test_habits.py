@@ -371,6 +371,32 @@ def test_data_that_are_prepared_are_read_again(capture, tmp_path):
     assert code == 0 and (tmp_path / "data.pt").exists() and not (tmp_path / "model.pt").exists(), said
 
 
+@pytest.mark.parametrize("save", [
+    "torch.save(what, 'best.pt')", "with open('best.pt', 'wb') as f: torch.save(what, f)", "pathlib.Path('best.pt').write_bytes(b'other')",
+    "torch.save(what, 'new.tmp'); os.replace('new.tmp', 'best.pt')", "with open('new.tmp', 'wb') as f: torch.save(what, f)\n        shutil.move('new.tmp', 'best.pt')",
+    "torch.save(what, 'last.pt'); shutil.copyfile('last.pt', 'best.pt'); os.remove('last.pt')", "os.remove('best.pt')",
+])
+def test_weights_that_were_there_stay(capture, tmp_path, save):
+    """Whenever a script saves over them, and however; and no others are made once anything is on the GPU."""
+    torch.save({"of": "an earlier run"}, tmp_path / "best.pt")
+    code, said, f = capture(f"""
+    import os, pathlib, shutil, torch
+    model = torch.nn.Linear(8, 8)
+    def save(what):
+        {save}
+    save(model.state_dict())
+    optimizer = torch.optim.SGD(model.cuda().parameters(), lr=0.1)
+    for _ in range(3):
+        model(torch.ones(4, 8, device="cuda")).sum().backward()
+        optimizer.step()
+        save(model.state_dict())
+        with open("after.pt", "wb") as f:
+            torch.save(model.state_dict(), f)
+    """)
+    assert code == 0 and f.header["flags"] == 0 and torch.load(tmp_path / "best.pt") == {"of": "an earlier run"}, said
+    assert not (tmp_path / "after.pt").exists()
+
+
 LIBRARY = """
 def loss(first, step, x):
     h = 0

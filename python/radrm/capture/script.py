@@ -214,11 +214,11 @@ def install(session):
     import torch.utils.data
 
     from . import fileformat as ff
-    from . import handmade, later, length
+    from . import handmade, later, length, weights
     from .gpu import Stream
     patch, recorder = session.gpu.patch, session.recorder
     loader = torch.utils.data.DataLoader
-    real_init, real_load, real_save, real_stream = loader.__init__, torch.load, torch.save, Stream.__init__
+    real_init, real_load, real_stream = loader.__init__, torch.load, Stream.__init__
 
     @functools.wraps(real_init)  # Lightning makes a loader anew of what its __init__ is seen to take
     def init(self, dataset, *args, **kwargs):
@@ -241,10 +241,6 @@ def install(session):
         recorder.note(ff.COMPILED, "torch.compile: the eager run was captured", None)
         return model if model is not None else lambda f: f
 
-    def save(*args, **kwargs):
-        """What is prepared before anything is on the GPU is read again, as a data set; what comes later are weights."""
-        return None if session.used() else real_save(*args, **kwargs)
-
     def load(f, map_location=None, *args, **kwargs):
         there = set()  # addresses of what the script would have on the GPU
 
@@ -256,10 +252,10 @@ def install(session):
     length.install(session.length, session.later, patch)
     later.install(session.later, patch)
     handmade.install(recorder, patch)
+    weights.Weights(session.used).install(patch)
     patch(loader, "__init__", init)
     patch(Stream, "__init__", streams)
     patch(torch, "compile", compiled)
     patch(torch.compiler, "cudagraph_mark_step_begin", lambda: None)  # imports what builds for the CPU have not
     patch(torch.nn.Module, "compile", lambda *_, **__: compiled() and None)
-    patch(torch, "save", save)
     patch(torch, "load", load)
