@@ -340,6 +340,32 @@ def test_text_that_is_generated(capture, caches, last, most):
     assert f.header["flags"] & (CUT_SHORT | DATA_DEPENDENT) == 0 and (most - 15) * 16 * 256 * 4 <= max(f.events) <= most * 16 * 256 * 4, said
 
 
+@pytest.mark.parametrize("words, of_last, least", [(21, ".clone()", 21 / 17), (37, ".clone()", 37 / 17), (100, "", 2 * 100 / 17)])
+def test_the_longest_pass_of_a_text(capture, words, of_last, least):
+    """Which one is the last nobody knows: it takes a sixteenth more than one that was run at most. What is a view of all words holds them until the next is there."""
+    code, said, f = capture(f"""
+    import torch
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.head = torch.nn.Embedding(10, 1), torch.nn.Linear(1, 10000)
+        def forward(self, x):
+            return self.head(self.words(x))[:, -1]{of_last}
+    model = Model().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(1000):
+        if step == 0:
+            with torch.no_grad():
+                x = torch.zeros(16, 1, dtype=torch.long, device="cuda")
+                for _ in range({words}):
+                    y = model(x)
+                    x = torch.cat([x, y.argmax(-1, keepdim=True)], 1)
+        model(torch.zeros(1, 1, dtype=torch.long, device="cuda")).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and f.header["flags"] == 0 and peak(f.events) >= least * 16 * 16 * 10000 * 4, said
+
+
 def test_an_optimizer_says_its_arguments(capture):
     """Accelerate's asks for them."""
     code, said, _ = capture("""

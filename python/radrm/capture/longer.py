@@ -2,8 +2,8 @@
 """Forward passes that do not learn, each as much longer than the one before, as when a text is generated word by word, with a cache or without, or as long, of the
 last so many words.
 
-After a few of them one in sixteen is run. Of the others the results are made, as large as they would be: what they would ask of memory lies between that of those
-that are run.
+After a few of them those are run that are larger by a sixteenth than the last that was, and one in sixteen. Of the others the results are made, as large as they
+would be: what they would ask of memory lies between that of those that are run. Nobody knows which pass is the last; it takes hardly more than the last that was run.
 """
 import copy
 import dataclasses
@@ -82,6 +82,7 @@ class Longer:
 
     def __init__(self):
         self.sizes, self.step, self.even = None, None, 0  # of the last one; by which it had grown; so many did by as much
+        self.run = []  # sizes of the last that was run
         self.since = 0  # passes that were left out since one was run
         self.seen = []  # of the last that were run: how many passes each stands for, the sizes of its results
         self.result, self.forms = None, []  # of the last one that was run; None: another cannot be made like it
@@ -92,7 +93,8 @@ class Longer:
         step = None if self.sizes is None else [now - before for now, before in zip(sizes, self.sizes)]
         self.even = self.even + 1 if step is not None and step == self.step else 0
         self.sizes, self.step = sizes, step
-        return self.even >= ENOUGH and (self.since + 1 < EVERY or not any(step)) and self.growth() is not None
+        larger = self.since + 1 >= EVERY and any(step or ()) or any(EVERY * (now - then) > then for now, then in zip(sizes, self.run))
+        return self.even >= ENOUGH and not larger and self.growth() is not None
 
     def growth(self):
         """By how much each size of the results grows with a pass; None: not evenly, or it is not known."""
@@ -108,14 +110,14 @@ class Longer:
 
         def form(leaf):
             if is_gpu(leaf):
-                fit.append(leaf.layout is torch.strided)
+                fit.append(leaf.layout is torch.strided and leaf.untyped_storage().nbytes() <= leaf.numel() * leaf.element_size())  # no view of more
                 return known.setdefault(id(leaf), Form(leaf))
             fit.append(type(leaf) in (*PLAIN, int, ReadFloat, ReadInt))
             return leaf
         result = changed(given, form)
         self.result, self.forms, self.work = result if all(fit) else None, list(known.values()), work
         self.seen = [*self.seen[-2:], (self.since + 1, [size for one in self.forms for size in one.shape])]
-        self.since = 0
+        self.since, self.run = 0, self.sizes
 
     def make(self, empty):
         """What the one that is left out would give; empty(shape, dtype) makes a tensor."""
