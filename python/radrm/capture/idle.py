@@ -14,8 +14,9 @@ CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|
 BEST = re.compile(r"best|patien|^pat$|wait|^bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
                   r"state$")  # what is assigned
 TEXT = {"join", "chr"}  # what was generated becomes a text
+LETTERS = re.compile(r"decode|^(chr|str|join|int|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")  # what is called for it
 FILES = {"os", "shutil"}
-NUMBER = re.compile(r"epoch|step|iter|^[eit]$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
+NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
     "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
@@ -73,7 +74,7 @@ def lines(path):
                 (found if good else other).update(range(test.lineno, test.end_lineno + 1))
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called(node.value) in ("max", "min") and idle(node):
             found.update(range(node.lineno, node.end_lineno + 1))
-        elif isinstance(node, ast.Call) and called(node) in TEXT:
+        elif isinstance(node, ast.Call) and called(node) in TEXT and all(LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call)):
             found.update(range(node.lineno, node.end_lineno + 1))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) == "print" and idle(node):
             found.update(range(node.lineno, node.end_lineno + 1))  # what was best of several trainings, say
