@@ -91,6 +91,8 @@ static const struct row rows[] = {
 	{ "nor does its gradient take anything", false, CAPTURE_CONV_WEIGHTS, 1792, IMAGE(128), 16 * IMAGE(128), 16 * 25, 25, 1,
 	  false, 0 },
 	{ "with a stride of 2", false, CAPTURE_CONV_WEIGHTS, 192, IMAGE(299), 24 * IMAGE(150), 24 * 25, 25, 1, false, 0 },
+	{ "two channels: not measured", false, CAPTURE_CONV_FORWARD, 64, 2 * IMAGE(128), 16 * IMAGE(128), 16 * 2 * 25, 25, 1,
+	  false, 4 * (64 * (2 * IMAGE(128) + 16 * IMAGE(128)) + 16 * 2 * 25) },
 	{ "in half precision", true, CAPTURE_CONV_FORWARD, 1024, IMAGE(96), 64 * IMAGE(96), 64 * 25, 25, 1, false, 0 },
 	{ "where the gradient has 8 channels", true, CAPTURE_CONV_WEIGHTS, 1024, IMAGE(96), 64 * IMAGE(96), 64 * 25, 25, 1, false,
 	  2 * 1024 * (8 * IMAGE(96) + 64 * IMAGE(96)) },

@@ -186,13 +186,25 @@ static uint64_t of_groups(const struct workspace_job *j, const struct capture_co
 	return (v->channels_last ? v->in + v->out : bytes) / 3 * 4;
 }
 
+/* Whether samples of so many numbers may be square images of one channel: those of two or three are not. */
+static bool is_square(uint64_t numbers)
+{
+	for (uint64_t side = 1; side <= SIDE_MOST && side * side <= numbers; side++)
+		if (side * side == numbers)
+			return true;
+	return false;
+}
+
 /* One channel in: the weights are those of so many channels out, and the output has as many times the input, or a ninth of that
- * where it has fewer pixels. With more channels the input is larger by their square. */
+ * where it has fewer pixels. With more channels the input is larger by their square: two look like a stride of two. */
 static bool reads_one_channel(const struct workspace_job *j, const struct capture_conv *v)
 {
-	uint64_t channels = v->weight / workspace_element(j) / v->taps;
+	uint64_t channels = v->weight / workspace_element(j) / v->taps, each = j->batch * workspace_element(j), pixels;
 
-	return v->groups == 1 && v->taps > 1 && !v->channels_last && channels && v->in / 9 < v->out / channels;
+	if (v->groups != 1 || v->taps < 2 || v->channels_last || !channels)
+		return false;
+	pixels = v->out / channels;
+	return v->in / 3 < pixels || (v->in / 9 < pixels && each && v->in % each == 0 && is_square(v->in / each));
 }
 
 /* It is read as it is in fp32, in all directions; gradients in half precision copy it with 8 channels, and the output. */
