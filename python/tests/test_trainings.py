@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Several trainings in one script: the capture is to see the largest of them."""
+import ast
 import re
 import sys
 
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from radrm.capture import trainings  # noqa: E402
 
 CUT_SHORT = 128
 SCRIPT = """
@@ -155,6 +158,13 @@ def test_what_a_librarys_engine_runs_is_not_a_function_of_that_name(capture, tmp
     run()
     """)
     assert code == 0 and [p for _, p in f.marks].count(1) == 3, said
+
+
+@pytest.mark.parametrize("decorator", ["njit", "numba.jit(nopython=True)"])
+def test_loops_of_what_numba_compiles_stay(decorator):
+    """It knows no function that they would call."""
+    tree = trainings.Looping().visit(ast.parse(f"@{decorator}\ndef f(a):\n    for i in range(9):\n        a = max(a, i)\nfor i in f(2):\n    print(i)"))
+    assert trainings.FOR not in ast.unparse(tree.body[0]) and trainings.FOR in ast.unparse(tree.body[1])
 
 
 @pytest.mark.parametrize("body", [

@@ -21,6 +21,7 @@ from .gpu import Stream
 from .source import tree_of
 
 FOR, WHILE = "__radrm_for__", "__radrm_while__"  # what loops call
+NUMBA = {"jit", "njit", "vectorize", "guvectorize", "stencil"}  # its decorators
 ROUNDS = 2  # with steps, of a loop over steps or epochs: the first makes the optimizer's state, the second has it all along
 WAITS = 10  # for an optimizer that has not stepped, as a generator's
 ALIKE = 3  # trainings after each other that took no more than those before
@@ -53,8 +54,9 @@ class Looping(ast.NodeTransformer):
         return found
 
     def visit_FunctionDef(self, node):
-        """Those of a generator go on, as whoever asks it does: `while True: yield from loader`."""
-        return node if any(isinstance(inside, (ast.Yield, ast.YieldFrom)) for inside in within(node.body)) else self.generic_visit(node)
+        """Those of a generator go on, as whoever asks it does: `while True: yield from loader`; and Numba compiles what stands there."""
+        compiled = any(getattr(part, "id", getattr(part, "attr", "")) in NUMBA for decorator in node.decorator_list for part in ast.walk(decorator))
+        return node if compiled or any(isinstance(inside, (ast.Yield, ast.YieldFrom)) for inside in within(node.body)) else self.generic_visit(node)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
