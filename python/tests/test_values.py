@@ -377,7 +377,7 @@ def test_what_pytorch_itself_insists_on(capture):
     assert code == 0 and "data-dependent" not in said, said
 
 
-@pytest.mark.parametrize("test, leave", [("t < y.sum()", ""), ("not (t >= y.sum())", ""), ("not done.all()", "done = t >= y.sum()")])
+@pytest.mark.parametrize("test, leave", [("t < y.sum()", ""), ("(t < y.sum()).item()", ""), ("not (t >= y.sum())", ""), ("not done.all()", "done = t >= y.sum()")])
 def test_loops_whose_end_is_not_known(capture, test, leave):
     """As an adaptive solver's: six steps, each of which succeeds, are kept for the backward pass. The next loop has as many."""
     code, said, f = capture(f"""

@@ -105,6 +105,13 @@ def choices(path):
             for line in range(node.test.lineno, node.test.end_lineno + 1)}
 
 
+@functools.lru_cache(None)
+def tests(path):
+    """Lines of a file on which something is asked for that decides what runs."""
+    return {line for node in ast.walk(tree_of(path)) for test in getattr(node, "ifs", [getattr(node, "test", None)]) if test is not None
+            for line in range(test.lineno, test.end_lineno + 1)}
+
+
 class Rounds:
     """Of a `while` that goes on until something holds that is not known: neither none nor one without end. What is tried in a round succeeds:
     it may be what a solver keeps for the backward pass."""
@@ -571,7 +578,7 @@ def item(tensor):
     if tensor.numel() != 1:
         raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
     if tensor.dtype == torch.bool:
-        return bool(known(tensor)) or is_insisted()
+        return bool(known(tensor))
     if tensor.dtype.is_complex:
         return complex(1)
     if tensor.dtype.is_floating_point:
@@ -619,6 +626,9 @@ def install(recorder, patch):
         if not is_gpu(tensor):
             return real_item(tensor)
         recorder.value_read()
+        frame = asking()
+        if tensor.dtype == torch.bool and tensor.numel() == 1 and frame is not None and frame.f_lineno in tests(frame.f_code.co_filename):
+            return truth(tensor)  # `if mask.any().item()`
         return item(tensor)
 
     def truth(tensor):
