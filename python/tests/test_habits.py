@@ -423,6 +423,32 @@ def test_weights_that_were_there_stay(capture, tmp_path, save):
     assert not (tmp_path / "after.pt").exists()
 
 
+@pytest.mark.parametrize("load, copies", [
+    ("torch.load('best.pt')['model']", 1), ("torch.load('best.pt', map_location='cpu')['model']", 0),
+    ("os.replace('best.pt', 'last.pt') or torch.load('last.pt')['model']", 1),
+])
+def test_the_best_weights_are_tested(capture, load, copies):
+    """They were not saved, and are loaded: the test behind the training was missing without a word."""
+    code, said, f = capture(f"""
+    import os, torch
+    model = torch.nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(20):
+        for x in torch.utils.data.DataLoader(torch.randn(64, 512), batch_size=4):
+            optimizer.zero_grad()
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+        with torch.no_grad():
+            print(model(torch.ones(100, 512, device="cuda")).sum().item())
+        torch.save({{"model": model.state_dict(), "epoch": epoch}}, "best.pt")
+    best = {load}
+    model.load_state_dict(best)
+    with torch.no_grad():
+        model(torch.ones(5000, 512, device="cuda"))
+    """)
+    assert code == 0 and f.events.count(5000 * 512 * 4) == 2 and f.events[-12:].count(512 * 512 * 4) == copies, (said, f.events[-12:])
+
+
 LIBRARY = """
 def loss(first, step, x):
     h = 0

@@ -217,7 +217,7 @@ def install(session):
     from . import handmade, later, length, weights
     from .gpu import Stream
     patch, recorder = session.gpu.patch, session.recorder
-    loader = torch.utils.data.DataLoader
+    loader, files = torch.utils.data.DataLoader, weights.Weights(session.used)
     real_init, real_load, real_stream = loader.__init__, torch.load, Stream.__init__
 
     @functools.wraps(real_init)  # Lightning makes a loader anew of what its __init__ is seen to take
@@ -248,11 +248,12 @@ def install(session):
             if to_gpu(map_location, storage, location):
                 there.add(storage.data_ptr())
             return storage
-        return brought(real_load(f, place, *args, **kwargs), there, {})
+        found = files.loaded(f, place)
+        return brought(real_load(f, place, *args, **kwargs) if found is None else found, there, {})
     length.install(session.length, session.later, patch)
     later.install(session.later, patch)
     handmade.install(recorder, patch)
-    weights.Weights(session.used).install(patch)
+    files.install(patch)
     patch(loader, "__init__", init)
     patch(Stream, "__init__", streams)
     patch(torch, "compile", compiled)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Files of weights: none is written once anything is on the GPU, since there are none, and what was there before the capture stays as it is, however the script
-would save over it: by name, into a file that it opened, or by a file that it moves or copies there."""
+would save over it: by name, into a file that it opened, or by a file that it moves or copies there. What was not saved can be loaded again, as the best weights
+are for a test behind the training."""
 import builtins
 import functools
 import io
 import os
 import shutil
+
+from .recorder import is_gpu
 
 NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors")
 
@@ -17,10 +20,26 @@ def located(file):
         return ""
 
 
+def formed(value):
+    """What is to be saved, without the GPU's memory; None: it has something in it that cannot be made anew."""
+    from torch.utils._pytree import tree_flatten, tree_unflatten
+    leaves, spec = tree_flatten(value)
+    if any(hasattr(leaf, "state_dict") for leaf in leaves):
+        return None
+    return tree_unflatten([Form(leaf) if is_gpu(leaf) else leaf for leaf in leaves], spec)
+
+
+class Form:
+    """A tensor on the GPU, without it."""
+
+    def __init__(self, tensor):
+        self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
+
+
 class Weights:
     def __init__(self, used):
         self.used = used  # whether anything was on the GPU
-        self.own, self.unsaved = set(), set()  # paths: of files that the script made, and of those that it did not, though it believes so
+        self.own, self.unsaved = set(), {}  # paths: of files that the script made, and of those that it did not, though it believes so -> what is in them
 
     def is_kept(self, path):
         """Whether somebody made that file before."""
@@ -29,8 +48,9 @@ class Weights:
     def is_theirs(self, path):
         return path.endswith(NAMES) and self.is_kept(path)
 
-    def leaves(self, path):
-        self.unsaved.update([path] if path else ())
+    def leaves(self, path, what=None):
+        if path:
+            self.unsaved[path] = what
 
     def install(self, patch):
         import torch
@@ -38,7 +58,7 @@ class Weights:
         for owner in (builtins, io):
             patch(owner, "open", self.opens(owner.open))
         for owner, name in ((os, "rename"), (os, "replace"), (shutil, "copy"), (shutil, "copy2"), (shutil, "copyfile")):
-            patch(owner, name, self.moves(getattr(owner, name)))
+            patch(owner, name, self.moves(owner, getattr(owner, name)))
         for name in ("remove", "unlink"):
             patch(os, name, self.removes(getattr(os, name)))
 
@@ -48,10 +68,23 @@ class Weights:
             """What is prepared before anything is on the GPU is read again, as a data set; what comes later are weights."""
             path = located(getattr(f, "name", f))
             if self.used() or not hasattr(f, "write") and self.is_kept(path):
-                return self.leaves(path)
+                return self.leaves(path, formed(obj))
             self.own.add(path)
             return real(obj, f, *args, **kwargs)
         return run
+
+    def loaded(self, f, place):
+        """What was said to be saved there, on the CPU; place(storage, location) is asked as torch.load() asks it. None: that is a file, or it is not known."""
+        import torch
+        path = located(f)
+
+        def one(leaf):
+            if not isinstance(leaf, Form):
+                return leaf
+            tensor = torch.empty(leaf.shape, dtype=leaf.dtype)
+            place(tensor.untyped_storage(), "cuda:0")
+            return tensor
+        return None if os.path.exists(path) else torch.utils._pytree.tree_map(one, self.unsaved.get(path))
 
     def opens(self, real):
         @functools.wraps(real)
@@ -66,15 +99,15 @@ class Weights:
             return real(file, mode, *args, **kwargs)
         return run
 
-    def moves(self, real):
+    def moves(self, owner, real):
         @functools.wraps(real)
         def run(source, target, *args, **kwargs):
             before, path = located(source), located(target)
             if os.path.isdir(path):
                 path = os.path.join(path, os.path.basename(before))
             if before in self.unsaved or self.is_theirs(path):
-                self.leaves(path)
-                return target
+                self.leaves(path, self.unsaved.get(before))
+                return target if owner is shutil else None
             if before in self.own:
                 self.own.add(path)
             return real(source, target, *args, **kwargs)
