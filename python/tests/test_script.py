@@ -406,6 +406,22 @@ def test_a_checkpoint_is_where_the_script_wants_it(capture, tmp_path, where, cop
     assert code == 0 and f.steps == 93 and f.live_at_end() // (512 * 512 * 4) == 3 + 2 * copies, said
 
 
+def test_an_error_behind_the_training_is_told(capture):
+    code, said, f = capture("""
+    import torch
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(20):
+        for x in torch.utils.data.DataLoader(torch.randn(64, 64), batch_size=4):
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+        with torch.no_grad():
+            model(torch.ones(100, 64, device="cuda"))
+    open("no such file")
+    """)
+    assert code == 0 and f.steps == 320 and "steps was not seen: FileNotFoundError" in said, said
+
+
 def test_the_limit_does_not_come_again_while_the_file_is_written():
     from radrm.capture import script
     left = []

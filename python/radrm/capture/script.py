@@ -78,6 +78,8 @@ def outcome(session, run, seconds):
         error = e
         signal.setitimer(signal.ITIMER_REAL, 0)  # what is left to do may take longer than the limit waits before it comes again
         session.later.broken(e)
+    if session.finished and isinstance(error, Exception) and session.recorder.recording:
+        session.recorder.note(0, f"what comes behind {session.steps} steps was not seen: {failure(error)}")
     if session.finished or session.late and session.since >= session.iterations:
         return None, None, True  # whatever the script, or a library on its way out, made of Finished
     if session.late:

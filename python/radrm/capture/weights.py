@@ -3,10 +3,12 @@
 would save over it: by name, into a file that it opened, or by a file that it moves or copies there. What was not saved can be loaded again, as the best weights
 are for a test behind the training."""
 import builtins
+import copy
 import functools
 import io
 import os
 import shutil
+import weakref
 
 from .recorder import is_gpu
 
@@ -24,9 +26,23 @@ def formed(value):
     """What is to be saved, without the GPU's memory; None: it has something in it that cannot be made anew."""
     from torch.utils._pytree import tree_flatten, tree_unflatten
     leaves, spec = tree_flatten(value)
+    if leaves == [value] and hasattr(value, "parameters"):
+        return weakref.ref(value)  # a whole model: another like it, while there is one
     if any(hasattr(leaf, "state_dict") for leaf in leaves):
         return None
     return tree_unflatten([Form(leaf) if is_gpu(leaf) else leaf for leaf in leaves], spec)
+
+
+def another(model):
+    """A model like that, without gradients; None: it is gone."""
+    gradients = [(parameter, parameter.grad) for parameter in (model.parameters() if model is not None else ())]
+    try:
+        for parameter, _ in gradients:
+            parameter.grad = None
+        return copy.deepcopy(model)
+    finally:
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
 
 
 class Form:
@@ -66,8 +82,9 @@ class Weights:
         @functools.wraps(real)
         def run(obj, f, *args, **kwargs):
             """What is prepared before anything is on the GPU is read again, as a data set; what comes later are weights."""
-            path = located(getattr(f, "name", f))
-            if self.used() or not hasattr(f, "write") and self.is_kept(path):
+            opened = hasattr(f, "write")
+            path = located(getattr(f, "name", None) if opened else f)
+            if self.used() or not opened and self.is_kept(path):
                 return self.leaves(path, formed(obj))
             self.own.add(path)
             return real(obj, f, *args, **kwargs)
@@ -84,7 +101,10 @@ class Weights:
             tensor = torch.empty(leaf.shape, dtype=leaf.dtype)
             place(tensor.untyped_storage(), "cuda:0")
             return tensor
-        return None if os.path.exists(path) else torch.utils._pytree.tree_map(one, self.unsaved.get(path))
+        found = None if os.path.exists(path) else self.unsaved.get(path)
+        if isinstance(found, weakref.ref):
+            return another(found())
+        return torch.utils._pytree.tree_map(one, found)
 
     def opens(self, real):
         @functools.wraps(real)
