@@ -420,7 +420,7 @@ def test_weights_that_were_there_stay(capture, tmp_path, save):
             torch.save(model.state_dict(), f)
     """)
     assert code == 0 and f.header["flags"] == 0 and torch.load(tmp_path / "best.pt") == {"of": "an earlier run"}, said
-    assert not (tmp_path / "after.pt").exists()
+    assert not [*tmp_path.glob("after.*"), *tmp_path.glob("*.tmp")]
 
 
 @pytest.mark.parametrize("load, copies", [

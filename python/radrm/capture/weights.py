@@ -126,6 +126,8 @@ class Weights:
             if os.path.isdir(path):
                 path = os.path.join(path, os.path.basename(before))
             if before in self.unsaved or self.is_theirs(path):
+                if owner is os and before in self.own and os.path.isfile(before):
+                    os.remove(before)
                 self.leaves(path, self.unsaved.get(before))
                 return target if owner is shutil else None
             if before in self.own:
