@@ -400,7 +400,7 @@ def test_data_that_are_prepared_are_read_again(capture, tmp_path):
 @pytest.mark.parametrize("save", [
     "torch.save(what, 'best.pt')", "torch.save(what, pathlib.Path('best.pt').resolve())", "with open('best.pt', 'wb') as f: torch.save(what, f)", "pathlib.Path('best.pt').write_bytes(b'other')",
     "torch.save(what, 'new.tmp'); os.replace('new.tmp', 'best.pt')", "with open('new.tmp', 'wb') as f: torch.save(what, f)\n        shutil.move('new.tmp', 'best.pt')",
-    "torch.save(what, 'last.pt'); shutil.copyfile('last.pt', 'best.pt'); os.remove('last.pt')", "os.remove('best.pt')",
+    "torch.save(what, 'last.pt'); shutil.copyfile('last.pt', 'best.pt'); os.remove('last.pt')", "os.remove('best.pt')", "shutil.rmtree(os.getcwd()); os.makedirs(os.getcwd())",
 ])
 def test_weights_that_were_there_stay(capture, tmp_path, save):
     """Whenever a script saves over them, and however; and no others are made once anything is on the GPU."""

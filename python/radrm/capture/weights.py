@@ -12,7 +12,7 @@ import weakref
 
 from .recorder import is_gpu
 
-NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors")
+NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.bin")
 
 
 def located(file):
@@ -56,6 +56,7 @@ class Weights:
     def __init__(self, used):
         self.used = used  # whether anything was on the GPU
         self.own, self.unsaved = set(), {}  # paths: of files that the script made, and of those that it did not, though it believes so -> what is in them
+        self.folders = set()  # that stay, likewise
 
     def is_kept(self, path):
         """Whether somebody made that file before."""
@@ -77,6 +78,8 @@ class Weights:
             patch(owner, name, self.moves(owner, getattr(owner, name)))
         for name in ("remove", "unlink"):
             patch(os, name, self.removes(getattr(os, name)))
+        patch(shutil, "rmtree", self.removes_all(shutil.rmtree))
+        patch(os, "mkdir", self.makes(os.mkdir))
 
     def save(self, real):
         @functools.wraps(real)
@@ -142,4 +145,24 @@ class Weights:
             if not kwargs and (self.is_theirs(place) or place in self.unsaved and not os.path.exists(place)):
                 return None
             return real(path, **kwargs)
+        return run
+
+    def removes_all(self, real):
+        @functools.wraps(real)
+        def run(path, *args, **kwargs):
+            """As trainers do with all checkpoints but the last few."""
+            place = located(path)
+            if any(self.is_theirs(os.path.join(folder, name)) for folder, _, names in os.walk(place) for name in names):
+                return self.folders.add(place)
+            return real(path, *args, **kwargs)
+        return run
+
+    def makes(self, real):
+        @functools.wraps(real)
+        def run(path, *args, **kwargs):
+            """What was removed, as the script believes, is made anew."""
+            place = located(path)
+            if place not in self.folders:
+                return real(path, *args, **kwargs)
+            return self.folders.remove(place)
         return run
