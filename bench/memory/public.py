@@ -193,7 +193,7 @@ def main():
 
     def run(part, entry):
         captured = said.get(entry["name"], {})
-        fence = captured["claim"] - captured["outside"] if args.fenced else 0
+        fence = captured["claim"] - captured["outside"] if args.fenced and captured.get("claim") else 0
         mib = min(captured.get("claim") or UNKNOWN_MIB, ROOM_MIB)
         room.take(mib)
         try:
