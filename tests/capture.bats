@@ -217,14 +217,18 @@ teardown_file() { end_world; }
 	[ ! -e "$WORLD/captured" ]
 }
 
-@test "nobody waits for locks in a folder in which others may write" {
-	export STAND_IN=$captures/max-split XDG_CACHE_HOME=$WORLD/shared
-	local n fd places=()
-	mkdir -p "$XDG_CACHE_HOME/rad"
-	chmod 777 "$XDG_CACHE_HOME/rad"
-	for n in {0..7}; do
-		exec {fd}>>"$XDG_CACHE_HOME/rad/capturing-$n"
+# MODE LOCK...: a task is captured though all of these are held, in a folder of that mode. As $owner's files, if that is set.
+captured_beside_locks() {
+	local folder=$XDG_CACHE_HOME/rad lock fd id places=()
+	mkdir -p "$folder"
+	chmod "$1" "$folder"
+	for lock in "${@:2}"; do
+		exec {fd}>>"$folder/$lock"
 		flock -n "$fd"
+		if [ -n "${owner-}" ]; then
+			chown "$owner" "$folder/$lock"
+			chmod 666 "$folder/$lock"
+		fi
 		places+=("$fd")
 	done
 	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER" 3>&-)
@@ -233,21 +237,13 @@ teardown_file() { end_world; }
 	for fd in "${places[@]}"; do exec {fd}>&-; done
 }
 
+@test "nobody waits for locks in a folder in which others may write" {
+	export STAND_IN=$captures/max-split XDG_CACHE_HOME=$WORLD/shared
+	captured_beside_locks 777 capturing-{0..7}
+}
+
 @test "nor for another user's locks, where a umask of 002 made the folder" {
 	need_root
 	export STAND_IN=$captures/max-split XDG_CACHE_HOME=$WORLD/groups
-	local lock fd id places=()
-	mkdir -p "$XDG_CACHE_HOME/rad"
-	chmod 775 "$XDG_CACHE_HOME/rad"
-	for lock in capture-turn-0000000000-0000000001 capturing-{0..7}; do
-		exec {fd}>>"$XDG_CACHE_HOME/rad/$lock"
-		flock -n "$fd"
-		chown "$BOB" "$XDG_CACHE_HOME/rad/$lock"
-		chmod 666 "$XDG_CACHE_HOME/rad/$lock"
-		places+=("$fd")
-	done
-	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER" 3>&-)
-	rad wait "$id"
-	[ "$(field "$id" .estimate.estimator)" = replay ]
-	for fd in "${places[@]}"; do exec {fd}>&-; done
+	owner=$BOB captured_beside_locks 775 capture-turn-0000000000-0000000001 capturing-{0..7}
 }

@@ -159,7 +159,8 @@ def score(path):
         for said, when in (("first", "before anybody saw a run"), ("captured", "mended by first captures")):
             print(f"| {what}: {when} | " + " | ".join(map(str, scored(those, said))) + " |")
     fenced = [row["fenced"] for row in every if "fenced" in row]
-    print(f"\nWith the claim as the limit: {len(fenced)} started, {sum(f['rc'] == 0 for f in fenced)} without an error.")
+    print(f"\nWith the claim as the limit: {len(fenced)} started, {sum(f['rc'] == 0 for f in fenced)} without an error, "
+          f"{sum(f['steps'] >= 2 for f in fenced)} made two steps or more.")
 
 
 def main():

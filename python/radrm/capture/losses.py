@@ -3,8 +3,9 @@
 matrix of batch x time x (2 x longest target + 1). cuDNN's, for flat targets of int32 on the CPU alone, takes less."""
 import torch
 
+from .asked import decided
 from .recorder import aten, is_gpu
-from .values import contents, decided
+from .values import contents
 
 LENGTH_BYTES = 8
 

@@ -334,7 +334,7 @@ class Recorder(TorchDispatchMode):
 
     def on_zeros(self, func, args, kwargs):
         """An operator of whose results fake tensors know nothing: run on the CPU, on zeros, for the shapes of its results."""
-        from .values import script_line
+        from .asked import script_line
         name, where = str(func).removeprefix("aten."), script_line()
         if func not in self.around:
             self.note(ff.UNKNOWN_OP, f"{name}: no rule of its memory is known: its results are counted, its scratch memory is not",

@@ -9,8 +9,8 @@ import sys
 import torch
 from torch._subclasses import fake_tensor
 
+from .asked import decided
 from .recorder import ENGINE_CODE, GPU, aten, is_gpu
-from .values import decided
 
 COMPRESSED = {torch.sparse_csr: (aten.crow_indices.default, aten.col_indices.default, aten.values.default),
               torch.sparse_csc: (aten.ccol_indices.default, aten.row_indices.default, aten.values.default)}

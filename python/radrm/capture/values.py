@@ -5,7 +5,6 @@ A number that is only printed does no harm: it is 1. One that decides something 
 and that is told: flag DATA_DEPENDENT and the line of the script. Shapes that depend on data (nonzero, masks) take their upper
 bound, told the same way.
 """
-import ast
 import builtins
 import collections
 import functools
@@ -19,137 +18,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff
-from .idle import better, is_idle
+from .asked import Rounds, asking, branched, decided, is_insisted, is_ruled_out, script_line, tests
 from .recorder import aten, is_gpu
-from .source import tree_of
 
-OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-ROUNDS = 6  # of a loop whose end is not known: steps that the solver of a neural ODE came to (torchdiffeq's example, within 55 steps of its training)
-TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-
-
-def script_line():
-    """"file.py:12" of the innermost frame that is neither this package's nor PyTorch's; None if there is none."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith((OWN, TORCH, "<")):
-            return f"{os.path.basename(name)}:{frame.f_lineno}"
-        frame = frame.f_back
-    return None
-
-
-@functools.lru_cache(None)
-def insisted(path):
-    """Lines of a file on which a value must be true: it is asserted, or an error is raised where it is false; and those on which it must be false."""
-    must, may = set(), set()
-
-    def visit(test, wanted):
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            visit(test.operand, not wanted)
-        elif isinstance(test, ast.BoolOp):
-            for value in test.values:
-                visit(value, wanted)
-        else:
-            (must if wanted else may).update(range(test.lineno, test.end_lineno + 1))
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Assert):
-            visit(node.test, True)
-        elif isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
-            visit(node.test, False)
-    return must - may, may - must
-
-
-def asking():
-    """The frame that asks for a value now."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith((OWN, "<")):
-        frame = frame.f_back
-    return frame
-
-
-def is_insisted():
-    """Whether the value that is asked for now must be true, or more is done if it is."""
-    frame = asking()
-    path, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
-    return frame is not None and (frame.f_code.co_name == CAUSAL or line in insisted(path)[0] or line in better(path))
-
-
-def is_ruled_out():
-    """Whether an error is raised if it is true."""
-    frame = asking()
-    return frame is not None and frame.f_lineno in insisted(frame.f_code.co_filename)[1]
-
-
-@functools.lru_cache(None)
-def loops(path):
-    """{line of the test: (whether it goes on where that holds, its last line)} of each `while` that hangs on one test."""
-    found = {}
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.While):
-            test, holds = node.test, True
-            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-                test, holds = test.operand, not holds
-            if not isinstance(test, ast.BoolOp):
-                found.update(dict.fromkeys(range(node.test.lineno, node.test.end_lineno + 1), (holds, node.end_lineno)))
-    return found
-
-
-@functools.lru_cache(None)
-def choices(path):
-    """{line of the test: whether more is called where it holds than where it does not} of each `if` with an `else`."""
-    def calls(nodes):
-        return sum(isinstance(n, ast.Call) for node in nodes for n in ast.walk(node))
-    return {line: calls(node.body) > calls(node.orelse) for node in ast.walk(tree_of(path))
-            if isinstance(node, ast.If) and node.orelse and not isinstance(node.test, (ast.BoolOp, ast.UnaryOp))
-            for line in range(node.test.lineno, node.test.end_lineno + 1)}
-
-
-@functools.lru_cache(None)
-def tests(path):
-    """Lines of a file on which something is asked for that decides what runs."""
-    return {line for node in ast.walk(tree_of(path)) for test in getattr(node, "ifs", [getattr(node, "test", None)]) if test is not None
-            for line in range(test.lineno, test.end_lineno + 1)}
-
-
-class Rounds:
-    """Of a `while` that goes on until something holds that is not known: neither none nor one without end. What is tried in a round succeeds:
-    it may be what a solver keeps for the backward pass."""
-
-    def __init__(self):
-        self.made = collections.Counter()  # (code, line) -> rounds of a loop that is gone through; 0: it is over
-
-    def __call__(self, otherwise):
-        """The value that is asked for now, in such a loop; else `otherwise`."""
-        frame = asking()
-        if frame is None:
-            return otherwise
-        path, line = frame.f_code.co_filename, frame.f_lineno
-        if line in loops(path):
-            self.made[frame.f_code, line] = made = (self.made[frame.f_code, line] + 1) % (ROUNDS + 1)
-            return loops(path)[line][0] == bool(made)
-        return choices(path)[line] if line in choices(path) and self.inside(frame) else otherwise
-
-    def inside(self, frame):
-        while frame is not None:
-            if any(made and frame.f_code is code and line <= frame.f_lineno <= loops(code.co_filename)[line][1] for (code, line), made in self.made.items()):
-                return True
-            frame = frame.f_back
-        return False
-
-
-def branched(recorder, what):
-    """As decided(), of a comparison or a branch, which may decide nothing."""
-    frame = asking()
-    if frame is None or not is_idle(frame):
-        decided(recorder, what)
-
-
-def decided(recorder, what):
-    recorder.note(ff.DATA_DEPENDENT, f"data-dependent: {what}", script_line())
-
-
-CAUSAL = "_detect_is_causal_mask"  # of torch.nn, which compares a square mask with a causal one: it is one
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
 
 
