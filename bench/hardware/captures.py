@@ -8,8 +8,8 @@ from common import WORKLOADS, say, tail
 PER_CAPTURE_S = 300
 
 
-def make(rad, folder, commands, env, at_a_time, deadline_s):
-    """Writes folder/NAME.radcap for each of `commands` ({name: command}) that it lacks. Returns {name: {"seconds": S}, with "error"
+def make(rad, folder, commands, env, at_a_time, deadline_s, folders={}):
+    """Writes folder/NAME.radcap for each of `commands` ({name: command}) that it lacks, run in `folders` ({name: folder}) if it is there. Returns {name: {"seconds": S}, with "error"
     where there is no capture}; nothing is begun after the deadline, and what then runs is ended."""
     folder.mkdir(parents=True, exist_ok=True)
     todo = [name for name in commands if not (folder / f"{name}.radcap").exists()]
@@ -25,7 +25,7 @@ def make(rad, folder, commands, env, at_a_time, deadline_s):
             with open(log, "w") as f:
                 running[name] = log, time.monotonic(), subprocess.Popen(
                     [rad, "capture", "--no-cache", "--timeout", str(PER_CAPTURE_S), "-o", folder / f"{name}.radcap", "--",
-                     *map(str, commands[name])], env=env, cwd=WORKLOADS, stdin=subprocess.DEVNULL, stdout=f, stderr=f)
+                     *map(str, commands[name])], env=env, cwd=folders.get(name, WORKLOADS), stdin=subprocess.DEVNULL, stdout=f, stderr=f)
         for name, (log, begin, process) in list(running.items()):
             if late:
                 process.terminate()

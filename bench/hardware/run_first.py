@@ -5,12 +5,13 @@
     bench/hardware/run_first.py --bin dist/rad/bin --out results             # on a GPU; again for what is missing
     bench/hardware/run_first.py --bin build --out results --sim              # on a simulated one
     bench/hardware/run_first.py --bin build --out results --table --page doc/results/README.md
+    bench/hardware/run_first.py --bin dist/rad/bin --out results --scripts PART...   # public scripts in place of its own tasks
 
 The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`,
 each with its capture; `second`, the same again with what the first run left; named by --runs, too: `known`, with all that `exclusive` taught;
-`memory`, with --gpu-mem; some of these with `settle: 30` or `max_slowdown: 3`, or under `magm` and `fifo`. But for what RUNS says, settings are those of an
-empty configuration, which are what is shipped. Captures are made beforehand, without the GPU. Writes OUT/run-NAME.json after each, and
-the table and the picture of all that are there.
+`memory`, with --gpu-mem; `auto`, captured while they wait (--capture=auto); some of these with `settle: 30` or `max_slowdown: 3`, or under
+`magm` and `fifo`. But for what RUNS says, settings are those of an empty configuration, which are what is shipped. Other captures are made
+beforehand, without the GPU. Writes OUT/run-NAME.json after each, and the table and the picture of all that are there.
 
 The share of what the bound allows is (exclusive - total) / (exclusive - bound), as in bench/evaluation. The bound is `lower_bound_s` of
 `rad simulate` (src/sim/bound.h) under MPS, for tasks that do what each did in `exclusive`. That may have used more GPUs than the others,
@@ -32,6 +33,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import captures
 import gantt
 import pages
+import scripts
 import simulate_policies
 from common import WORKLOADS, Rad, Users, Workspace, in_turn, save, say
 from mix import MOMENTUM, Task
@@ -55,7 +57,7 @@ TASKS = [
 
 # title; the settings that are not the shipped ones; what tasks come with; the run whose state there is before.
 Run = namedtuple("Run", "title settings brings after", defaults=[None])
-NOTHING, MEMORY, CAPTURE = range(3)
+NOTHING, MEMORY, CAPTURE, AUTO = range(4)
 MAGM = "placement: magm\norder: fifo\n"
 RUNS = {
     "exclusive": Run("one a GPU", "placement: exclusive\nshare: never\n", NOTHING),
@@ -65,6 +67,7 @@ RUNS = {
     "memory-30": Run("the same with `settle: 30`", "settle: 30\n", MEMORY),
     "first": Run("as shipped, captures", "", CAPTURE),
     "first-3": Run("the same with `max_slowdown: 3`", "max_slowdown: 3\n", CAPTURE),
+    "auto": Run("as shipped, captured while they wait", "", AUTO),
     "second": Run("as shipped, captures, second time", "", CAPTURE, "first"),
     "known": Run("as shipped, captures, each alone before", "", CAPTURE, "exclusive"),
     "magm-nothing": Run("magm, fifo, nothing known", MAGM, NOTHING),
@@ -82,6 +85,7 @@ def parse_args(words=None):
     p.add_argument("--out", required=True, type=pathlib.Path, help="folder for the results; what it has is not measured again")
     p.add_argument("--runs", default=",".join(DEFAULT), help=f"some of {', '.join(RUNS)}, in this order (default %(default)s)")
     p.add_argument("--tasks", help="names of some of them, with commas between")
+    p.add_argument("--scripts", type=pathlib.Path, nargs="+", default=[], metavar="PART", help="folders of public scripts (bench/memory/public.py)")
     p.add_argument("--scale", type=float, default=1.0, help="steps of every task times this (default 1)")
     p.add_argument("--gpus", type=int, default=1, metavar="N", help="how many are used (default 1)")
     p.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="the first of them (default 0)")
@@ -98,10 +102,13 @@ def parse_args(words=None):
     args.users = [name for name in args.users.split(",") if name]
     if unknown := set(args.runs) - set(RUNS):
         p.error(f"no such run: {', '.join(sorted(unknown))}; there are {', '.join(RUNS)}")
-    names = args.tasks.split(",") if args.tasks else [t.name for t in TASKS]
-    if unknown := set(names) - {t.name for t in TASKS}:
-        p.error(f"no such task: {', '.join(sorted(unknown))}; there are {', '.join(t.name for t in TASKS)}")
-    args.tasks = [t for t in TASKS if t.name in names]
+    if args.scripts and (args.sim or args.users or any(RUNS[name].brings == MEMORY for name in args.runs)):
+        p.error("--scripts: of these no load and no memory is known beforehand, and users cannot read them: no --sim, --users, nor such runs")
+    every = scripts.read(args.scripts) if args.scripts else TASKS
+    names = args.tasks.split(",") if args.tasks else [t.name for t in every]
+    if unknown := set(names) - {t.name for t in every}:
+        p.error(f"no such task: {', '.join(sorted(unknown))}; there are {', '.join(t.name for t in every)}")
+    args.tasks = [t for t in every if t.name in names]
     return args
 
 
@@ -124,7 +131,7 @@ def captures_of(args):
     begin = time.monotonic()
     with Workspace() as ws:
         made = captures.make(pathlib.Path(args.bin).resolve() / "rad", args.out / "captures", {t.name: command(args, t) for t in args.tasks},
-                             ws.env, CAPTURES_AT_A_TIME, min(args.deadline, 180))
+                             ws.env, CAPTURES_AT_A_TIME, min(args.deadline, 180), {t.name: t.folder for t in args.tasks if args.scripts})
     if made:
         known = {"at_a_time": CAPTURES_AT_A_TIME, "wall_s": round(known["wall_s"] + time.monotonic() - begin, 1),
                  "each": {**known["each"], **made}}
@@ -135,8 +142,14 @@ def captures_of(args):
 
 def options_of(args, run):
     """The options of a task of that run, as a function."""
-    if run.brings == NOTHING:
-        return lambda task: []
+    brought = brought_of(args, run)
+    return lambda task: [*(["--chdir", task.folder] if args.scripts else []), *brought(task)]
+
+
+def brought_of(args, run):
+    """What a task of that run says of itself, as a function."""
+    if run.brings in (NOTHING, AUTO):
+        return lambda task: ["--capture=auto"] if run.brings == AUTO else []
     if args.sim or run.brings == MEMORY:
         return declared
 
@@ -196,6 +209,7 @@ def measure(args, name, deadline_s):
 def settings_of(args):
     """What must be the same in all results of a folder."""
     return {"sim": args.sim, "scale": args.scale, "gpus": args.gpus, "names": [t.name for t in args.tasks],
+            **({"commands": {t.name: t.said for t in args.tasks}} if args.scripts else {}),
             **({"users": args.users} if args.users else {})}
 
 
@@ -272,6 +286,11 @@ def starts(result):
     return {t["name"]: simulate_policies.start_of(t["attempts"][-1], result["summary"].get(t["name"])) for t in result["tasks"]}
 
 
+def tells_starts(result):
+    """Whether its tasks say how long they trained, as train.py does; a script as it is says nothing."""
+    return any(told and "first_step_s" in told for told in result["summary"].values())
+
+
 def covered(spans):
     """The length of what the spans cover together."""
     at = total = 0.0
@@ -315,7 +334,7 @@ def runs_table(found, least_s):
         first = name == "exclusive"
         joules = None if m["energy_j"] is None else cell(m["energy_j"] / 1e3, 1)
         rows.append([RUNS[name].title, cell(total, 1), None if first else percent(1 - total / alone_s),
-                     None if first else percent(of_possible(alone_s, total, least_s)), cell(untrained_s(result), 1),
+                     None if first else percent(of_possible(alone_s, total, least_s)), cell(untrained_s(result), 1) if tells_starts(result) else None,
                      cell(m["avg_wait_s"], 1), cell(m["avg_exec_s"], 1), cell(m["avg_jct_s"], 1), cell(m["mean_smact"], 2),
                      joules if first or added or not joules else joules + change(m["energy_j"], base["energy_j"]), m["oom"], done])
     rows.append(["*lower bound*", cell(least_s, 1), percent(1 - least_s / alone_s), "100 %", *[None] * 8])

@@ -27,6 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import nvml
 from common import Rad, WORKLOADS, Workspace, in_turn, last_json, save, say, tail, train, wait_for
 from mix import CHECK, LIAR, QUICK, TASKS, WIDE
+from scripts import Script
 
 # name: placement, share, whether the tasks' memory is declared, further settings
 POLICIES = {
@@ -89,6 +90,8 @@ def config_text(policy, extra):
 
 
 def command(args, task):
+    if isinstance(task, Script):
+        return task.command
     if args.sim:
         return [str(pathlib.Path(args.bin).resolve() / "rad"), "simtask", "--mem", str(task.takes_mib or task.mem_mib * 9 // 10), "--seconds",
                 str(round(task.seconds * args.scale, 2)), "--gract", str(task.gract), "--smact", str(task.smact)]

@@ -263,6 +263,28 @@ class First(unittest.TestCase):
         self.assertEqual([run_first.RUNS[n].settings for n in ("nothing", "first", "second")], [""] * 3)
         self.assertEqual([n for n, run in run_first.RUNS.items() if run.brings == run_first.CAPTURE], ["first", "first-3", "second", "known", "magm-first", "magm-second", "magm-known"])
 
+    def test_scripts_of_others_as_tasks(self):
+        part = self.out / "part"
+        part.mkdir()
+        lines = [{"name": "a", "cwd": "src", "command": ["python", "a.py"], "env": {"HF_HOME": "{here}/hf"}, "whole": ["python", "a.py", "-n", "9"]},
+                 {"name": "b", "cwd": "src", "command": ["python", "b.py"], "env": {}}]
+        (part / "list.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        def args_of(*words):
+            return run_first.parse_args(["--bin", "/nowhere", "--out", str(self.out), "--scripts", str(part), *words])
+        args = args_of("--runs", "exclusive,first,auto")
+        script, = args.tasks  # b has no end of its own
+        self.assertEqual(run_first.command(args, script), ["env", f"HF_HOME={part}/hf", sys.executable, "a.py", "-n", "9"])
+        self.assertEqual(run_first.settings_of(args)["commands"], {"a": "python a.py -n 9"})
+        folder = ["--chdir", part / "src"]
+        self.assertEqual(run_first.options_of(args, run_first.RUNS["exclusive"])(script), folder)
+        self.assertEqual(run_first.options_of(args, run_first.RUNS["auto"])(script), [*folder, "--capture=auto"])
+        (self.out / "captures").mkdir()
+        (self.out / "captures" / "a.radcap").touch()
+        self.assertEqual(run_first.options_of(args, run_first.RUNS["first"])(script), [*folder, "--capture", self.out / "captures" / "a.radcap"])
+        with contextlib.redirect_stderr(io.StringIO()) as told, self.assertRaises(SystemExit):
+            args_of("--runs", "memory")
+        self.assertIn("no memory is known beforehand", told.getvalue())
+
     def test_what_is_there_is_not_done_again(self):
         self.assertEqual(run_first.missing(self.args(), {}), ["exclusive", "nothing", "first", "second"])
         found = {"exclusive": self.result("exclusive", (10, 20)), "first": self.result("first", (10, 12))}
