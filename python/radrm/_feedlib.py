@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: MIT
 """libradfeed.so by ctypes: src/feed/feed.h has the contract."""
 import ctypes
-import glob
 import os
-import shutil
-import site
-import sys
 from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_uint32, c_uint64, c_void_p
 
-from . import _rad
+from . import _libraries, _rad
 
 BATCH, END = 1, 2
 COPY_THERE, COPY_MAKE, COPY_SOON, COPY_NEVER = range(4)        # enum feed_copy
@@ -33,19 +29,6 @@ class Item(ctypes.Structure):
 
 class Memory(ctypes.Structure):
     _fields_ = [("fd", c_int), ("stride", c_uint64), ("bytes", c_uint64)]
-
-
-def _places():
-    here = os.path.dirname(os.path.abspath(__file__))
-    yield os.environ.get("RADFEED_LIBRARY", "")
-    for base in (os.path.join(here, "../../../.."), sys.prefix, site.getuserbase() or ""):   # share/rad/python/radrm; a wheel
-        yield os.path.join(base, "lib/rad-rm/libradfeed.so")
-        yield from glob.glob(os.path.join(base, "lib/*/rad-rm/libradfeed.so"))
-    rad = shutil.which(os.environ.get("RAD") or "rad")
-    if rad:
-        folder = os.path.dirname(os.path.realpath(rad))
-        yield os.path.join(folder, "../lib/rad-rm/libradfeed.so")
-        yield os.path.join(folder, "libradfeed.so")     # a build
 
 
 def _declare(lib):
@@ -87,7 +70,8 @@ _loaded = None
 def load():
     global _loaded
     if _loaded is None:
-        path = next(filter(os.path.isfile, _places()), None)
+        named = os.environ.get("RADFEED_LIBRARY", "")
+        path = named if os.path.isfile(named) else _libraries.find("libradfeed.so")
         if path is None:
             raise FeedError("libradfeed.so: not found where RAD-RM is installed; set RADFEED_LIBRARY to its path")
         _loaded = _declare(ctypes.CDLL(path))

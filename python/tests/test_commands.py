@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -174,6 +175,25 @@ def test_commands(capture, programs, tmp_path, words):  # noqa: F811
     code, said, f = capture(train(), words=words)
     assert code == 0 and width(f) == 48 and f.header["optimizer"] == "sgd", said
     assert not (tmp_path / "too-late").exists()
+
+
+@pytest.mark.parametrize("line", [
+    "export PYTHONPATH=$PWD/own:$PYTHONPATH; python train.py", "PYTHONPATH=own python train.py", "export PYTHONPATH=own; ./train.py",
+    "exec env PYTHONPATH=own nice python train.py", "python train.py",
+])
+def test_commands_that_set_the_path_of_modules(capture, tmp_path, monkeypatch, line):  # noqa: F811
+    """They keep what they say, and are captured all the same; so is what was said outside. What was to be loaded before is."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sizes.py").write_text("import os\nWIDTH = 48 if os.environ['LD_PRELOAD'] == 'libm.so.6' else 16\n")
+    (tmp_path / "run.sh").write_text(line.replace("python ", f"{sys.executable} "))
+    monkeypatch.setenv("LD_PRELOAD", "libm.so.6")
+    if line == "python train.py":
+        monkeypatch.setenv("PYTHONPATH", f"own:{os.environ.get('PYTHONPATH', '')}")
+    body = f"#!{sys.executable}\nimport os, sizes\nassert 'own' in os.environ['PYTHONPATH']\n" + textwrap.dedent(train().replace("args.width", "sizes.WIDTH"))
+    (tmp_path / "train.py").write_text(body)
+    (tmp_path / "train.py").chmod(stat.S_IRWXU)
+    code, said, f = capture(body, words=["bash", "run.sh"])
+    assert code == 0 and width(f) == 48, said
 
 
 def test_a_command_is_answered_from_the_cache(capture):  # noqa: F811

@@ -2,7 +2,8 @@
 """Captures what a command runs that is not Python itself: a shell script, `env`, `uv run`, `conda run`, a launcher.
 
 The command runs as it is, with no GPU in sight. Every Python that it starts, however deep, imports hook/sitecustomize.py, which
-turns it into a capture of the script that it was to run. The first that has used a GPU answers and ends everything. One that
+turns it into a capture of the script that it was to run; where the command sets PYTHONPATH anew, libradcapture.so (src/cli/capture_hook.c)
+puts the hook in front again. The first that has used a GPU answers and ends everything. One that
 used none (it looked for a free port, prepared data) ended as it would have, and the command goes on.
 
 outside     capture(): starts the command, waits for the answer
@@ -17,6 +18,7 @@ import time
 import types
 
 from . import Capture, Limits, nvidia, run
+from .. import _libraries
 from .sandbox import CaptureError, Unused
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook")
@@ -46,12 +48,15 @@ def _outside(args, folder):
     pipe = os.path.join(folder, "answer")
     os.mkfifo(pipe, 0o600)
     reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
-    told = {"folder": folder, "path": os.environ.get("PYTHONPATH"), "options": [
+    ways, library = os.pathsep.join([HOOK, os.path.dirname(os.path.dirname(os.path.dirname(HOOK)))]), _libraries.find("libradcapture.so")
+    told = {"folder": folder, "library": library, "options": [
         "--iterations", str(args.iterations), "--timeout", str(args.timeout), "--memory", str(args.memory),
         "--gpus", str(args.gpus), *["--no-cache"] * args.no_cache]}
     nvidia.put_program(types.SimpleNamespace(**nvidia.H200), folder)
-    paths = [HOOK, os.path.dirname(os.path.dirname(os.path.dirname(HOOK))), os.environ.get("PYTHONPATH")]
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in paths if p), **{VARIABLE: json.dumps(told)})
+    environment = {**os.environ, VARIABLE: json.dumps(told), "RADRM_CAPTURE_PATH": ways,
+                   "PYTHONPATH": os.pathsep.join(filter(None, [ways, os.environ.get("PYTHONPATH")]))}
+    if library and not set(library) & set(" :"):  # which LD_PRELOAD cannot have
+        environment["LD_PRELOAD"] = os.pathsep.join(filter(None, [library, os.environ.get("LD_PRELOAD")]))
     try:
         started = subprocess.Popen(args.words, env=environment, close_fds=False)
     except OSError as e:
@@ -92,11 +97,11 @@ class Within:
     def __init__(self, told):
         self.folder = told["folder"]
         self.pipe = os.path.join(self.folder, "answer")
-        for name, value in (("PYTHONPATH", told["path"]), (VARIABLE, None)):
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        os.environ.pop(VARIABLE)
+        if told["path"]:
+            os.environ["PYTHONPATH"] = told["path"]
+        else:
+            os.environ.pop("PYTHONPATH", None)
         paths = os.environ.get("PATH", "").split(os.pathsep)
         os.environ["PATH"] = os.pathsep.join(p for p in paths if p != self.folder)
 

@@ -38,8 +38,16 @@ def become():
     given, told = words(), json.loads(os.environ[VARIABLE])
     if not is_script(given) or given[:2] == ["-m", "radrm.capture"]:
         return
-    here = os.path.dirname(os.path.abspath(__file__))
-    os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(os.path.dirname(here)))
+    hook, package = os.environ.pop("RADRM_CAPTURE_PATH").split(os.pathsep)
+    paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != hook]
+    if package in paths:
+        paths.remove(package)  # once: it may be the user's, too
+    told["path"] = os.pathsep.join(paths)
+    preloaded = [p for p in os.environ.pop("LD_PRELOAD", "").split(":") if p != told["library"]]
+    if any(preloaded):
+        os.environ["LD_PRELOAD"] = ":".join(preloaded)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [package, told["path"]]))
+    os.environ[VARIABLE] = json.dumps(told)
     os.execv(sys.executable, [sys.executable, "-m", "radrm.capture", "-o", "-", *told["options"], "--", *given])
 
 
