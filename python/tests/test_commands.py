@@ -196,6 +196,34 @@ def test_commands_that_set_the_path_of_modules(capture, tmp_path, monkeypatch, l
     assert code == 0 and width(f) == 48, said
 
 
+@pytest.mark.parametrize("lines, told", [
+    ("python other.py\npython -c 'print(1)'\n# python train.py --width 64\necho pip install python\npython train.py --width 48", None),
+    ("for i in 1 2; do echo $i; done; python train.py --width 48", None),
+    ("python train.py --width 48\npython train.py --width 64", "runs Python again after this"),
+    ("for w in 48 64; do\n  python train.py --width $w\ndone", "in a loop"),
+    ("python other.py &\nwhile [ ! -e began ]; do sleep 0.1; done\nexec python train.py --width 48", "2 scripts ran side by side"),
+])
+def test_what_a_command_trains_besides(capture, tmp_path, lines, told):  # noqa: F811
+    """A claim for the first is not to be the limit of what comes after it."""
+    (tmp_path / "other.py").write_text("open('began', 'w').close()" + "; import time; time.sleep(100)" * ("&" in lines))
+    (tmp_path / "run.sh").write_text(lines.replace("python ", f"{sys.executable} "))
+    for _ in range(2):  # made, and from the cache
+        code, said, f = capture(train(), words=["bash", "-e", "run.sh"])
+        assert (code, width(f), f.header["flags"]) == (0, 48, 128 if told else 0) and (told or "captured") in said + "captured", said
+
+
+@pytest.mark.parametrize("text, words, script", [
+    ("python a.py # b\n#c", ["nice", "sh", "-x", "F"], "python a.py \n"), ("", ["bash", "-c", "python a.py", "F"], "python a.py"),
+    ("#!/usr/bin/env bash\na", ["./F"], "\na"), ("#!/bin/sh -e\na", ["./F", "sh"], ""), ("#!/bin/zsh\na", ["./F"], "\na"),
+    ("#!/usr/bin/python\nbash", ["./F"], ""), ("a", ["bash"], ""), ("a", ["bash", "-c"], ""), ("a", ["bash", "no-such-file"], ""), ("\xff\0", ["./F"], ""),
+])
+def test_what_a_shell_is_to_run(tmp_path, monkeypatch, text, words, script):
+    from radrm.capture.command import script_of
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "F").write_text(text)
+    assert script_of(words) == script
+
+
 def test_a_command_is_answered_from_the_cache(capture):  # noqa: F811
     words = ["env", "WIDTH=1", sys.executable, "train.py"]
     assert ["from the cache" in capture(train(), words=words)[1] for _ in range(2)] == [False, True]
@@ -247,5 +275,5 @@ def test_accelerate(capture, tmp_path, monkeypatch):  # noqa: F811
 ])
 def test_launchers(words, processes, rest, given):
     from radrm.capture.commands import resolve
-    found = resolve(words.split())
+    found = resolve(words.split(), 1)
     assert found[:2] == (processes, rest) and found[2].get("WORLD_SIZE") == given

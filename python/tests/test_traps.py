@@ -656,12 +656,14 @@ def test_parameters_that_are_moved_by_hand(traced):
 @pytest.mark.parametrize("words, processes, rest", [
     ("torchrun --standalone --nproc-per-node=2 train.py --nproc 3", 2, ["train.py", "--nproc", "3"]),
     ("/venv/bin/torchrun --nnodes 2 --nproc_per_node 4 --rdzv-backend c10d -m pkg.train x", 8, ["-m", "pkg.train", "x"]),
-    ("-m torch.distributed.run --nproc-per-node gpu train.py", 2, ["train.py"]),
+    ("-m torch.distributed.run --nproc-per-node gpu train.py", 3, ["train.py"]), ("torchrun --nproc_per_node=auto --virtual-local-rank train.py", 3, ["train.py"]),
+    ("-m torch.distributed.launch --nproc_per_node=4 --use_env main.py --coco x", 4, ["main.py", "--coco", "x"]),
+    ("-m torch.distributed.launch --nproc_per_node 4 main.py -b 2", 4, ["main.py", "--local-rank=0", "-b", "2"]),
     ("train.py torchrun", 0, ["train.py", "torchrun"]),
 ])
 def test_launchers(words, processes, rest):
     from radrm.capture.distributed import launcher
-    assert launcher(words.split()) == (processes, rest)
+    assert launcher(words.split(), 3) == (processes, rest)
 
 
 @pytest.mark.parametrize("make, whole", [

@@ -35,7 +35,7 @@ def arguments(argv):
 def capture(args, output, folder, variables):
     """(Capture, whether it was known) of a Python script. What it prints goes to `output`, as in sandbox.run(). `folder`: an
     empty one for the time of the capture, `variables`: the environment that the script is to see."""
-    processes, words, given = commands.resolve(args.words)
+    processes, words, given = commands.resolve(args.words, args.gpus)
     kind, target, rest = commands.parse(words)
     asked = cache.question(kind, target, rest, args.iterations, processes, args.gpus)
     found = None if args.no_cache else cache.look(asked, variables)

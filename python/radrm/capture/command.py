@@ -4,26 +4,34 @@
 The command runs as it is, with no GPU in sight. Every Python that it starts, however deep, imports hook/sitecustomize.py, which
 turns it into a capture of the script that it was to run; where the command sets PYTHONPATH anew, libradcapture.so (src/cli/capture_hook.c)
 puts the hook in front again. The first that has used a GPU answers and ends everything. One that
-used none (it looked for a free port, prepared data) ended as it would have, and the command goes on.
+used none (it looked for a free port, prepared data) ended as it would have, and the command goes on. What others would have trained, beside
+it or after it, nobody saw: a doubt.
 
 outside     capture(): starts the command, waits for the answer
 inside      within(): the capture that a Python of the command became; it writes its answer into a pipe
 """
 import json
 import os
+import re
 import select
 import subprocess
 import threading
 import time
 import types
 
-from . import Capture, Limits, nvidia, run
+from . import Capture, Limits, fileformat, nvidia, run
 from .. import _libraries
 from .sandbox import CaptureError, Unused
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook")
 VARIABLE = "RADRM_CAPTURE"  # what the hook and the capture that it begins are to know; JSON
 PYTHONS = ("torchrun", "accelerate", "deepspeed")  # launchers whose command lines are read instead of run
+
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+SHEBANG = re.compile(rf"#!\s*\S*?(?:\benv\s+)?(?:{'|'.join(SHELLS)})\b")
+COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.M)
+TRAINS = re.compile(r"(?<![\w.-])(?:python[\d.]*[ \t]+(?!-c\b|-V\b|--version|-m[ \t]+(?:pip|venv)\b)\S|torchrun[ \t]|accelerate[ \t]+launch\b)")
+LOOP = re.compile(r"\b(?:for|while|until)\b.*?\bdone\b", re.S)
 
 
 def is_python(words):
@@ -41,7 +49,47 @@ def capture(args, output, folder):
     if "file" not in answer:
         raise Unused(answer["ended"], 0 if answer["code"] == 0 else 1)
     with open(answer["file"], "rb") as f:
-        return Capture(f.read(), answer["notes"], answer["peak_bytes"], answer["flags"]), answer["known"]
+        found = Capture(f.read(), answer["notes"], answer["peak_bytes"], answer["flags"])
+    unseen = others(args.words, *(count(folder, what) for what in ("begun", "ended")))
+    if unseen:
+        found.data, found.flags = fileformat.with_flags(found.data, fileformat.CUT_SHORT), found.flags | fileformat.CUT_SHORT
+        found.notes.append(unseen)
+    return found, answer["known"]
+
+
+def script_of(words):
+    """What a shell is to run, without comments; "" where that is nothing, or cannot be read."""
+    shell = next((n for n, word in enumerate(words) if os.path.basename(word) in SHELLS), None)
+    if shell is not None:
+        words = [word for word in words[shell + 1:] if word == "-c" or not word.startswith("-")]
+        if words[:1] == ["-c"]:
+            return COMMENT.sub("", "".join(words[1:2]))
+    try:
+        with open("".join(words[:1]), errors="replace") as f:
+            text = f.read(1 << 20)
+    except OSError:
+        return ""
+    return COMMENT.sub("", text) if shell is not None or SHEBANG.match(text) else ""
+
+
+def others(words, begun, ended):
+    """Of what the command trains besides what was captured, in one line; None if as far as can be seen that is nothing. `begun`: scripts of
+    Python, the captured one among them; `ended`: those that used no GPU."""
+    if begun - ended > 1:
+        return f"{begun - ended} scripts ran side by side: one of them was captured"
+    text = script_of(words)
+    if any(TRAINS.search(loop) for loop in LOOP.findall(text)):
+        return "the command runs Python in a loop: the first run was captured"
+    if len(TRAINS.findall(text)) > begun:
+        return "the command runs Python again after this: the first script that uses a GPU was captured"
+    return None
+
+
+def count(folder, what):
+    try:
+        return os.path.getsize(os.path.join(folder, what))
+    except OSError:
+        return 0
 
 
 def _outside(args, folder):
@@ -117,6 +165,8 @@ class Within:
             answer = {"file": path, "notes": result.notes, "peak_bytes": result.peak_bytes, "flags": result.flags, "known": known}
         except Unused as e:
             if e.code is not None:
+                with open(os.path.join(self.folder, "ended"), "ab") as f:
+                    f.write(b".")
                 return e.code
             answer = {"ended": str(e), "code": 0}
         except CaptureError as e:

@@ -10,7 +10,8 @@ ACCELERATE = (["-m", "accelerate.commands.launch"], ["-m", "accelerate.commands.
 # Options of `accelerate launch` without a value; all others have one.
 ACCELERATE_SWITCHES = ("-h", "--help", "-q", "--quiet", "-m", "--module", "--no_python", "--debug", "--cpu", "--multi_gpu", "--tpu",
                        "--ipex", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--use_xpu", "--use_parallelism_config",
-                       "--dynamo_use_fullgraph", "--dynamo_use_dynamic", "--dynamo_use_regional_compilation",
+                       "--same_network", "--downcast_bf16", "--tpu_cluster", "--no_tpu_cluster", "--dynamo_use_fullgraph", "--dynamo_use_dynamic",
+                       "--dynamo_use_regional_compilation",
                        "--enable_cpu_affinity", "--fp8_use_autocast_during_eval", "--tpu_use_cluster", "--tpu_use_sudo")
 SHARDED = ("{}: training is sharded over several GPUs, which cannot be captured: capture a run of one process without it, or say "
            "what the task needs (rad submit --gpu-mem)")
@@ -36,8 +37,8 @@ def parse(words):
     return "", words[0], words[1:]
 
 
-def resolve(words):
-    """(processes, words as for python, variables that the launcher sets)."""
+def resolve(words, gpus):
+    """(processes, words as for python, variables that the launcher sets). `gpus`: those that the task sees."""
     words = list(words)
     while words and words[0].startswith("-") and words[0] not in ("-m", "-c", "-"):
         del words[:2 if words[0] in VALUED else 1]
@@ -49,7 +50,7 @@ def resolve(words):
     for module in ACCELERATE:
         if words[:len(module)] == module:
             return accelerate(words[len(module):])
-    processes, rest = launcher(words)
+    processes, rest = launcher(words, gpus)
     return processes, rest, surroundings(processes) if processes else {}
 
 

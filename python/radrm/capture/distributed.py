@@ -12,31 +12,36 @@ import os
 KEPT = {"device_ids", "output_device", "dim", "broadcast_buffers", "find_unused_parameters", "gradient_as_bucket_view", "static_graph",
         "mixed_precision"}  # what DDP was asked for and is read of it
 FIRST_BUCKET, BROADCAST = 1 << 20, 250 << 20  # bytes; DDP's, fixed
-SWITCHES = ("--standalone", "-m", "--module", "--no-python", "--no_python", "--run-path", "--run_path")
+SWITCHES = ("--standalone", "-m", "--module", "--no-python", "--no_python", "--run-path", "--run_path", "--use-env", "--use_env",
+            "--virtual-local-rank", "--virtual_local_rank")
 WORKERS = ("--nproc-per-node", "--nproc_per_node", "--nnodes")
 
 
-def launcher(words):
-    """(processes, words as for python) of a command line of torchrun or python -m torch.distributed.run; (0, words) of any
-    other. Numbers of processes that depend on the machine count as 2."""
+def launcher(words, gpus):
+    """(processes, words as for python) of a command line of torchrun, or python -m torch.distributed.run or launch; (0, words) of any
+    other. `gpus`: those that the task sees, each of which has a process where the command says so. Other numbers that depend on the machine
+    count as 2."""
     words = list(words)
+    old = words[:2] == ["-m", "torch.distributed.launch"]
     if words and os.path.basename(words[0]) == "torchrun":
         del words[0]
-    elif words[:1] == ["-m"] and words[1:2] in (["torch.distributed.run"], ["torch.distributed.launch"]):
+    elif old or words[:2] == ["-m", "torch.distributed.run"]:
         del words[:2]
     else:
         return 0, words
-    processes, module = 1, []
+    processes, module, given_by = 1, [], ["--local-rank=0"] if old else []
     while words and words[0].startswith("-"):
         option, given, value = words.pop(0).partition("=")
         if option in ("-m", "--module"):
             module = ["-m"]
+        if option in ("--use-env", "--use_env"):
+            given_by = []
         if option not in SWITCHES and not given and words:
             value = words.pop(0)
         if option in WORKERS:
-            value = value.rpartition(":")[2]
+            value = str(gpus) if value in ("gpu", "auto") else value.rpartition(":")[2]
             processes *= int(value) if value.isdecimal() and int(value) else 2
-    return processes, module + words
+    return processes, [*module, *words[:1], *given_by, *words[1:]]
 
 
 def surroundings(processes):

@@ -69,6 +69,24 @@ def steps_of(data):
     return found[1], found[0]
 
 
+def with_flags(data, more):
+    """A whole file, with further flags."""
+    def number(at):
+        value = shift = 0
+        while True:
+            value |= (data[at] & 0x7f) << shift
+            at, shift = at + 1, shift + 7
+            if data[at - 1] < 0x80:
+                return value, at
+    at = len(MAGIC + varint(limits.VERSION))
+    for name, field in Header.__dataclass_fields__.items():
+        value, after = number(at)
+        if name == "flags":
+            body = data[:at] + varint(value | more) + data[after:-4]
+            return body + zlib.crc32(body).to_bytes(4, "little")
+        at = after + (value if isinstance(field.default, str) else 0)
+
+
 class Records:
     """The records of one capture, in order. Storages are numbered from 0 by alloc()."""
 

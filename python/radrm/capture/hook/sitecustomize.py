@@ -38,6 +38,8 @@ def become():
     given, told = words(), json.loads(os.environ[VARIABLE])
     if not is_script(given) or given[:2] == ["-m", "radrm.capture"]:
         return
+    with open(os.path.join(told["folder"], "begun"), "ab") as f:
+        f.write(b".")
     hook, package = os.environ.pop("RADRM_CAPTURE_PATH").split(os.pathsep)
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != hook]
     if package in paths:
