@@ -5,6 +5,7 @@ import textwrap
 import pytest
 
 torch = pytest.importorskip("torch")
+from reader import peak  # noqa: E402
 
 BEGIN = """
     import argparse, itertools, math, torch
@@ -221,3 +222,30 @@ def test_one_step_of_a_function_has_no_length():
             optimizer.step()
         return step
     assert File(package.trace(setup).data).steps == 0
+
+
+IN_A_FUNCTION = """
+    import torch
+    def learn(model, optimizer, steps):
+        for step in range(steps):
+            optimizer.zero_grad()
+            result = model(torch.ones(640, 64, device="cuda"))
+            loss = result.pow(2).mean()
+            loss.backward()
+            optimizer.step()
+    model = torch.nn.Linear(64, 4096, bias=False).cuda()
+    learn(model, torch.optim.SGD(model.parameters(), lr=0.1), steps=50)
+"""
+
+
+def test_what_is_looked_at_in_a_function_does_not_live_on(capture):
+    """The result of the step before is gone once there is another one: as in a script without functions."""
+    code, said, f = capture(IN_A_FUNCTION)
+    assert code == 0 and f.steps == 50, said
+    assert 5 < peak(f.events) / (640 * 4096 * 4) < 5.5
+
+
+def test_variables_that_a_function_asked_for_itself_stay(capture):
+    code, said, f = capture(IN_A_FUNCTION.replace("for step", "given = locals()\n        for step").replace(
+        "optimizer.step()", "optimizer.step()\n            assert given['steps'] == 50"))
+    assert code == 0 and f.steps == 50, said

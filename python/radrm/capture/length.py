@@ -13,9 +13,11 @@ can know.
 """
 import ast
 import functools
+import inspect
 import math
 import numbers
 import operator
+import sys
 import weakref
 
 from . import limits
@@ -30,6 +32,7 @@ OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mu
 BELOW = {ast.Lt: 0, ast.LtE: 1}  # `counter < bound` goes on for so many more than the difference
 REACHED = {ast.GtE: 0, ast.Eq: 0, ast.Gt: 1}  # `counter >= bound` ends it after so many more
 TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
+ALONE = 3  # references to a frame's copy of its variables that nobody else has: the frame's and two of who looks
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -116,15 +119,25 @@ def leaves(statements):
 
 # --- what it comes to ---
 
+def local(frame, name, otherwise=None):
+    """A variable of a function that runs, or of a module. Before 3.13 Python makes a copy of all of them, which stays with the frame: tensors that the function
+    gives up afterwards would live on in it."""
+    found = frame.f_locals
+    wanted = found.get(name, otherwise)
+    if type(found) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(found) == ALONE:
+        found.clear()
+    return wanted
+
+
 def value(node, frame):
     """Of an expression without effects, in that frame."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
-        for names in (frame.f_locals, frame.f_globals):
-            if node.id in names:
-                return names[node.id]
-        raise Unknown
+        found = local(frame, node.id, frame.f_globals.get(node.id, Unknown))
+        if found is Unknown:
+            raise Unknown
+        return found
     if isinstance(node, ast.Attribute):
         return getattr(value(node.value, frame), node.attr)
     if isinstance(node, ast.Subscript):
@@ -186,7 +199,7 @@ def lengthwise(node, frame):
 
 def over_optimizers(loop, frame):
     """Whether all rounds of the loop are one step, of several optimizers."""
-    return isinstance(loop, ast.For) and any(hasattr(frame.f_locals.get(name), "param_groups") for name in names_in(loop.target))
+    return isinstance(loop, ast.For) and any(hasattr(local(frame, name), "param_groups") for name in names_in(loop.target))
 
 
 def names_in(node):
@@ -216,7 +229,7 @@ class Told:
 
 
 def of_transformers(frame):
-    own = frame.f_locals.get("self")
+    own = local(frame, "self")
     state, arguments = getattr(own, "state", None), getattr(own, "args", None)
     steps, how = getattr(state, "max_steps", 0), getattr(arguments, "eval_strategy", "no")
 
@@ -230,7 +243,7 @@ def of_transformers(frame):
 
 
 def of_lightning(frame):
-    own = frame.f_locals.get("self")
+    own = local(frame, "self")
     trainer = getattr(own, "trainer", own)
     steps = getattr(trainer, "estimated_stepping_batches", 0)
 

@@ -406,7 +406,7 @@ class Trainings:
         for at in outwards(frame):
             library = at.f_globals.get("__name__", "").partition(".")[0]
             if library in length.LIBRARIES:
-                told, own = length.LIBRARIES[library](at), id(at.f_locals.get("self"))
+                told, own = length.LIBRARIES[library](at), id(length.local(at, "self"))
                 self.told[own] = steps = self.told.get(own, 0) + 1
                 self.another |= len(self.told) > 1 and not self.around
                 if steps == 1 and told.often:
