@@ -423,9 +423,48 @@ def test_weights_that_were_there_stay(capture, tmp_path, save):
     assert not [*tmp_path.glob("after.*"), *tmp_path.glob("*.tmp")]
 
 
+FOLDERS = {
+    "torch.save": "torch.save(model.state_dict(), f'{folder}/optimizer.bin'); json.dump({'steps': 3}, open(f'{folder}/state.json', 'w'))",
+    "safetensors": "import safetensors.torch; safetensors.torch.save_file(model.state_dict(), filename=f'{folder}/part.safetensors'); open(f'{folder}/tokens.json', 'a')",
+    "opened": "torch.save(model.state_dict(), open(f'{folder}/part', 'wb'))",
+    "moved": "io.open('some.tmp', 'wb').close(); os.replace('some.tmp', f'{folder}/last.ckpt'); os.chmod(f'{folder}/last.ckpt', 0o600)",
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_folders_that_are_made_for_weights_are_gone(capture, tmp_path, name):
+    """A run would go on from the last of them. What was there before is as it was, and so are other folders and whatever somebody else puts there meanwhile."""
+    if name == "safetensors":
+        pytest.importorskip("safetensors")
+    (tmp_path / "run" / "checkpoint-3").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoint-3" / "part.safetensors").write_text("of an earlier run")
+    (tmp_path / "run" / "checkpoint-3" / "state.json").write_text("earlier")
+    code, said, _ = capture(f"""
+    import io, json, os, torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    def save(folder):
+        os.makedirs(folder, exist_ok=True)
+        {FOLDERS[name]}
+    os.makedirs("logs")
+    for step in range(1, 9):
+        model(torch.ones(4, 8, device="cuda")).sum().backward()
+        optimizer.step()
+        save(f"run/checkpoint-{{step}}")
+        with open("run/checkpoint-3/state.json", "w") as f:
+            f.write("later")
+        os.system("mkdir -p run/other; touch run/other/x.pt")
+    """)
+    assert code == 0 and (tmp_path / "logs").is_dir(), said
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"checkpoint-3", "other"}
+    assert {path.name for path in (tmp_path / "run" / "checkpoint-3").iterdir()} <= {"part.safetensors", "state.json", "tokens.json", "part"}
+    assert (tmp_path / "run" / "checkpoint-3" / "state.json").read_text() == "earlier"
+
+
 @pytest.mark.parametrize("load, copies", [
     ("torch.load('best.pt')['model']", 1), ("torch.load('best.pt', map_location='cpu')['model']", 0),
-    ("os.replace('best.pt', 'last.pt') or torch.load('last.pt')['model']", 1), ("torch.load('whole.pt', weights_only=False).state_dict()", 2),  # one of them for a moment
+    ("os.replace('best.pt', 'last.pt') or torch.load('last.pt')['model']", 1), ("torch.load(open('best.pt', 'rb'))['model']", 1),
+    ("torch.load(open('opened.pt', 'rb'))['model']", 1), ("torch.load('opened.pt', map_location='cpu')['model']", 0), ("torch.load('whole.pt', weights_only=False).state_dict()", 2),  # one of them for a moment
 ])
 def test_the_best_weights_are_tested(capture, load, copies):
     """They were not saved, and are loaded: the test behind the training was missing without a word."""
@@ -442,6 +481,8 @@ def test_the_best_weights_are_tested(capture, load, copies):
             print(model(torch.ones(100, 512, device="cuda")).sum().item())
         torch.save({{"model": model.state_dict(), "epoch": epoch}}, "best.pt")
         torch.save(model, "whole.pt")
+        with open("opened.pt", "wb") as f:
+            torch.save({{"model": model.state_dict()}}, f)
     best = {load}
     model.load_state_dict(best)
     with torch.no_grad():

@@ -131,6 +131,9 @@ def test_ctc(traced, lengths_on_gpu):
     ("if value < best: best = value; torch.save(model.state_dict(), 'best.pt')", False),
     ("if value < best: best, patience = value, 0\n        else:\n            patience += 1\n            if patience > 5: break", False),
     ("epoch = _\n        if value < best: best = value; best_epoch = epoch + 1; torch.save(model.state_dict(), 'best.pt')", False),
+    ("if value < best: best = value\n        else: lr /= 4.0", False), ("if value < best: lr = lr * 0.5", False),
+    ("if value > best:\n            for group in optimizer.param_groups: group['lr'] *= 0.1", False),
+    ("if value > best:\n            for row in x: model(row)", True), ("if value > best:\n            for row in model(x): best = 3", True),
     ("best = max(best, value)", False),
     ("print('best', min([best, value]))", False),
     ("print(model(x) if value < best else best)", True),
@@ -149,7 +152,7 @@ def test_branches_that_decide_nothing(capture, branch, doubt):
     import sys, torch
     model = torch.nn.Linear(8, 8).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    best, patience, width = 99, 0, 1
+    best, patience, width, lr = 99, 0, 1, 0.1
     for _ in range(9):
         x = torch.randn(4, 8, device="cuda")
         loss = model(x).sum()

@@ -12,15 +12,15 @@ from .source import tree_of
 CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict|items|keys|values|float|int|str|len"
                    r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
 BEST = re.compile(r"best|patien|^pat$|wait|^bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
-                  r"state$")  # what is assigned
+                  r"state$|(^|_)lr$|learning_rate$")  # what is assigned
 TEXT = {"join", "chr"}  # what was generated becomes a text
 LETTERS = re.compile(r"decode|^(chr|str|join|int|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")  # what is called for it
 FILES = {"os", "shutil"}
-NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
+NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$|(^|_)lr$|learning_rate$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
     "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
-DEEPER = (ast.If, ast.With, ast.Try, ast.ExceptHandler)
+DEEPER = (ast.If, ast.For, ast.With, ast.Try, ast.ExceptHandler)
 SIMPLE = (ast.Expr, ast.Pass, ast.Break, ast.Raise, ast.Global, ast.Nonlocal)
 
 
@@ -35,10 +35,11 @@ def is_quiet(node):
 
 
 def assigned(target):
-    """Whether that remembers what was best."""
+    """Whether that remembers what was best, or is a learning rate."""
     if isinstance(target, (ast.Tuple, ast.List)):
         return all(map(assigned, target.elts))
-    target = target.value if isinstance(target, ast.Subscript) else target
+    if isinstance(target, ast.Subscript):
+        return assigned(target.value) or bool(BEST.search(str(getattr(target.slice, "value", ""))))
     return bool(BEST.search(getattr(target, "id", getattr(target, "attr", "")).lower()))
 
 
@@ -52,7 +53,8 @@ def idle(node, copies=False):
     if isinstance(node, ast.Try):
         return all(idle(n, copies) for n in [*node.body, *node.handlers, *node.orelse, *node.finalbody])
     if isinstance(node, DEEPER):
-        return all(idle(n, copies) for n in [*node.body, *getattr(node, "orelse", ())])
+        fit = not isinstance(node, ast.For) or not any(isinstance(n, ast.Call) for n in ast.walk(node.iter))
+        return fit and all(idle(n, copies) for n in [*node.body, *getattr(node, "orelse", ())])
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         counts = not isinstance(node, ast.AugAssign) or isinstance(node.value, ast.Constant)
         fit = counts and all(map(assigned, getattr(node, "targets", ()) or [node.target])) and not any(

@@ -78,6 +78,7 @@ def outcome(session, run, seconds):
         error = e
         signal.setitimer(signal.ITIMER_REAL, 0)  # what is left to do may take longer than the limit waits before it comes again
         session.later.broken(e)
+    session.files.end()
     if session.finished and isinstance(error, Exception) and session.recorder.recording:
         session.recorder.note(0, f"what comes behind {session.steps} steps was not seen: {failure(error)}")
     if session.finished or session.late and session.since >= session.iterations:
@@ -133,16 +134,16 @@ def surround(session, programs):
     from . import attention, handmade, values
     imports.Imports({**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
                      "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": values.teach_yaml,
-                     "torchmetrics.functional.classification": values.trust_metrics, "safetensors.torch": save_nothing,
+                     "torchmetrics.functional.classification": values.trust_metrics, "safetensors.torch": functools.partial(save_safely, session.files),
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     if programs:
         nvidia.put_program(session.gpu, programs)
 
 
-def save_nothing(safetensors):
+def save_safely(files, safetensors):
     """Weights have no contents."""
     for name in ("save_file", "save_model"):
-        setattr(safetensors, name, lambda *_, **__: None)
+        setattr(safetensors, name, files.save(getattr(safetensors, name)))
     safetensors.save = lambda *_, **__: b""
 
 
@@ -220,6 +221,7 @@ def install(session):
     from .gpu import Stream
     patch, recorder = session.gpu.patch, session.recorder
     loader, files = torch.utils.data.DataLoader, weights.Weights(session.used)
+    session.files = files
     real_init, real_load, real_stream = loader.__init__, torch.load, Stream.__init__
 
     @functools.wraps(real_init)  # Lightning makes a loader anew of what its __init__ is seen to take

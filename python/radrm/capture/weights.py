@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Files of weights: none is written once anything is on the GPU, since there are none, and what was there before the capture stays as it is, however the script
 would save over it: by name, into a file that it opened, or by a file that it moves or copies there. What was not saved can be loaded again, as the best weights
-are for a test behind the training."""
+are for a test behind the training. A folder that was made for them is gone in the end, with what else is in it: a run would take it for a checkpoint to go on from."""
 import builtins
 import copy
 import functools
@@ -16,10 +16,19 @@ NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.b
 
 
 def located(file):
+    """Its path; of an open file that it was opened by. "": it has none."""
     try:
-        return os.path.realpath(os.fsdecode(file))
+        return os.path.realpath(os.fsdecode(getattr(file, "name", None) if hasattr(file, "read") else file))
     except TypeError:  # a descriptor, or a file without a name
         return ""
+
+
+def empty(real, file, mode, *args, **kwargs):
+    """What open() gives, of nothing: named as that file is."""
+    opened = real(os.devnull, mode, *args, **kwargs)
+    raw = getattr(opened, "buffer", opened)
+    getattr(raw, "raw", raw).name = file
+    return opened
 
 
 def formed(value):
@@ -57,13 +66,28 @@ class Weights:
         self.used = used  # whether anything was on the GPU
         self.own, self.unsaved = set(), {}  # paths: of files that the script made, and of those that it did not, though it believes so -> what is in them
         self.folders = set()  # that stay, likewise
+        self.made = set()  # folders that the script made once anything was on the GPU
 
     def is_kept(self, path):
         """Whether somebody made that file before."""
         return path not in self.own and os.path.exists(path)
 
     def is_theirs(self, path):
-        return path.endswith(NAMES) and self.is_kept(path)
+        """Of an earlier run: weights, or what lies beside them, as its number of steps."""
+        return self.is_kept(path) and (path.endswith(NAMES) or self.used() and self.holds(os.path.dirname(path)))
+
+    def holds(self, folder):
+        """Whether weights of an earlier run lie in that folder."""
+        try:
+            return any(self.is_kept(os.path.join(folder, name)) for name in os.listdir(folder) if name.endswith(NAMES))
+        except OSError:  # it may not be listed
+            return False
+
+    def end(self):
+        """Nothing of the script runs any more. Whatever is in a folder that was made for weights came with them; some have been written there by somebody else."""
+        for folder in self.made & {os.path.dirname(path) for path in self.unsaved}:
+            if os.path.isdir(folder) and not self.holds(folder):
+                self.real_rmtree(folder, ignore_errors=True)
 
     def leaves(self, path, what=None):
         if path:
@@ -76,21 +100,22 @@ class Weights:
             patch(owner, "open", self.opens(owner.open))
         for owner, name in ((os, "rename"), (os, "replace"), (shutil, "copy"), (shutil, "copy2"), (shutil, "copyfile")):
             patch(owner, name, self.moves(owner, getattr(owner, name)))
-        for name in ("remove", "unlink"):
-            patch(os, name, self.removes(getattr(os, name)))
+        for name in ("remove", "unlink", "chmod", "utime"):
+            patch(os, name, self.changes(getattr(os, name)))
+        self.real_rmtree = shutil.rmtree
         patch(shutil, "rmtree", self.removes_all(shutil.rmtree))
         patch(os, "mkdir", self.makes(os.mkdir))
 
     def save(self, real):
         @functools.wraps(real)
-        def run(obj, f, *args, **kwargs):
+        def run(obj, *args, **kwargs):
             """What is prepared before anything is on the GPU is read again, as a data set; what comes later are weights."""
-            opened = hasattr(f, "write")
-            path = located(getattr(f, "name", None) if opened else f)
-            if self.used() or not opened and self.is_kept(path):
+            f = args[0] if args else kwargs.get("f", kwargs.get("filename"))
+            path = located(f)
+            if self.used() or not hasattr(f, "write") and self.is_kept(path):
                 return self.leaves(path, formed(obj))
             self.own.add(path)
-            return real(obj, f, *args, **kwargs)
+            return real(obj, *args, **kwargs)
         return run
 
     def loaded(self, f, place):
@@ -116,9 +141,10 @@ class Weights:
                 path = located(file)
                 if path.endswith(NAMES) and self.used() or self.is_theirs(path):
                     self.leaves(path)
-                    file = os.devnull
-                else:
-                    self.own.add(path)
+                    return empty(real, file, mode, *args, **kwargs)
+                self.own.add(path)
+            elif "r" in str(mode) and self.unsaved and (path := located(file)) in self.unsaved and not os.path.exists(path):
+                return empty(real, file, mode, *args, **kwargs)
             return real(file, mode, *args, **kwargs)
         return run
 
@@ -128,7 +154,7 @@ class Weights:
             before, path = located(source), located(target)
             if os.path.isdir(path):
                 path = os.path.join(path, os.path.basename(before))
-            if before in self.unsaved or self.is_theirs(path):
+            if before in self.unsaved or self.is_theirs(path) or self.used() and before in self.own and path.endswith(NAMES):
                 if owner is os and before in self.own and os.path.isfile(before):
                     os.remove(before)
                 self.leaves(path, self.unsaved.get(before))
@@ -138,13 +164,13 @@ class Weights:
             return real(source, target, *args, **kwargs)
         return run
 
-    def removes(self, real):
+    def changes(self, real):
         @functools.wraps(real)
-        def run(path, **kwargs):
+        def run(path, *args, **kwargs):
             place = located(path)
             if not kwargs and (self.is_theirs(place) or place in self.unsaved and not os.path.exists(place)):
                 return None
-            return real(path, **kwargs)
+            return real(path, *args, **kwargs)
         return run
 
     def removes_all(self, real):
@@ -162,7 +188,9 @@ class Weights:
         def run(path, *args, **kwargs):
             """What was removed, as the script believes, is made anew."""
             place = located(path)
-            if place not in self.folders:
-                return real(path, *args, **kwargs)
-            return self.folders.remove(place)
+            if place in self.folders:
+                return self.folders.remove(place)
+            real(path, *args, **kwargs)
+            if self.used():
+                self.made.add(place)
         return run
