@@ -715,3 +715,16 @@ def test_where_tensors_lie(capture, tmp_path, monkeypatch):
 def test_nested_tensors(capture, make):
     code, said, _ = capture(STEP.replace("BODY", f"rows = [torch.randn(n, 3) for n in (5, 3)]; torch.nested.{make}"))
     assert code == 1 and "jagged cannot be captured: capture the run with padded batches" in said and "rad submit --gpu-mem" in said, said
+
+
+def test_a_device_by_its_number(capture):
+    code, said, f = capture(STEP.replace("BODY", """
+        import copy, pickle
+        place = torch.device(0)
+        assert place.type == "cuda" and place == torch.device("cuda", 0) == y.device and str(place) == "cuda:0", place
+        assert type(place) is not str and type(place) == torch.device and isinstance(place, torch.device) and not isinstance("cuda", torch.device)
+        assert copy.deepcopy(place) == pickle.loads(pickle.dumps(place)) == torch.device(place) == place and {torch.device: 1}[type(place)]
+        with torch.autocast(place.type), torch.device(0):
+            assert torch.empty(3).to(place).device == torch.empty(3, device=0).device == torch.empty(3).device == place
+        assert torch.device("cpu").type == torch.device(type="cpu").type == "cpu" """))
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0, said

@@ -62,15 +62,34 @@ def indexed(device):
     return device
 
 
-def generators(real):
-    """The class of random generators. One for the GPU is one of the CPU: nobody asks it for numbers."""
+def standing(real, make):
+    """A class that stands for one of C++: what is made of it make() makes."""
     class Kind(type):
         def __instancecheck__(cls, value):
             return isinstance(value, real)
 
-        def __call__(cls, device="cpu"):
-            return real("cpu" if indexed(device) == GPU else device)
-    return Kind("Generator", (), {"__module__": "torch"})
+        def __call__(cls, *args, **kwargs):
+            return make(*args, **kwargs)
+
+        def __eq__(cls, other):
+            return other is cls or other is real
+
+        def __hash__(cls):
+            return hash(real)
+    return Kind(real.__name__, (), {"__module__": "torch"})
+
+
+def generators(real):
+    """The class of random generators. One for the GPU is one of the CPU: nobody asks it for numbers."""
+    return standing(real, lambda device="cpu": real("cpu" if indexed(device) == GPU else device))
+
+
+def devices(real):
+    """The class of devices. A number alone is one of the machine's accelerator: to C++ that is another one (install_guard)."""
+    def make(*args, **kwargs):
+        found = real(*args, **kwargs)
+        return real("cuda", found.index) if found.type == SPARE else found
+    return standing(real, make)
 
 
 class Stream:
@@ -245,6 +264,7 @@ class Gpu:
             self.patch(torch.Tensor, name, value)
         tensortypes.install(self.patch)
         self.patch(torch, "Generator", generators(torch.Generator))
+        self.patch(torch, "device", devices(torch.device))
         torch.utils._device._device_constructors()  # remembers the real ones: what torch.set_default_device() is about
         for name in ("tensor", "as_tensor", "asarray"):
             self.patch(torch, name, with_index(getattr(torch, name)))

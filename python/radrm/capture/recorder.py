@@ -23,6 +23,7 @@ from . import fileformat as ff
 from .sandbox import CaptureError
 from .work import Work
 
+DEVICE = torch.device  # a capture has another one there, which takes longer to ask
 GPU = torch.device("cuda:0")
 META = torch.device("meta")
 SPARE = "radrm"  # what the device type PrivateUse1 is called: the one that C++ takes for the machine's accelerator
@@ -284,7 +285,7 @@ class Recorder(TorchDispatchMode):
         if device is not None and device.type == "cuda":
             return True
         for arg in args:
-            if isinstance(arg, FakeTensor) or isinstance(arg, torch.device) and arg.type == "cuda":
+            if isinstance(arg, FakeTensor) or isinstance(arg, DEVICE) and arg.type == "cuda":
                 return True
             if isinstance(arg, (list, tuple)) and any(isinstance(a, FakeTensor) for a in arg):
                 return True

@@ -180,7 +180,6 @@ def limit(session, seconds):
 
 def to_gpu(wanted, storage, location):
     """Whether torch.load(), with that `map_location`, puts something on the GPU that was saved at that location."""
-    from .recorder import SPARE
     if isinstance(wanted, dict):
         wanted = wanted.get(location)
     elif callable(wanted):
@@ -188,7 +187,7 @@ def to_gpu(wanted, storage, location):
             wanted = getattr(wanted(storage, location), "device", None)
         except Exception:  # there is no GPU
             return True
-    return str(location if wanted is None else wanted).startswith(("cuda", SPARE))
+    return str(location if wanted is None else wanted).startswith("cuda")
 
 
 def brought(value, there, known):
