@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What comes later in a run than the steps that are captured."""
+import functools
+import itertools
 import re
 import textwrap
+import types
 
 import pytest
 
@@ -248,6 +251,23 @@ def test_sizes_that_are_drawn(capture, epochs, batches):
     steps = widths(f)[::2]  # the graph, what is computed of it
     assert code == 0 and f.steps == 10 * epochs and batches <= len(steps) <= batches + 5, (said, steps)
     assert set(steps) == set(range(10, 20)) and steps[-1] == 19 and "batches differ in size: the largest of 10 was taken" in said, (said, steps)
+
+
+DRAWN = GRAPHS.replace("range(10, 20), shuffle=True", "[n for _, n in sorted((DRAW, n) for n in range(10, 20))]").replace("EPOCHS", "9")
+
+
+@pytest.mark.parametrize("draw", ["random.random()", "numpy.random.rand()", "torch.rand(()).item()"])
+def test_sizes_that_are_drawn_are_the_same_each_time(capture, monkeypatch, draw):
+    """On a slow machine, too, where some 30 seconds pass until all were seen. Where operators are many there are fewer."""
+    body = "\n    import random, numpy\n" + DRAWN.replace("DRAW", draw)
+    _, _, once = capture(body)
+    for module in (later, later.trainings):
+        monkeypatch.setattr(module, "time", types.SimpleNamespace(monotonic=functools.partial(next, itertools.count(0, 0.15))))
+    code, said, f = capture(body, options=["--no-cache"])
+    assert code == 0 and len(widths(f)) > 100 and widths(f) == widths(once), said
+    monkeypatch.setattr(later, "OPERATORS", 100)
+    code, said, f = capture(body, options=["--no-cache"])
+    assert code == 0 and 10 < len(widths(f)) < 50 and max(widths(f)) == 19, said
 
 
 def test_drawn_sizes_that_there_was_no_time_for(capture, monkeypatch):

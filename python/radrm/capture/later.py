@@ -30,15 +30,16 @@ from .recorder import is_gpu
 from .reads import targets
 from .source import tree_of
 
-PATIENCE = 30  # seconds for it, and half of what is left of the limit
+PATIENCE = 30  # seconds for it; half of what is left of the limit at most
 STEPS = 200  # at most
 ENDS = 2  # of epochs, to see an evaluation, and whether one comes at each
 TRIED = 2  # steps with frozen parameters that learn: the first makes the optimizer's state, the second has it all along
 MORE = 1.02  # times the memory that is worth telling
 HUGE = 1 << 28  # bytes that go to the CPU
 SAMPLES, WHOLE = 64, 1 << 17  # batches that are looked at for the largest one, and of which they are taken
-LOOKING = 3  # seconds for it
-CLIMBING = 10  # seconds for sizes on the way to the largest, which are left out where no more than twice that is left in all
+LOOKING = 10  # seconds for it
+OPERATORS = 50_000  # that may run for sizes on the way to the largest: as many on a slow machine as on a fast one
+CLIMBING = 60  # seconds for them at most, beside the others
 LOOKS = 3  # batches of an evaluation that tell whether something is kept of each: one may be fetched ahead
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
 DATA = re.compile(r"load|data|batch", re.IGNORECASE)
@@ -322,10 +323,11 @@ class Later:
         return max(self.session.length.summed * (1 + now.climbs * self.climb), 1 + (0 < self.since < TRIED))
 
     def climbs(self):
-        """On the way to the largest size: one a step, and further on where steps take long. PyTorch's allocator keeps blocks of each size, and
+        """On the way to the largest size: one a step, and further on where steps are long. PyTorch's allocator keeps blocks of each size, and
         of those that grow it can use none again."""
         if self.reached < 1:
-            self.reached = min(1, max(self.steps / self.climb, 1 - (self.hurry - time.monotonic()) / CLIMBING))
+            ran = (self.session.recorder.operators - self.ran) / OPERATORS
+            self.reached = 1 if time.monotonic() > self.hurry else min(1, max(self.steps / self.climb, ran))
             if self.reached == 1:
                 self.climb = self.steps
 
@@ -469,11 +471,12 @@ class Later:
         if not self.where and not self.phases and not tested and not self.larger and not self.risen and not several:
             return False
         left = signal.getitimer(signal.ITIMER_REAL)[0]
-        self.patience = min(PATIENCE, left / 2 if left else PATIENCE)
-        self.deadline, self.hurry = time.monotonic() + self.patience, time.monotonic() + self.patience - 2 * CLIMBING
         sizes = max([len(found.records) for found in self.larger.values()] + [len(found) for found in self.risen.values()], default=1)
         self.climb = self.climbing = min(sizes, SAMPLES) - 1
-        self.reached = 0 if self.climb else 1
+        self.reached, self.ran = 0 if self.climb else 1, self.session.recorder.operators
+        self.patience = min(PATIENCE + CLIMBING * bool(self.climb), left / 2 if left else math.inf)
+        self.deadline = time.monotonic() + self.patience
+        self.hurry = self.deadline - PATIENCE
         self.climbs()
         self.way.append((self.session.recorder.records.count, self.left_out(-1)))
         self.going, self.before = True, self.looks()

@@ -89,6 +89,7 @@ class Recorder(TorchDispatchMode):
         self.rules = {}  # operator -> function(recorder, func, args, kwargs) that runs it the way CUDA would
         self.around = {}  # operator -> list of function(recorder, func, args, kwargs, result), called when results are recorded
         self.recording = True
+        self.operators = 0  # that ran: how long a capture took, on whatever machine
         self.work = Work(self)
         self.counts = (0, 0)
         self.generators = None
@@ -298,6 +299,7 @@ class Recorder(TorchDispatchMode):
 
     def run(self, func, args, kwargs):
         """Runs an operator with a tensor on the GPU among its arguments or results, and records the latter."""
+        self.operators += 1
         if self.in_backward and self.switched:
             self.stream = self.stream_of(torch._C._current_autograd_node())
         rule = self.rules.get(func)
