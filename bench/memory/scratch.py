@@ -2,20 +2,26 @@
 # SPDX-License-Identifier: MIT
 """What cuDNN takes beside a convolution's own tensors, a convolution at a time:
 
-    scratch.py --out FOLDER [--seconds 150] [--workers 8] [--seed 1] [--count 60000] [--pretend]
+    scratch.py --out FOLDER [--seconds 150] [--workers 8] [--seed 1] [--count 60000] [--dilated] [--pretend]
+    scratch.py --table FOLDER/scratch-*.jsonl.gz
 
 Convolutions are drawn at random, of the sizes that networks have; none is taken from a job of jobs.py. Each is run forwards
 and backwards in one process after the other, alone on its stream. FOLDER/scratch-WORKER.jsonl.gz has a line for each: its shape and,
 for each direction, the bytes that were asked for beyond its result (forward, input, weights; -1: it failed). Lines are flushed
-as they come, and all ends at the deadline. --pretend draws and writes without a GPU.
+as they come, and all ends at the deadline. --dilated draws others: of one dimension, as in networks for sequences, and of two, with taps that are
+further and further apart, and some without gaps to compare with; a minute of them is enough. --pretend draws and writes without a GPU. --table
+prints how much was taken, as a part of input and output, which is 1 where both are copied.
 """
 
 import argparse
+import collections
 import gzip
 import json
+import math
 import os
 import pathlib
 import random
+import sys
 import time
 
 CHANNELS = (16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 240, 256, 288, 320, 384, 448, 480, 512, 576, 640, 672)
@@ -23,6 +29,7 @@ CHANNELS += (728, 768, 832, 896, 960, 1024, 1152, 1280, 1536, 1920, 2048)
 SIDES = (6, 7, 8, 10, 11, 12, 13, 14, 16, 17, 18, 20, 22, 24, 28, 30, 32, 35, 36, 44, 48, 56, 64, 71, 72, 75, 88, 96, 112, 128)
 SIDES += (144, 147, 150, 160, 192, 224, 256, 299)
 BATCHES = tuple(n * 2**k for k in range(0, 11) for n in (1, 3, 5, 7, 9, 11))
+LENGTHS = (24, 48, 64, 96, 100, 128, 192, 250, 256, 320, 400, 500, 512, 784, 1000, 1020, 1024, 2000, 2048, 4000, 4096, 8000, 8192, 16000, 16384)
 MOST = 3 << 30  # bytes of one tensor
 LEAST = 1 << 12
 
@@ -89,7 +96,37 @@ def draw(r):
     }
 
 
-def drawn(seed, count):
+def draw_dilated(r):
+    """One whose taps are apart, mostly; or None. Padded on both sides by all that it reaches, as causal ones are before they are cut, by half of it, or not."""
+    n = r.choice((1, 1, 1, 2))
+    side = r.choice(LENGTHS if n == 1 else SIDES)
+    taps, dilation = r.choice((2, 3, 3, 4, 5, 7, 8, 16) if n == 1 else (3, 3, 5)), 2 ** r.randrange(10 if n == 1 else 6)
+    into = r.choice(CHANNELS)
+    out, groups = into if r.random() < 0.5 else r.choice(CHANNELS), 1
+    if r.random() < 0.1:
+        out = groups = into
+    reach = dilation * (taps - 1)
+    pad = r.choice((reach, reach // 2, reach // 2, 0))
+    after = side + 2 * pad - reach
+    kind, batch = r.choice(("tf32", "tf32", "bf16", "fp16")), r.choice(BATCHES)
+    sizes = [batch * c * s**n * (4 if kind == "tf32" else 2) for c, s in ((into, side), (out, after))]
+    if after < 1 or reach > 4 * side or not LEAST <= min(sizes) or max(sizes) > MOST or r.random() < (sum(sizes) / MOST) ** 0.5 / 1.5:
+        return None
+    return {
+        "type": kind,
+        "batch": batch,
+        "in": [into] + [side] * n,
+        "out": [out] + [after] * n,
+        "kernel": [taps] * n,
+        "stride": 1,
+        "pad": [pad] * n,
+        "dilation": dilation,
+        "groups": groups,
+        "last": n == 2 and r.random() < 0.4,
+    }
+
+
+def drawn(seed, count, draw=draw):
     r = random.Random(seed)
     while count:
         found = draw(r)
@@ -104,7 +141,8 @@ def measure(torch, c):
     layout = torch.channels_last if c["last"] else torch.contiguous_format
     x = torch.empty((c["batch"], *c["in"]), dtype=kind, device="cuda", memory_format=layout).zero_()
     w = torch.empty((c["out"][0], c["in"][0] // c["groups"], *c["kernel"]), dtype=kind, device="cuda", memory_format=layout).zero_()
-    pairs = [[c["stride"]] * 2, c["pad"], [c["dilation"]] * 2, False, [0, 0], c["groups"]]
+    n = len(c["kernel"])
+    pairs = [[c["stride"]] * n, c["pad"], [c["dilation"]] * n, False, [0] * n, c["groups"]]
     g = torch.empty((c["batch"], *c["out"]), dtype=kind, device="cuda", memory_format=layout).zero_()
     back = torch.ops.aten.convolution_backward
 
@@ -134,7 +172,7 @@ def work(n, args, deadline):
         torch.cuda.set_per_process_memory_fraction(min(1.0, 0.95 / args.workers))
     done = 0
     with gzip.open(args.out / f"scratch-{n}.jsonl.gz", "wt", 6) as f:
-        for i, c in enumerate(drawn(args.seed, args.count)):
+        for i, c in enumerate(drawn(args.seed, args.count, draw_dilated if args.dilated else draw)):
             if time.monotonic() > deadline:
                 break
             if i % args.workers != n:
@@ -153,13 +191,34 @@ def work(n, args, deadline):
     print(f"worker {n}: {done} convolutions", flush=True)
 
 
+def table(paths):
+    """Quarters of what was taken, and how many took nothing, by kind of convolution."""
+    found = collections.defaultdict(list)
+    for c in (json.loads(line) for path in paths for line in gzip.open(path, "rt")):
+        if c["groups"] > 1 or "forward" not in c:
+            continue
+        both = sum(math.prod(c[name]) for name in ("in", "out")) * c["batch"] * (4 if c["type"] == "tf32" else 2)
+        layout = "channels last" if c["last"] else "contiguous"
+        for direction in ("forward", "input", "weights"):
+            if c[direction] >= 0:
+                found[len(c["kernel"]), c["type"].replace("bf16", "fp16"), layout, direction, c["dilation"]].append(c[direction] / both)
+    print("| sides | numbers | layout | direction | dilation | convolutions | a quarter below | half | three quarters | nothing |\n" + "|---" * 10 + "|")
+    for key, parts in sorted(found.items()):
+        parts.sort()
+        quarters = [f"{parts[(len(parts) - 1) * n // 4]:.2f}" for n in (1, 2, 3)]
+        print("| " + " | ".join(map(str, [*key, len(parts), *quarters, sum(part < 0.01 for part in parts)])) + " |")
+
+
 def main():
+    if sys.argv[1:2] == ["--table"]:
+        return table(sys.argv[2:])
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--out", type=pathlib.Path, required=True)
     p.add_argument("--seconds", type=float, default=150)
     p.add_argument("--workers", type=int, default=8)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--count", type=int, default=60000)
+    p.add_argument("--dilated", action="store_true")
     p.add_argument("--pretend", action="store_true")
     args = p.parse_args()
     deadline = time.monotonic() + args.seconds
