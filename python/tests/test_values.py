@@ -380,6 +380,33 @@ def test_what_pytorch_itself_insists_on(capture):
     assert code == 0 and "data-dependent" not in said, said
 
 
+@pytest.mark.parametrize("end", ["break", "return", "raise ValueError"])
+def test_a_loop_that_was_left_begins_anew(capture, end):
+    """All but the first time it has its six rounds."""
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    t = torch.zeros((), device="cuda")
+    def solve(last):
+        rounds = 0
+        while t < model.weight.sum():
+            t.add_(1)
+            rounds += 1
+            if rounds == last:
+                {end}
+        print("rounds", rounds)
+    for step in range(8):
+        try:
+            solve(99 if step else 4)
+        except ValueError:
+            pass
+    model(torch.ones(4, 512, device="cuda")).sum().backward()
+    optimizer.step()
+    """, options=["-v"])
+    assert code == 0 and said.count("rounds 6") == 7, said
+
+
 @pytest.mark.parametrize("test, leave", [("t < y.sum()", ""), ("(t < y.sum()).item()", ""), ("not (t >= y.sum())", ""), ("not done.all()", "done = t >= y.sum()")])
 def test_loops_whose_end_is_not_known(capture, test, leave):
     """As an adaptive solver's: six steps, each of which succeeds, are kept for the backward pass. The next loop has as many."""

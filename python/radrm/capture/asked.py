@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
 """What stands in the source where a value is asked for: whether it decides anything, which answer goes on, for how many rounds a loop does."""
 import ast
-import collections
 import functools
 import os
 import sys
+import weakref
 
 import torch
 
 from . import fileformat as ff
 from .idle import better, is_idle
+from .length import WHILE, local
 from .source import tree_of
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -73,7 +74,7 @@ def is_ruled_out():
 
 @functools.lru_cache(None)
 def loops(path):
-    """{line of the test: (whether it goes on where that holds, its last line)} of each `while` that hangs on one test."""
+    """{line of the test: (whether it goes on where that holds, its first line, its last line)} of each `while` that hangs on one test."""
     found = {}
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.While):
@@ -81,7 +82,7 @@ def loops(path):
             while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
                 test, holds = test.operand, not holds
             if not isinstance(test, ast.BoolOp):
-                found.update(dict.fromkeys(range(node.test.lineno, node.test.end_lineno + 1), (holds, node.end_lineno)))
+                found.update(dict.fromkeys(range(node.test.lineno, node.test.end_lineno + 1), (holds, node.lineno, node.end_lineno)))
     return found
 
 
@@ -107,7 +108,7 @@ class Rounds:
     it may be what a solver keeps for the backward pass."""
 
     def __init__(self):
-        self.made = collections.Counter()  # (code, line) -> rounds of a loop that is gone through; 0: it is over
+        self.made = {}  # (code, line) -> (rounds of a loop that is gone through; 0: it is over; weak reference to what is there as long as it is gone through, or None)
 
     def __call__(self, otherwise):
         """The value that is asked for now, in such a loop; else `otherwise`."""
@@ -116,13 +117,19 @@ class Rounds:
             return otherwise
         path, line = frame.f_code.co_filename, frame.f_lineno
         if line in loops(path):
-            self.made[frame.f_code, line] = made = (self.made[frame.f_code, line] + 1) % (ROUNDS + 1)
-            return loops(path)[line][0] == bool(made)
+            holds, first, _ = loops(path)[line]
+            made, there = self.made.get((frame.f_code, line), (0, None))
+            if there is None or there() is None:  # that of before was left by a `break`, say
+                loop = local(frame, f"{WHILE}{first}")
+                made, there = made * (there is None), loop and weakref.ref(loop)
+            made = (made + 1) % (ROUNDS + 1)
+            self.made[frame.f_code, line] = made, there
+            return holds == bool(made)
         return choices(path)[line] if line in choices(path) and self.inside(frame) else otherwise
 
     def inside(self, frame):
         while frame is not None:
-            if any(made and frame.f_code is code and line <= frame.f_lineno <= loops(code.co_filename)[line][1] for (code, line), made in self.made.items()):
+            if any(made and frame.f_code is code and line <= frame.f_lineno <= loops(code.co_filename)[line][2] for (code, line), (made, _) in self.made.items()):
                 return True
             frame = frame.f_back
         return False

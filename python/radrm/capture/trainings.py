@@ -18,9 +18,10 @@ import weakref
 
 from . import fileformat as ff, length
 from .gpu import Stream
+from .length import WHILE
 from .source import tree_of
 
-FOR, WHILE = "__radrm_for__", "__radrm_while__"  # what loops call
+FOR = "__radrm_for__"  # what loops call; a `while`
 NUMBA = {"jit", "njit", "vectorize", "guvectorize", "stencil"}  # its decorators
 ROUNDS = 2  # with steps, of a loop over steps or epochs: the first makes the optimizer's state, the second has it all along
 WAITS = 10  # for an optimizer that has not stepped, as a generator's
