@@ -144,6 +144,9 @@ def test_ctc(traced, lengths_on_gpu):
     ("''.join(chr(int(i)) for i in x.long()[0])", False), ("names = 'abc'\n        ''.join(names[int(i)] for i in x.long()[0])", False),
     ("''.join(str(model(x[:int(n)]).shape) for n in x.long()[0])", True),
     ("best = 3 if value < best else 5", True),
+    ("torch.zeros(int(value), device='cuda')", True), ("n = int(x.long().sum().item())\n        x.expand(n, -1, -1)", True), ("x[:, : 1 + max(int(value), 1)]", True),
+    ("for _ in range(int(value)): model(x)", True), ("n = int(value); print(n, range(len(str(n))))", False),
+    ("counts = [0] * 9; counts[int(value)] += int(x.sum().item())", False), ("torch.full((3,), 2.0 * x.shape[int(value)], device='cuda')", False),
     ("labels = [0, 1, 2]; labels.remove(value)", False), ("labels = [0, 1, 2]\n        if value in labels: model(x)", True),
     ("width = max(width, value)", False), ("width = max(width, value)\n        if width > 2: model(x)", True),
 ])

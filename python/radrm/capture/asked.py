@@ -3,6 +3,7 @@
 import ast
 import functools
 import os
+import re
 import sys
 import weakref
 
@@ -16,6 +17,8 @@ from .source import tree_of
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 ROUNDS = 6  # of a loop whose end is not known: steps that the solver of a neural ODE came to (torchdiffeq's example, within 55 steps of its training)
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm|arange|linspace|eye)$|^(range|view|reshape|expand|repeat|narrow|split|chunk|topk|pad|"
+                    r"unflatten|resize_)$")  # what is called with sizes
 CAUSAL = "_detect_is_causal_mask"  # of torch.nn, which compares a square mask with a causal one: it is one
 
 
@@ -101,6 +104,42 @@ def tests(path):
     """Lines of a file on which something is asked for that decides what runs."""
     return {line for node in ast.walk(tree_of(path)) for test in getattr(node, "ifs", [getattr(node, "test", None)]) if test is not None
             for line in range(test.lineno, test.end_lineno + 1)}
+
+
+def sizes_in(tree):
+    """Expressions there that are sizes: what such calls are given, and ends of slices."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and SIZING.search(getattr(node.func, "id", getattr(node.func, "attr", ""))):
+            yield from (*node.args, *(keyword.value for keyword in node.keywords))
+        elif isinstance(node, ast.Slice):
+            yield from filter(None, (node.lower, node.upper))
+
+
+def worked_out(node):
+    """What a size is worked out from: not what else is called for it, or which of several it is."""
+    waiting = [node]
+    for part in waiting:
+        yield part
+        if not isinstance(part, (ast.Call, ast.Subscript)) or getattr(getattr(part, "func", None), "id", "") in ("min", "max"):
+            waiting += ast.iter_child_nodes(part)
+
+
+@functools.lru_cache(None)
+def sized(path):
+    """Lines of a file on which int() makes a size, there or where a variable of the same function is one."""
+    found = set()
+    for scope in (node for node in ast.walk(tree_of(path)) if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef))):
+        parts = [part for size in sizes_in(scope) for part in worked_out(size)]
+        own = {part.id for part in parts if isinstance(part, ast.Name)}
+        parts += [node.value for node in ast.walk(scope) if isinstance(node, ast.Assign) and any(getattr(target, "id", None) in own for target in node.targets)]
+        found.update(part.lineno for part in parts if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "int")
+    return found
+
+
+def is_sized():
+    """Whether the number that int() makes now becomes a size."""
+    frame = asking()
+    return frame is not None and frame.f_lineno in sized(frame.f_code.co_filename)
 
 
 class Rounds:

@@ -18,10 +18,17 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff
-from .asked import Rounds, asking, branched, decided, is_insisted, is_ruled_out, script_line, tests
+from .asked import Rounds, asking, branched, decided, is_insisted, is_ruled_out, is_sized, script_line, tests
 from .recorder import aten, is_gpu
 
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
+
+
+def whole(value):
+    """An ordinary int, from which on nobody knows where it came from."""
+    if is_sized():
+        branched(ReadFloat.recorder, "a size or a count computed on the GPU")
+    return int(value)
 
 
 class ReadFloat(float):
@@ -33,6 +40,9 @@ class ReadFloat(float):
         return True
 
     __hash__ = float.__hash__
+
+    def __int__(self):
+        return whole(float(self))
 
     def __reduce__(self):
         return float, (float(self),)
@@ -56,7 +66,7 @@ class ReadInt:
         return self.value
 
     def __int__(self):
-        return self.value
+        return whole(self.value)
 
     def __float__(self):
         return float(self.value)
