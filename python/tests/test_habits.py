@@ -433,7 +433,7 @@ FOLDERS = {
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folders_that_are_made_for_weights_are_gone(capture, tmp_path, name):
-    """A run would go on from the last of them. What was there before is as it was, and so are other folders and whatever somebody else puts there meanwhile."""
+    """A run would go on from the last of them. What was there before is as it was, and so are other folders, and weights that somebody else puts there meanwhile."""
     if name == "safetensors":
         pytest.importorskip("safetensors")
     (tmp_path / "run" / "checkpoint-3").mkdir(parents=True)
@@ -453,10 +453,13 @@ def test_folders_that_are_made_for_weights_are_gone(capture, tmp_path, name):
         save(f"run/checkpoint-{{step}}")
         with open("run/checkpoint-3/state.json", "w") as f:
             f.write("later")
-        os.system("mkdir -p run/other; touch run/other/x.pt")
+        for folder in ("run/other", "run/best"):
+            os.makedirs(folder, exist_ok=True)
+            torch.save(model.state_dict(), folder + "/model.pt")
+        os.system("touch run/other/log run/best/x.pt")
     """)
-    assert code == 0 and (tmp_path / "logs").is_dir(), said
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {"checkpoint-3", "other"}
+    assert code == 0 and (tmp_path / "logs").is_dir() and (tmp_path / "run" / "other" / "log").exists(), said
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"checkpoint-3", "other", "best"}
     assert {path.name for path in (tmp_path / "run" / "checkpoint-3").iterdir()} <= {"part.safetensors", "state.json", "tokens.json", "part"}
     assert (tmp_path / "run" / "checkpoint-3" / "state.json").read_text() == "earlier"
 

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: MIT
 """Files of weights: none is written once anything is on the GPU, since there are none, and what was there before the capture stays as it is, however the script
 would save over it: by name, into a file that it opened, or by a file that it moves or copies there. What was not saved can be loaded again, as the best weights
-are for a test behind the training. A folder that was made for them is gone in the end, with what else is in it: a run would take it for a checkpoint to go on from."""
+are for a test behind the training. A folder that was made for them, and is called like a checkpoint, is gone in the end, with what else is in it: a run would go on from
+it. Other folders stay: somebody else may write there meanwhile."""
 import builtins
 import copy
 import functools
 import io
 import os
+import re
 import shutil
 import weakref
 
 from .recorder import is_gpu
 
 NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.bin")
+CHECKPOINT = re.compile(r"(checkpoint|ckpt|epoch|step|iter)\D*\d+$|(^|[-_])(best|final|last|latest)([-_]|$)", re.IGNORECASE)  # what folders of weights are called
 
 
 def located(file):
@@ -84,9 +87,9 @@ class Weights:
             return False
 
     def end(self):
-        """Nothing of the script runs any more. Whatever is in a folder that was made for weights came with them; some have been written there by somebody else."""
+        """Nothing of the script runs any more. Weights that are there are somebody else's."""
         for folder in self.made & {os.path.dirname(path) for path in self.unsaved}:
-            if os.path.isdir(folder) and not self.holds(folder):
+            if CHECKPOINT.search(os.path.basename(folder)) and os.path.isdir(folder) and not self.holds(folder):
                 self.real_rmtree(folder, ignore_errors=True)
 
     def leaves(self, path, what=None):
