@@ -96,7 +96,7 @@ on_terminal()
 	one_line_error "more than 10000 tasks"
 }
 
-@test "a row of ids, and all that rad why asks, goes over one connection" {
+@test "a row of ids, and all that rad show and rad why ask, goes over one connection" {
 	cat >count.py <<-'PY'
 		import os, socket, struct, sys
 		def frame(f): head = f.read(4); return head and head + f.read(struct.unpack(">I", head)[0])
@@ -115,13 +115,64 @@ on_terminal()
 	a=$(submit --hold --array=0-9 true) b=$(submit --hold true)
 	RAD_SOCKET=$PWD/count.sock run timeout 20 rad show --json "${a}_[0-9]" "$b" "$a-$((b + 5))"
 	[ "$(jq '.tasks | length' <<<"$output")" = 22 ]
-	[ "$(wc -l <count)" = 2 ]	# and one for the GPUs
+	[ "$(wc -l <count)" = 1 ]
 	: >count
 	RAD_SOCKET=$PWD/count.sock run timeout 20 rad why "${a}_0" "$b" "$a"
 	kill "$counter"
 	[ "$status" -eq 0 ]
 	[ "$(grep -c ' is HELD' <<<"$output")" = 3 ]
 	[ "$(wc -l <count)" = 1 ]
+}
+
+@test "radd restarts in the middle of a row of ids: each is shown once, as if it had not" {
+	# Hands on two questions of rad, and hangs up at the third; from then on its path is radd's own.
+	cat >cut.py <<-'PY'
+		import os, socket, struct, sys
+		def frame(f): head = f.read(4); return head and head + f.read(struct.unpack(">I", head)[0])
+		here = socket.socket(socket.AF_UNIX); here.bind("cut.sock"); here.listen()
+		open("cut.ready", "w").close()
+		c = here.accept()[0]; f = c.makefile("rb")
+		d = socket.socket(socket.AF_UNIX); d.connect(sys.argv[1]); g = d.makefile("rb")
+		for _ in range(2): d.sendall(frame(f)); c.sendall(frame(g))
+		frame(f); os.unlink("cut.sock"); here.close()
+	PY
+	a=$(submit --hold --array=0-9 true)
+	local verb
+	for verb in show why; do
+		rm -f cut.ready cut.sock
+		python3 cut.py "$RAD_SOCKET" 3>&- 4>&- &
+		local cutter=$!
+		wait_for 10 test -e cut.ready
+		RAD_SOCKET=$PWD/cut.sock timeout 60 rad "$verb" "${a}_1" "${a}_2" "${a}_3" >out 2>err 3>&- 4>&- &
+		local asking=$!
+		wait "$cutter"
+		stop_radd
+		start_radd
+		ln -s "$RAD_SOCKET" cut.sock
+		wait "$asking" || { cat err >&2; return 1; }
+		[ "$(grep -oE "\b${a}_[1-3]\b" out | uniq | xargs)" = "${a}_1 ${a}_2 ${a}_3" ]
+		[ "$(grep -cE "^Task ${a}_" out)" = 3 ]
+	done
+}
+
+@test "radd hangs up on each question: it is asked three times, and that is said" {
+	cat >shut.py <<-'PY'
+		import socket, struct
+		def frame(f): head = f.read(4); return head and head + f.read(struct.unpack(">I", head)[0])
+		here = socket.socket(socket.AF_UNIX); here.bind("shut.sock"); here.listen()
+		open("shut.ready", "w").close()
+		c = here.accept()[0]; f = c.makefile("rb")
+		answer = b'{"v":1,"tasks":[]}'
+		frame(f); c.sendall(struct.pack(">I", len(answer)) + answer)
+		while True: frame(f); c.close(); f.close(); c = here.accept()[0]; f = c.makefile("rb")
+	PY
+	python3 shut.py 3>&- 4>&- &
+	local shutter=$!
+	wait_for 10 test -e shut.ready
+	RAD_SOCKET=$PWD/shut.sock run timeout 20 rad show 1-5000
+	kill "$shutter"
+	[ "$status" -eq 3 ]
+	one_line_error "radd closed the connection before it answered"
 }
 
 @test "a slip in one word leaves nothing half-done" {

@@ -24,6 +24,7 @@
 #define RETRY_MS 250
 #define AT_ONCE_MS 1000		/* a connection that ends sooner was no answer, */
 #define AT_ONCE_MOST 40		/* and that many of them in a row are no restart */
+#define ASKED_MOST 3		/* times that the same is asked: then it is the question that radd ends at */
 #define SILENT_S 20		/* from when on it is told that there is no answer */
 #define LOOK_MS 500		/* between two looks at a queue of files */
 #define SERVER_MS 10000		/* how long the server's radd is waited for, */
@@ -237,13 +238,61 @@ json_t *client_call_id(const char *op, const char *id, struct error *err)
 	return client_call(ask_of(op, id), err);
 }
 
-json_t *client_call_id_on(int *fd, const char *op, const char *id, struct error *err)
+/* Whether the other side hung up; what it said before that was read. */
+static bool is_closed(int fd)
 {
+	char byte;
+	ssize_t got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	return !got || (got < 0 && errno == ECONNRESET);
+}
+
+/* A radd that answered a moment ago is gone: perhaps only restarted. One that could not start has left word of it. */
+static int reconnect(const char *sign, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int64_t from = clock_mono_ms(), now = from;
+	bool told = false;
+	for (; now - from < AWAY_MS; now = clock_mono_ms()) {
+		why = ERROR_INIT;
+		int fd = client_connect(&why);
+		if (fd >= 0)
+			return fd;
+		scoped_free char *words = sign ? wire_last_words() : NULL;
+		if (words || why.code != ERR_UNAVAILABLE)
+			return error_set(err, why.code, "%s", why.text);
+		if (!told && now - from >= TELL_MS)
+			cli_note("radd went away: waiting for it (%d s at most)", AWAY_MS / 1000);
+		told = told || now - from >= TELL_MS;
+		poll(NULL, 0, RETRY_MS);
+	}
+	return error_set(err, ERR_UNAVAILABLE, "radd went away and did not come back in %d s (%.600s); running tasks go on",
+			 AWAY_MS / 1000, why.text);
+}
+
+json_t *client_look_on(int *fd, json_t *request, struct error *err)
+{
+	bool was_there = *fd >= 0;
 	if (client_queue())
-		return client_call_id(op, id, err);
-	if (*fd < 0)
+		return client_call(request, err);
+	scoped_json *asked = request;
+	if (!was_there)
 		*fd = client_connect(err);
-	return client_call_on(*fd, ask_of(op, id), err);
+	for (int times = 1; *fd >= 0; times++) {
+		struct error why = ERROR_INIT;
+		json_t *reply = client_call_on(*fd, json_incref(asked), &why);
+		if (reply)
+			return reply;
+		if (!was_there || times == ASKED_MOST || why.code != ERR_UNAVAILABLE || !is_closed(*fd))
+			return error_set(err, why.code, "%s", why.text), NULL;
+		close(*fd);
+		*fd = reconnect(client_server(), err);
+	}
+	return NULL;
+}
+
+json_t *client_look_id_on(int *fd, const char *op, const char *id, struct error *err)
+{
+	return client_look_on(fd, ask_of(op, id), err);
 }
 
 json_t *client_call_id_within(int seconds, const char *op, const char *id, struct error *err)

@@ -40,10 +40,13 @@ json_t *client_call(json_t *request, struct error *err);
 json_t *client_call_within(int fd, int seconds, json_t *request, struct error *err);
 /* An operation that only needs an id. */
 json_t *client_call_id(const char *op, const char *id, struct error *err);
-/* The same over one connection: *fd is -1 before the first, and the caller's to close after the last. */
-json_t *client_call_id_on(int *fd, const char *op, const char *id, struct error *err);
 /* The same with a limit, for callers that a signal is to end whether radd hangs or not. */
 json_t *client_call_id_within(int seconds, const char *op, const char *id, struct error *err);
+/* For operations that change nothing, one after the other over one connection: *fd is -1 before the first, and the caller's to
+ * close after the last. If radd goes away between two of them (a restart), it is waited for, for at most a minute, and asked
+ * again. */
+json_t *client_look_on(int *fd, json_t *request, struct error *err);
+json_t *client_look_id_on(int *fd, const char *op, const char *id, struct error *err);
 
 /* The path of a program of ours: beside this one, else in PATH. NULL if it is in neither. The caller frees it. */
 char *client_find_program(const char *name);

@@ -402,8 +402,9 @@ int verb_show(struct cli_call *c)
 		return show_script(c, c->words[0], json);
 	if (events)
 		return show_events(c, c->words[0], json);
-	scoped_json *shown = which_show(c->words, c->n_words, &err);
-	scoped_json *gpus = shown ? client_call(wire_request("gpus"), &err) : NULL;
+	scoped_fd int fd = -1;
+	scoped_json *shown = which_show_on(&fd, c->words, c->n_words, &err);
+	scoped_json *gpus = shown ? client_look_on(&fd, wire_request("gpus"), &err) : NULL;
 	if (!gpus)
 		return cli_fail(c, &err);
 	feeds_tell(json_object_get(shown, "tasks"));

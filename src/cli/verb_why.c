@@ -230,7 +230,7 @@ static json_t *why_json(int *fd, const json_t *task, struct error *err)
 {
 	json_t *why = NULL;
 	if (!task_state_terminal(member_state(task)))
-		why = client_call_id_on(fd, "why", member_text(task, "id"), err);
+		why = client_look_id_on(fd, "why", member_text(task, "id"), err);
 	else
 		why = json_pack("{si, sO, sO, so, so, sO, so}", "schema", 1, "task", json_object_get(task, "id"), "state",
 				json_object_get(task, "state"), "reason", json_null(), "reason_text", json_null(), "gpus_requested",
@@ -284,8 +284,8 @@ int verb_why(struct cli_call *c)
 	int rc = CLI_DONE;
 	if (!cli_options(c, options) || !ids_want(c, 1, json ? 1 : CLI_ANY_NUMBER))
 		return c->rc;
-	scoped_fd int fd = client_connect(&err);
-	scoped_json *gpus = client_call_on(fd, wire_request("gpus"), &err);
+	scoped_fd int fd = -1;
+	scoped_json *gpus = client_look_on(&fd, wire_request("gpus"), &err);
 	if (!gpus)
 		return cli_fail(c, &err);
 	for (size_t i = 0; i < c->n_words; i++) {

@@ -135,7 +135,7 @@ static int show_ids(const struct ids *ids, int *fd, json_t *tasks, struct error 
 	char id[TASK_ID_TEXT];
 	for (size_t i = 0; i < ids->n; i++) {
 		struct error why = ERROR_INIT;
-		scoped_json *reply = client_call_id_on(fd, "show", task_id_text(ids->list[i], id), &why);
+		scoped_json *reply = client_look_id_on(fd, "show", task_id_text(ids->list[i], id), &why);
 		if (reply)
 			json_array_extend(tasks, json_object_get(reply, "tasks"));
 		else if (why.code != ERR_NOT_FOUND)

@@ -34,7 +34,7 @@ void which_clear(struct which *w);
 /* All that is known of the tasks that the words name, in their order: {"schema","tasks"}, a new reference. Those of a range or
  * a list that are not there are passed over, unless none is. A word that is no id: ERR_INVALID. */
 json_t *which_show(char *const *words, size_t n, struct error *err);
-/* The same over a connection that is there already, or is made (client_call_id_on). */
+/* The same over a connection that is there already, or is made (client_look_on). */
 json_t *which_show_on(int *fd, char *const *words, size_t n, struct error *err);
 
 /* Whether a task object is meant; one with id, user, name and state is enough. */
