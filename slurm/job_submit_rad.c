@@ -8,6 +8,7 @@
  */
 #include "cli/slurm_conf.h"
 #include "base/units.h"
+#include "parse/shellscan.h"
 
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
@@ -109,40 +110,65 @@ static const char *value_in(const char *word, const char *name, char letter)
 	return word + len + (word[len] == '=');
 }
 
-/* Whether `#RAD` lines give that option (letter 0: it has none); the value of the last one. */
-static bool directive(const char *script, const char *name, char letter, char *value, size_t size)
+/* What `#RAD` lines say of an option: the value of the last one. letter 0: it has none; flag: its value never stands apart. */
+struct said { const char *name; char letter; bool flag, found; char value[64]; };
+
+static void take_directive(const char *p, struct said *options, size_t n)
 {
-	bool found = false;
-	*value = 0;
-	for (const char *line = script, *end; *line; line = *end ? end + 1 : end) {
-		char word[64];
-		end = line + strcspn(line, "\n");
-		if (strncmp(line, "#RAD", 4) || (line[4] != ' ' && line[4] != '\t'))
-			continue;
-		bool apart = false;
-		for (const char *p = line + 4; (p = next_word(p, word, sizeof word)); ) {
-			const char *said = apart ? word : value_in(word, name, letter);
-			apart = !apart && said && !*said;
-			if (said)
-				snprintf(value, size, "%s", said);
-			found = found || said;
+	char word[64];
+	struct said *apart = NULL;	/* whose value is the next word */
+	p += strspn(p, " \t");
+	for (bool options_follow = *p == '-'; options_follow && (p = next_word(p, word, sizeof word));) {
+		struct said *before = apart;
+		apart = NULL;
+		if (before)
+			snprintf(before->value, sizeof before->value, "%s", word);
+		for (size_t i = 0; !before && i < n; i++) {
+			const char *value = value_in(word, options[i].name, options[i].letter);
+			if (!value)
+				continue;
+			options[i].found = true;
+			snprintf(options[i].value, sizeof options[i].value, "%s", value);
+			apart = *value || options[i].flag ? NULL : &options[i];
 		}
 	}
-	return found;
+}
+
+/* The lines that radd's own clients take for directives: none in a here-document, which holds somebody else's text. */
+static void read_directives(const char *script, struct said *options, size_t n)
+{
+	struct shellscan scan = { 0 };
+	const char *other;
+	bool shell = !shellscan_other(script, strlen(script), &other);
+	for (const char *line = script, *end; *line; line = *end ? end + 1 : end) {
+		end = line + strcspn(line, "\n");
+		size_t len = (size_t)(end - line);
+		bool inside = shell && shellscan_inside(&scan);
+		if (shell)
+			shellscan_line(&scan, line, len - (len && end[-1] == '\r'));
+		if (!inside && !strncmp(line, "#RAD", 4) && (line[4] == ' ' || line[4] == '\t'))
+			take_directive(line + 4, options, n);
+	}
 }
 
 /* 1: it says something. A value that is none is the client's to refuse. */
 static int script_wish(const char *script, struct slurm_wish *w)
 {
-	char value[64];
+	enum { MEM, GPUS, EXCLUSIVE, POLICY };
+	struct said o[] = {
+		[MEM] = { .name = "--gpu-mem" }, [GPUS] = { .name = "--gpus", .letter = 'G' },
+		[EXCLUSIVE] = { .name = "--exclusive", .flag = true }, [POLICY] = { .name = "--policy" },
+	};
 	int64_t gpus = 1;
-	if (!script || !directive(script, "--gpu-mem", 0, value, sizeof value) || units_parse_mib(value, &w->claim_mib, NULL))
+	if (!script || !strstr(script, "#RAD"))
 		return 0;
-	if (directive(script, "--gpus", 'G', value, sizeof value) && units_parse_int(value, 1, 1024, &gpus, NULL))
+	read_directives(script, o, sizeof o / sizeof *o);
+	if (!o[MEM].found || units_parse_mib(o[MEM].value, &w->claim_mib, NULL))
+		return 0;
+	if (o[GPUS].found && units_parse_int(o[GPUS].value, 1, 1024, &gpus, NULL))
 		return 0;
 	w->gpus = (unsigned)gpus;
-	w->exclusive = directive(script, "--exclusive", 0, value, sizeof value) ||
-		       (directive(script, "--policy", 0, value, sizeof value) && !strcmp(value, "exclusive"));
+	w->exclusive = o[EXCLUSIVE].found || (o[POLICY].found && !strcmp(o[POLICY].value, "exclusive"));
 	return 1;
 }
 

@@ -104,6 +104,7 @@ static void a_script_says_what_it_needs(void **state)
 	assert_string_equal(submit(NULL, "#RAD -G2 --gpu-mem=\"8G\"\t# each\n", NULL), "gres:gpu:2");
 	assert_string_equal(submit(NULL, "#RAD\t--gpu-mem=8G\n#RAD --exclusive\n", NULL), "gres:shard:40");
 	assert_string_equal(submit(NULL, "#RAD --policy=exclusive --gpu-mem=8G\n", NULL), "gres:shard:40");
+	assert_string_equal(submit(NULL, "#RAD --exclusive --gpu-mem 8G --policy exclusive\n", NULL), "gres:shard:40");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem=4G\n#RAD --gpu-mem 8G # --gpu-mem=9G\n", NULL), "gres:shard:8");
 	assert_string_equal(submit("gres:shard:9", "#RAD --gpu-mem=8G\n", NULL), "gres:shard:9");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem=much\n", NULL), "");
@@ -112,6 +113,24 @@ static void a_script_says_what_it_needs(void **state)
 	assert_string_equal(submit(NULL, "echo '#RAD'\n#RADIUS --gpu-mem=8G\n", NULL), "");
 	settings("gpus: 2x40G\nplace: main\n");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem=8G\n", NULL), "gres:radmem:8");
+}
+
+/* As rad submit and rad sbatch read them. */
+static void what_only_looks_like_a_directive_is_none(void **state)
+{
+	(void)state;
+	settings("gpus: 2x40G\nplace: other\n");
+	assert_string_equal(submit(NULL, "#!/bin/bash\ncat >inner.sh <<EOF\n#RAD --gpu-mem=8G\nEOF\nsbatch inner.sh\n", NULL), "");
+	assert_string_equal(submit(NULL, "cat <<-'A B' <<C\n#RAD --gpu-mem=8G\n\tA B\n#RAD --gpu-mem=4G\nC\n#RAD --gpu-mem=6G\n", NULL),
+			    "gres:shard:6");
+	submit(NULL, "cat <<EOF\n#RAD --gpu-mem=80G\nEOF\n", NULL);
+	assert_string_equal(submit(NULL, "cat <<EOF\r\n#RAD --gpu-mem=9G\r\nEOF\r\n#RAD --gpu-mem=8G\r\n", NULL), "gres:shard:8");
+	assert_string_equal(submit(NULL, "echo 'open\n#RAD --gpu-mem=8G\n'\n", NULL), "");
+	assert_string_equal(submit(NULL, "#RAD mind the --gpu-mem=8G\n", NULL), "");
+	/* behind a command it counts, and in Python no shell's rules hold */
+	assert_string_equal(submit(NULL, "#!/bin/bash\ntrue $((1 << 2))\n#RAD --gpu-mem=8G\n", NULL), "gres:shard:8");
+	assert_string_equal(submit(NULL, "#!/usr/bin/env python3\nx = 1 <<n\n#RAD --gpu-mem=8G\n", NULL), "gres:shard:8");
+	assert_string_equal(submit(NULL, "#!/usr/bin/env bash\nx <<n\n#RAD --gpu-mem=8G\n", NULL), "");
 }
 
 static void where_radd_places_memory_is_asked_for(void **state)
@@ -186,6 +205,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_no_gpu_has_is_refused), cmocka_unit_test(a_script_says_what_it_needs),
+		cmocka_unit_test(what_only_looks_like_a_directive_is_none),
 		cmocka_unit_test(where_radd_places_memory_is_asked_for),
 		cmocka_unit_test(a_job_is_moved_to_where_radd_places_with_its_memory),
 		cmocka_unit_test(a_slip_in_the_settings_leaves_those_before),

@@ -230,32 +230,6 @@ static bool has_command(const char *script)
 	return false;
 }
 
-/* The interpreter that "#!" names, when it is no shell that bash can stand in for; else an empty line. */
-static struct radfile_line other_interpreter(const char *text, size_t len)
-{
-	static const char *const shells[] = { "bash", "sh", "dash", "ksh" };
-	struct radfile_line l = { 0 };
-	size_t at = 0;
-	if (len < 3 || memcmp(text, "#!", 2) || !radfile_next_line(text, len, &at, &l))
-		return (struct radfile_line){ 0 };
-	l = radfile_trim(l.text + 2, l.len - 2);
-	/* The word that names it: the first, or after "env" the first that is no option. */
-	for (struct radfile_line rest = l; rest.len;) {
-		size_t n = 0, base = 0;
-		for (; n < rest.len && !is_blank(rest.text[n]); n++)
-			if (rest.text[n] == '/')
-				base = n + 1;
-		struct radfile_line word = { rest.text + base, n - base };
-		for (size_t i = 0; i < COUNT_OF(shells); i++)
-			if (is_word(word, shells[i]))
-				return (struct radfile_line){ 0 };
-		if (!is_word(word, "env") && *word.text != '-')
-			return l;
-		rest = radfile_trim(rest.text + n, rest.len - n);
-	}
-	return (struct radfile_line){ 0 };
-}
-
 /* "/usr/bin/env python3 -u": whether the program is Python. */
 static bool is_python(struct radfile_line interpreter)
 {
@@ -337,16 +311,21 @@ static int read_line(struct radfile_reader *r, struct radfile_line l, bool keys,
 	return radfile_is_sbatch(l) ? radfile_sbatch(r, l) : radfile_directive(r, l);
 }
 
-/* Whether the first line, which ends at `end`, has the shell stop where a command fails: "#!/bin/bash -e", "-eu", "-xe". */
+/* Whether the first line, which ends at `end`, has the shell stop where a command fails: "-e", "-xe", "-o errexit". */
 static bool stops_at_errors(const char *first, const char *end)
 {
-	for (const char *p = first; p + 1 < end; p++) {
-		if (!is_blank(*p) || p[1] != '-' || p[2] == '-')
-			continue;
-		for (p++; p < end && !is_blank(*p); p++)
-			if (*p == 'e')
-				return true;
-		p--;
+	bool named = false;	/* by the next word, of an option -o */
+	for (const char *p = first, *next; p < end; p = next) {
+		struct radfile_line word = { p, 0 };
+		while (p + word.len < end && !is_blank(p[word.len]))
+			word.len++;
+		next = p + word.len + 1;
+		if (named && is_word(word, "errexit"))
+			return true;
+		bool flags = p > first && word.len > 1 && *p == '-' && p[1] != '-';
+		named = flags && memchr(p, 'o', word.len);
+		if (flags && memchr(p, 'e', word.len))
+			return true;
 	}
 	return false;
 }
@@ -368,7 +347,8 @@ static void run_as_sbatch(struct radfile_reader *r)
 static int read_script(struct radfile_reader *r, const char *text, size_t len)
 {
 	bool keys = radfile_is_name(r->name);
-	struct radfile_line interpreter = other_interpreter(text, len);
+	struct radfile_line interpreter = { text, 0 };
+	interpreter.len = shellscan_other(text, len, &interpreter.text);
 	if (keys && interpreter.len)
 		return error_set(r->err, ERR_INVALID, "%.300s:1: '#!%.*s': a .rad file is a bash script: write '%.*s FILE' as its command",
 				 r->name, (int)(interpreter.len < 60 ? interpreter.len : 60), interpreter.text,

@@ -219,3 +219,49 @@ void shellscan_line(struct shellscan *s, const char *line, size_t len)
 	code_line(s, line, len);
 	s->in_heredoc = s->n_heredocs && !s->continued && !in_quotes(s);
 }
+
+/* ---- the first line ---- */
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static bool is_one_of(const char *const *words, const char *word, size_t len)
+{
+	for (; *words; words++)
+		if (strlen(*words) == len && !memcmp(*words, word, len))
+			return true;
+	return false;
+}
+
+static const char *skip(const char *p, const char *end, bool blanks)
+{
+	while (p < end && is_blank(*p) == blanks)
+		p++;
+	return p;
+}
+
+size_t shellscan_other(const char *text, size_t len, const char **at)
+{
+	static const char *const shells[] = { "bash", "sh", "dash", "ksh", NULL }, *const env[] = { "env", NULL };
+	if (len < 3 || memcmp(text, "#!", 2))
+		return 0;
+	const char *end = memchr(text, '\n', len);
+	end = end ? end : text + len;
+	while (end > text + 2 && is_blank(end[-1]))
+		end--;
+	const char *p = *at = skip(text + 2, end, true);
+	/* The word that names it: the first, or after "env" the first that is no option. */
+	for (const char *word; p < end; p = skip(p, end, true)) {
+		word = p;
+		p = skip(p, end, false);
+		const char *slash = memrchr(word, '/', (size_t)(p - word)), *base = slash ? slash + 1 : word;
+		size_t n = (size_t)(p - base);
+		if (is_one_of(shells, base, n))
+			return 0;
+		if (!is_one_of(env, base, n) && (!n || *base != '-'))
+			return (size_t)(end - *at);
+	}
+	return 0;
+}

@@ -25,6 +25,9 @@ struct shellscan {
 	int quote_line;	/* where the innermost open quote began */
 };
 
+/* The interpreter, with its options, that a script's "#!" names, if it is no shell: its length in the text, and *at is where it
+ * stands. 0: it is for a shell. */
+size_t shellscan_other(const char *text, size_t len, const char **at);
 /* Whether the next line begins inside something, and so is script whatever it looks like. */
 bool shellscan_inside(const struct shellscan *s);
 /* What a later line has yet to close, "here-document" or "quotes", and the line on which it began; NULL: nothing. */

@@ -369,6 +369,15 @@ static void slurms_lines(void **state)
 	expect("a.sh", "#!/bin/bash\n#SBATCH -t 1\nfalse\n", "time=1@2;", "set +e\n#SBATCH -t 1\nfalse\n");
 	expect("a.sh", "#!/bin/bash -eu\n#SBATCH -t 1\nfalse\n", "time=1@2;", "#!/bin/bash -eu\n#SBATCH -t 1\nfalse\n");
 	expect("a.sh", "#!/bin/bash -xe\n#SBATCH -t 1\nfalse\n", "time=1@2;", "#!/bin/bash -xe\n#SBATCH -t 1\nfalse\n");
+	expect("a.sh", "#!/bin/bash -eo pipefail\n#SBATCH -t 1\nfalse\n", "time=1@2;",
+	       "#!/bin/bash -eo pipefail\n#SBATCH -t 1\nfalse\n");
+	expect("a.sh", "#!/usr/bin/env -S bash -o errexit\n#SBATCH -t 1\nfalse\n", "time=1@2;",
+	       "#!/usr/bin/env -S bash -o errexit\n#SBATCH -t 1\nfalse\n");
+	expect("a.sh", "#!/usr/bin/env -S bash -xo errexit -u\n#SBATCH -t 1\nfalse\n", "time=1@2;",
+	       "#!/usr/bin/env -S bash -xo errexit -u\n#SBATCH -t 1\nfalse\n");
+	expect("a.sh", "#!/usr/bin/env -S bash -o pipefail\n#SBATCH -t 1\nfalse\n", "time=1@2;", "set +e\n#SBATCH -t 1\nfalse\n");
+	expect("a.sh", "#!/bin/bash\n#SBATCH -t 1\nset -o errexit\nfalse\n", "time=1@2;",
+	       "set +e\n#SBATCH -t 1\nset -o errexit\nfalse\n");
 	expect("a.sh", "#!/bin/bash --noprofile -x\n#SBATCH -t 1\nfalse\n", "time=1@2;", "set +e\n#SBATCH -t 1\nfalse\n");
 	expect("a.sh", "#SBATCH -t 1\n#RAD -G 2\nfalse\n", "time=1@1;gpus=2@2;", "#SBATCH -t 1\n#RAD -G 2\nfalse\n");
 	refuse("a.sh", "#SBATCH --nodes=2-4\ntrue\n", 25, "a.sh:1: #SBATCH asks for 2-4 nodes");
