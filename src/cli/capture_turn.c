@@ -11,6 +11,7 @@
 #include "base/scope.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
@@ -25,6 +26,7 @@
 #define MOST_AT_ONCE 8
 #define POLL_MS 100		/* of the first; those behind it look more seldom */
 #define MOST_BEHIND 20
+#define MOST_TRIES 100		/* to make a ticket: whoever else may write to the folder could make it first, each time */
 #define TICKET "capture-turn-"
 
 /* How many captures a user makes at the same time on a machine of that many cores and that much memory. */
@@ -53,13 +55,20 @@ static bool take_place(const char *folder, int n)
 	return false;
 }
 
-/* -1: none can be made. Somebody may have taken the new file for a dead one's, and removed it, before it was locked. */
+/* -1: none can be made. It is made anew, so that nobody else can have it open and locked; what has its name is a dead process's,
+ * or another user's. One of one's own may have taken the new file for a dead one's, and removed it, before it was locked. */
 static int take_ticket(const char *path)
 {
 	struct stat st;
-	for (int fd; (fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) >= 0; close(fd))
-		if (flock(fd, LOCK_EX) || fstat(fd, &st) || st.st_nlink)
+	for (int tries = 0; tries < MOST_TRIES; tries++) {
+		int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 && (errno != EEXIST || unlink(path)))
+			return -1;
+		if (fd >= 0 && (flock(fd, LOCK_EX) || fstat(fd, &st) || st.st_nlink))
 			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
 	return -1;
 }
 
