@@ -140,3 +140,39 @@ truth_comes_out()
 	[[ "${lines[0]}" == *"Read-only file system"* ]]
 	[ "${lines[-1]}" = COMPLETED ]
 }
+
+# An ext4 that took an error stays mounted for writing by all its flags; so it is made to take one.
+@test "rad doctor tells of a state folder that became read-only, or whose file system took an error, while radd runs" {
+	need_root
+	stop_radd
+	truncate -s 64M ext4.img
+	mkfs.ext4 -q ext4.img || skip "no mkfs.ext4"
+	mkdir -p "$WORLD/state"
+	make_users
+	cat >only-read <<-'EOF'
+		. "$BATS_TEST_DIRNAME/helpers.bash"
+		state_line() { rad doctor | grep 'state  '; }
+		mount -o loop,errors=remount-ro ext4.img "$WORLD/state" || exit 77
+		chmod 755 "$WORLD/state"
+		start_radd
+		state_line
+		mount --bind "$WORLD/state" "$WORLD/state"
+		mount -o remount,ro,bind "$WORLD/state"
+		state_line
+		as "$BOB" rad doctor | grep 'state  '
+		umount "$WORLD/state"
+		state_line
+		echo 1 >"/sys/fs/ext4/$(basename "$(findmnt -no SOURCE "$WORLD/state")")/trigger_fs_error" || exit 77
+		state_line
+		as "$BOB" rad doctor | grep 'state  '
+		stop_radd
+		umount "$WORLD/state"
+	EOF
+	export BATS_TEST_DIRNAME
+	run unshare -m --propagation private bash only-read 3>&- 4>&-
+	echo "$output"
+	[ "$status" -ne 77 ] || skip "no loop device for an ext4, or none that can be made to fail"
+	[ "$(grep -c "^warn  *state  .* of room" <<<"$output")" -eq 2 ]
+	[ "$(grep -c "^fail  *state  .*/state is mounted read-only: .*mount -o remount,rw" <<<"$output")" -eq 2 ]
+	[ "$(grep -c "^fail  *state  .*/state: its file system took an error and lets nobody write" <<<"$output")" -eq 2 ]
+}

@@ -55,8 +55,9 @@ static bool take_place(const char *folder, int n)
 	return false;
 }
 
-/* -1: none can be made. It is made anew, so that nobody else can have it open and locked; what has its name is a dead process's,
- * or another user's. One of one's own may have taken the new file for a dead one's, and removed it, before it was locked. */
+/* -1: none can be made. It is made anew, so that nobody else can have it open and locked; what has its name is a dead
+ * process's, or another user's. One of one's own may have taken the new file for a dead one's, and removed it, before it was
+ * locked. */
 static int take_ticket(const char *path)
 {
 	struct stat st;

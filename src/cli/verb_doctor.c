@@ -20,7 +20,6 @@
 #include "store/store.h"
 #include "submit/wire.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -233,6 +232,24 @@ static void check_cgroup(struct doctor *d)
 		doctor_say(d, GRADE_OK, "cgroup", "%s", path);
 }
 
+/* Whether the state in that folder can be written to, as far as can be told; else it is told why not. */
+static bool takes_writes(struct doctor *d, const char *dir)
+{
+	enum store_writes takes = store_writes(dir);
+	if (store_network_folder(dir))
+		doctor_say(d, GRADE_FAIL, "state", "%s is on a network file system (%s), where locks are not safe: radd --state "
+			   "/var/tmp/rad-%u", dir, store_network_folder(dir), (unsigned)geteuid());
+	else if (takes == STORE_WRITES_READ_ONLY)
+		doctor_say(d, GRADE_FAIL, "state", "%s is mounted read-only: nothing that is submitted can be kept: have it mounted for "
+			   "writing (mount -o remount,rw; dmesg may say why it is not)", dir);
+	else if (takes == STORE_WRITES_HALTED)
+		doctor_say(d, GRADE_FAIL, "state", "%s: its file system took an error and lets nobody write: nothing that is submitted can "
+			   "be kept: dmesg says which; with radd stopped, have it unmounted and checked (fsck)", dir);
+	else
+		return true;
+	return false;
+}
+
 static void check_state(struct doctor *d)
 {
 	scoped_free char *own = wire_own_state_dir();
@@ -243,16 +260,8 @@ static void check_state(struct doctor *d)
 		doctor_say(d, GRADE_OK, "state", "%s will be made", dir);
 		return;
 	}
-	if (store_network_folder(dir)) {
-		doctor_say(d, GRADE_FAIL, "state", "%s is on a network file system (%s), where locks are not safe: radd --state "
-		       "/var/tmp/rad-%u", dir, store_network_folder(dir), (unsigned)geteuid());
+	if (!takes_writes(d, dir))
 		return;
-	}
-	if (access(dir, W_OK) && errno == EROFS) {
-		doctor_say(d, GRADE_FAIL, "state", "%s is mounted read-only: nothing that is submitted can be kept: have it mounted for "
-			   "writing (mount -o remount,rw; dmesg may say why it is not)", dir);
-		return;
-	}
 	if (statvfs(dir, &fs))
 		return;
 	uint64_t bytes = (uint64_t)fs.f_bavail * fs.f_frsize;

@@ -7,7 +7,9 @@
 #include "base/io.h"
 #include "base/scope.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -51,31 +53,71 @@ const char *store_network_fs(unsigned long magic, const char *mount_type)
 	return mount_type && *mount_type ? mount_type : "FUSE";
 }
 
-/* The file system type in /proc/self/mountinfo of the mount that holds `dev`; "" if it cannot be told. */
-static void mount_type(dev_t dev, char type[64])
+/* What the kernel shows of an ext4 that took an error, or was shut down: statvfs(3) knows nothing of it. */
+static bool is_halted(const char *options)
 {
-	type[0] = 0;
+	static const char *const words[] = { "emergency_ro", "shutdown" };
+	for (size_t n; *options; options += n + (options[n] == ',')) {
+		n = strcspn(options, ",\n");
+		for (size_t i = 0; i < COUNT_OF(words); i++)
+			if (strlen(words[i]) == n && !memcmp(options, words[i], n))
+				return true;
+		if (options[n] == '\n')
+			break;
+	}
+	return false;
+}
+
+bool store_mount_line(const char *line, dev_t dev, struct store_mount *m)
+{
+	unsigned major_no, minor_no;
+	int source = 0, options = 0;
+	const char *dash = strstr(line, " - ");
+	if (!dash || sscanf(line, "%*d %*d %u:%u", &major_no, &minor_no) != 2 || makedev(major_no, minor_no) != dev ||
+	    sscanf(dash, " - %63s%n %*s %n", m->type, &source, &options) != 1)
+		return false;
+	m->halted = options && is_halted(dash + options);
+	return true;
+}
+
+/* Of the mount that holds `dev`, in /proc/self/mountinfo; zeroes if it cannot be told. */
+static void find_mount(dev_t dev, struct store_mount *m)
+{
+	*m = (struct store_mount){ .halted = false };
 	scoped_file FILE *f = fopen("/proc/self/mountinfo", "re");
 	scoped_free char *line = NULL;
 	size_t size = 0;
-	while (f && getline(&line, &size, f) > 0) {
-		unsigned major_no, minor_no;
-		const char *dash = strstr(line, " - ");
-		if (sscanf(line, "%*d %*d %u:%u", &major_no, &minor_no) == 2 && dash && makedev(major_no, minor_no) == dev &&
-		    sscanf(dash, " - %63s", type) == 1)
+	while (f && getline(&line, &size, f) > 0)
+		if (store_mount_line(line, dev, m))
 			return;
-	}
 }
 
 const char *store_network_folder(const char *dir)
 {
 	struct statfs fs;
 	struct stat st;
-	static char type[64];	/* may be the answer: see store.h */
+	static struct store_mount m;	/* may be the answer: see store.h */
 	if (stat(dir, &st) || statfs(dir, &fs))
 		return NULL;
-	mount_type(st.st_dev, type);
-	return store_network_fs((unsigned long)fs.f_type, type);
+	find_mount(st.st_dev, &m);
+	return store_network_fs((unsigned long)fs.f_type, m.type);
+}
+
+enum store_writes store_writes(const char *dir)
+{
+	struct store_mount m;
+	struct statvfs fs;
+	struct stat st;
+	if (stat(dir, &st))
+		return STORE_WRITES_PASS;
+	find_mount(st.st_dev, &m);
+	if (m.halted)
+		return STORE_WRITES_HALTED;
+	if (!statvfs(dir, &fs) && fs.f_flag & ST_RDONLY)
+		return STORE_WRITES_READ_ONLY;
+	/* A file without a name, where the caller may make one: other file systems tell it only so. */
+	scoped_fd int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	return fd < 0 && (errno == EROFS || errno == EIO) ? STORE_WRITES_HALTED : STORE_WRITES_PASS;
 }
 
 /* What cannot be found out (a file system that stat refuses) is taken for local: refusing would be a guess, too. */

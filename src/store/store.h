@@ -174,5 +174,9 @@ int store_open_place(const char *dir, struct error *err);
 /* The kind of network file system that a folder is on ("NFS"), where no state may be kept; NULL: it is local, or that cannot be
  * told. Valid until the next call. */
 const char *store_network_folder(const char *dir);
+/* Whether what is written to a folder's file system gets there, however much room there is: not if it is mounted read-only, nor
+ * if it stopped taking writes after an error. PASS where it cannot be told. */
+enum store_writes { STORE_WRITES_PASS, STORE_WRITES_READ_ONLY, STORE_WRITES_HALTED };
+enum store_writes store_writes(const char *dir);
 
 #endif

@@ -123,6 +123,9 @@ static inline void store_scope_finalize(sqlite3_stmt **st) { sqlite3_finalize(*s
 int store_place(const char *dir, struct error *err);
 /* The name of the network file system behind a statfs(2) magic number and a mountinfo(5) type; NULL if it is local. */
 const char *store_network_fs(unsigned long magic, const char *mount_type);
+/* What a line of mountinfo(5) says of a mount; false: it is of another device, and *m is not told. */
+struct store_mount { char type[64]; bool halted; };
+bool store_mount_line(const char *line, dev_t dev, struct store_mount *m);
 
 /* numbers.c: the number of the next job, from what is stored and what was given out before. */
 int numbers_open(struct store *s, struct error *err);

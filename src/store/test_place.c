@@ -4,6 +4,7 @@
 #include "store/test_fixture.h"
 
 #include <signal.h>
+#include <sys/sysmacros.h>
 
 static void network_file_systems_are_known(void **state)
 {
@@ -19,6 +20,28 @@ static void network_file_systems_are_known(void **state)
 	assert_null(store_network_fs(0xEF53, "ext4"));
 	assert_null(store_network_fs(0x01021994, "tmpfs"));
 	assert_null(store_network_fs(0x58465342, "xfs"));
+}
+
+static void a_line_of_mountinfo_says_type_and_whether_writes_pass(void **state)
+{
+	const dev_t dev = makedev(7, 0);
+	struct store_mount m;
+	(void)state;
+	assert_true(store_mount_line("63 43 7:0 / /a\\040-\\040b rw,relatime - ext4 /dev/loop0 rw,errors=remount-ro\n", dev, &m));
+	assert_string_equal(m.type, "ext4");
+	assert_false(m.halted);
+	assert_true(store_mount_line("63 43 7:0 / /m rw shared:1 master:2 - ext4 /dev/loop0 rw,errors=x,emergency_ro\n", dev, &m));
+	assert_true(m.halted);
+	assert_true(store_mount_line("63 43 7:0 / /m rw - ext4 /dev/x rw,shutdown,errors=continue", dev, &m));
+	assert_true(m.halted);
+	assert_true(store_mount_line("63 43 7:0 / /m rw - overlay none rw,upperdir=/shutdown,x=emergency_ro\n", dev, &m));
+	assert_false(m.halted);
+	assert_true(store_mount_line("63 43 7:0 / /shutdown rw - tmpfs emergency_ro\n", dev, &m));
+	assert_string_equal(m.type, "tmpfs");
+	assert_false(m.halted);
+	assert_false(store_mount_line("63 43 7:1 / /m rw - ext4 /dev/loop0 rw\n", dev, &m));
+	assert_false(store_mount_line("63 43 7:0 / /m rw ext4 /dev/loop0 rw\n", dev, &m));
+	assert_false(store_mount_line("63 43 7:0 / /m rw - ", dev, &m));
 }
 
 static void a_folder_that_others_may_write_to_is_refused(void **state)
@@ -93,6 +116,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		T(network_file_systems_are_known),
+		T(a_line_of_mountinfo_says_type_and_whether_writes_pass),
 		T(a_folder_that_others_may_write_to_is_refused),
 		T(a_folder_of_another_user_is_refused),
 		T(a_file_in_the_way_is_named),
