@@ -101,16 +101,9 @@ static inline void capture_declined(void *ctx, int64_t question, bool spoke, con
 	snprintf(s->declined, sizeof s->declined, "%s", said->note);
 }
 
-static inline int setup(void **state)
+/* All that requests need, in s->w, with s->names and s->groups. */
+static inline void asking_open(struct asking *s)
 {
-	struct asking *s = alloc_zero(sizeof *s);
-	world_open(&s->w);
-	if (!(s->child = fork()))
-		for (;;)
-			pause();
-	s->w.config.user_tasks = 3;
-	s->names = names_create(&s->w.loop, "/proc/self/exe", "--name", WORLD_PATIENCE_MS, on_named, s);
-	s->groups = names_create(&s->w.loop, "/proc/self/exe", "--groups", WORLD_PATIENCE_MS, on_named, s);
 	s->allowing = allowing_create(s->w.store, s->names, s->groups, &s->w.config);
 	s->drains = drains_create(&s->w.loop, s->w.core, s->w.store);
 	s->reserving = reserving_create(&s->w.loop, s->w.core, s->w.store);
@@ -125,6 +118,31 @@ static inline int setup(void **state)
 				  .started_ms = 1000, .has_mps = has_mps, .troubles = no_troubles,
 				  .departed = departed, .ctx = s };
 	world_snapshot(&s->w);
+}
+
+/* But for names and groups. */
+static inline void asking_close(struct asking *s)
+{
+	allowing_destroy(s->allowing);
+	drains_destroy(s->drains);
+	reserving_destroy(s->reserving);
+	usages_destroy(s->stored);
+	capturing_destroy(s->capturing);
+	recording_destroy(s->recording);
+	world_close(&s->w);
+}
+
+static inline int setup(void **state)
+{
+	struct asking *s = alloc_zero(sizeof *s);
+	world_open(&s->w);
+	if (!(s->child = fork()))
+		for (;;)
+			pause();
+	s->w.config.user_tasks = 3;
+	s->names = names_create(&s->w.loop, "/proc/self/exe", "--name", WORLD_PATIENCE_MS, on_named, s);
+	s->groups = names_create(&s->w.loop, "/proc/self/exe", "--groups", WORLD_PATIENCE_MS, on_named, s);
+	asking_open(s);
 	*state = s;
 	return 0;
 }
@@ -136,13 +154,7 @@ static inline int teardown(void **state)
 	waitpid(s->child, NULL, 0);
 	names_destroy(s->names);
 	names_destroy(s->groups);
-	allowing_destroy(s->allowing);
-	drains_destroy(s->drains);
-	reserving_destroy(s->reserving);
-	usages_destroy(s->stored);
-	capturing_destroy(s->capturing);
-	recording_destroy(s->recording);
-	world_close(&s->w);
+	asking_close(s);
 	free(s);
 	return 0;
 }

@@ -58,6 +58,7 @@ static int reader(void)
 struct world {
 	uv_loop_t *loop;
 	uv_timer_t patience;
+	uv_check_t turns;
 	struct names *names;
 	struct lookups *lookups;
 	unsigned changes, answers;
@@ -103,6 +104,8 @@ static void set_up(struct world *w, const char *program, int64_t deadline_ms)
 /* As radd ends: whatever runs is killed, and nothing is left. */
 static void tear_down(struct world *w)
 {
+	if (w->turns.data)
+		uv_check_stop(&w->turns);
 	names_destroy(w->names);
 	lookups_destroy(w->lookups);
 	uv_run(w->loop, UV_RUN_NOWAIT);
@@ -245,92 +248,70 @@ static void nothing_is_read_before_it_is_started(void **state)
 	tear_down(&w);
 }
 
+static void ask(struct world *w, uid_t uid, const char *text)
+{
+	lookups_ask(w->lookups, uid, alloc_string(text), on_answer, w);
+}
+
 static void pump(uv_check_t *h)
 {
 	lookups_start(((struct world *)h->data)->lookups);
 }
 
+/* Whoever is answered makes place for the next, as in radd's turns; one of the two places is taken for good. */
+static void set_up_turns(struct world *w)
+{
+	set_up(w, "/proc/self/exe", LONG_MS);
+	uv_check_init(w->loop, &w->turns);
+	w->turns.data = w;
+	uv_check_start(&w->turns, pump);
+	ask(w, 1, "stuck");
+}
+
+/* Those that were answered so far. */
+static void assert_order(const struct world *w, const char *order)
+{
+	scoped_buf said = { 0 };
+	for (unsigned i = 0; i < w->answers; i++)
+		buf_printf(&said, "%s%s", i ? " " : "", w->said[i]);
+	assert_string_equal(buf_text(&said), order);
+}
+
 static void users_take_turns(void **state)
 {
 	struct world w;
-	uv_check_t check;
 	(void)state;
-	set_up(&w, "/proc/self/exe", LONG_MS);
-	uv_check_init(w.loop, &check);
-	check.data = &w;
-	uv_check_start(&check, pump);
-	lookups_ask(w.lookups, 1, alloc_string("stuck"), on_answer, &w);
+	set_up_turns(&w);
 	struct lookup *behind = lookups_ask(w.lookups, 1, alloc_string("behind"), on_answer, &w);
-	lookups_ask(w.lookups, 2, alloc_string("x"), on_answer, &w);
-	lookups_ask(w.lookups, 3, alloc_string("y"), on_answer, &w);
+	ask(&w, 2, "x");
+	ask(&w, 3, "y");
 	lookups_start(w.lookups);
 	wait_until(&w, &w.answers, 2);
-	assert_string_equal(w.said[0], "x");
-	assert_string_equal(w.said[1], "y");
+	assert_order(&w, "x y");
 	lookup_cancel(behind);
-	lookups_ask(w.lookups, 2, alloc_string("z"), on_answer, &w);
+	ask(&w, 2, "z");
 	lookups_start(w.lookups);
 	wait_until(&w, &w.answers, 3);
-	assert_string_equal(w.said[2], "z");
-	uv_check_stop(&check);
+	assert_order(&w, "x y z");
 	tear_down(&w);
 }
 
-/* There is always one more of those who ask again as soon as they are answered. */
-static void who_asks_again_and_again_is_not_before_who_waits(void **state)
+/* Whose one comes behind many of another waits for one of them, not for all; and who asks again is behind who waits. */
+static void neither_many_nor_the_next_of_one_user_go_before_others(void **state)
 {
 	struct world w;
-	uv_check_t check;
 	(void)state;
-	set_up(&w, "/proc/self/exe", LONG_MS);
-	uv_check_init(w.loop, &check);
-	check.data = &w;
-	lookups_ask(w.lookups, 1, alloc_string("stuck"), on_answer, &w);	/* one place is left */
-	lookups_ask(w.lookups, 2, alloc_string("a1"), on_answer, &w);
-	lookups_ask(w.lookups, 2, alloc_string("a2"), on_answer, &w);
-	lookups_ask(w.lookups, 3, alloc_string("b1"), on_answer, &w);
+	set_up_turns(&w);
+	for (int i = 1; i <= 3; i++)
+		ask(&w, 2, (char[]){ 'a', (char)('0' + i), 0 });
+	ask(&w, 3, "b1");
+	ask(&w, 3, "b2");
 	lookups_start(w.lookups);
-	wait_until(&w, &w.answers, 1);
-	lookups_ask(w.lookups, 4, alloc_string("c1"), on_answer, &w);
-	lookups_start(w.lookups);
-	wait_until(&w, &w.answers, 2);
-	lookups_ask(w.lookups, 3, alloc_string("b2"), on_answer, &w);
-	lookups_start(w.lookups);
+	ask(&w, 4, "c1");
 	wait_until(&w, &w.answers, 3);
-	lookups_ask(w.lookups, 4, alloc_string("c2"), on_answer, &w);
-	lookups_start(w.lookups);
-	uv_check_start(&check, pump);
-	wait_until(&w, &w.answers, 6);
-	const char *const order[] = { "a1", "b1", "c1", "a2", "b2", "c2" };
-	for (unsigned i = 0; i < 6; i++)
-		assert_string_equal(w.said[i], order[i]);
-	uv_check_stop(&check);
-	tear_down(&w);
-}
-
-/* Whose one comes behind many of another waits for one of them, not for all. */
-static void many_of_one_user_are_no_queue_for_others(void **state)
-{
-	struct world w;
-	uv_check_t check;
-	(void)state;
-	set_up(&w, "/proc/self/exe", LONG_MS);
-	uv_check_init(w.loop, &check);
-	check.data = &w;
-	uv_check_start(&check, pump);
-	lookups_ask(w.lookups, 1, alloc_string("stuck"), on_answer, &w);	/* one place is left */
-	lookups_ask(w.lookups, 2, alloc_string("a1"), on_answer, &w);
-	lookups_ask(w.lookups, 2, alloc_string("a2"), on_answer, &w);
-	lookups_ask(w.lookups, 2, alloc_string("a3"), on_answer, &w);
-	lookups_ask(w.lookups, 3, alloc_string("b1"), on_answer, &w);
-	lookups_ask(w.lookups, 3, alloc_string("b2"), on_answer, &w);
-	lookups_start(w.lookups);
-	lookups_ask(w.lookups, 4, alloc_string("c1"), on_answer, &w);
-	wait_until(&w, &w.answers, 6);
-	const char *const order[] = { "a1", "b1", "c1", "a2", "b2", "a3" };
-	for (unsigned i = 0; i < 6; i++)
-		assert_string_equal(w.said[i], order[i]);
-	uv_check_stop(&check);
+	ask(&w, 4, "c2");	/* there is always one more of his */
+	wait_until(&w, &w.answers, 7);
+	assert_order(&w, "a1 b1 c1 a2 b2 c2 a3");
 	tear_down(&w);
 }
 
@@ -381,8 +362,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(no_program_to_ask),
 		cmocka_unit_test(nothing_is_read_before_it_is_started),
 		cmocka_unit_test(users_take_turns),
-		cmocka_unit_test(many_of_one_user_are_no_queue_for_others),
-		cmocka_unit_test(who_asks_again_and_again_is_not_before_who_waits),
+		cmocka_unit_test(neither_many_nor_the_next_of_one_user_go_before_others),
 		cmocka_unit_test(who_went_away_gives_his_place_back),
 		cmocka_unit_test(who_went_away_leaves_no_process),
 	};

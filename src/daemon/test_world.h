@@ -83,12 +83,13 @@ static inline bool world_state_of(task_id id, enum task_state *state, void *ctx)
 	return past_state(w->core, w->store, id, state);
 }
 
-static inline void world_open(struct world *w)
+/* In a folder whose name is made of `dir` (mkdtemp(3)); `ops` has its ctx from here. */
+static inline void world_open_with(struct world *w, const char *dir, struct core_ops ops)
 {
 	struct error err = ERROR_INIT;
-	const struct core_ops ops = { .ctx = w, .event = world_event, .signal = world_signal, .state_of = world_state_of,
-				      .trouble = world_trouble };
-	*w = (struct world){ .dir = "/tmp/rad-daemon.XXXXXX", .config = settings_default() };
+	ops.ctx = w;
+	*w = (struct world){ .config = settings_default() };
+	snprintf(w->dir, sizeof w->dir, "%s", dir);
 	assert_non_null(mkdtemp(w->dir));
 	w->state_dir = alloc_printf("%s/state", w->dir);
 	w->store = store_open(w->state_dir, &err);
@@ -99,6 +100,12 @@ static inline void world_open(struct world *w)
 	uv_loop_init(&w->loop);
 	uv_timer_init(&w->loop, &w->patience);
 	uv_timer_start(&w->patience, world_out_of_patience, WORLD_PATIENCE_MS, 0);
+}
+
+static inline void world_open(struct world *w)
+{
+	world_open_with(w, "/tmp/rad-daemon.XXXXXX", (struct core_ops){ .event = world_event, .signal = world_signal,
+									   .state_of = world_state_of, .trouble = world_trouble });
 }
 
 static inline int world_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -66,7 +66,22 @@ static void summary(void **state)
 	assert_string_equal(map_reason_help(MAP_LOAD), "its SMs are too busy");
 }
 
-static void explain(void **state)
+static void explain(const struct row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct situation s;
+		char text[256], tiny[20];
+		place_row(&rows[i], &s);
+		map_explain(&s.p, &s.g[0], &s.r, &s.f[0], text, sizeof text);
+		if (strcmp(text, rows[i].comes))
+			fail_msg("%s: got '%s'", rows[i].what, text);
+		map_explain(&s.p, &s.g[0], &s.r, &s.f[0], tiny, sizeof tiny);
+		assert_int_equal(strlen(tiny), 19);
+		assert_memory_equal(tiny, text, 19);
+	}
+}
+
+static void what_fits(void **state)
 {
 	(void)state;
 	static const struct row rows[] = {
@@ -77,6 +92,14 @@ static void explain(void **state)
 		  "there, so it is taken before GPUs that are better by 5 % at most" },
 		{ "ok alone", "", "claim=50000", { "empty" },
 		  "GPU 0: fits: 39.5G available, 39.5G wanted (claim 48.8G, cut to what there is); would run as exclusive" },
+	};
+	explain(rows, COUNT_OF(rows));
+}
+
+static void how_it_is_shared(void **state)
+{
+	(void)state;
+	static const struct row rows[] = {
 		{ "drained", "", "", { "drained" }, "GPU 0: drained by an administrator; `rad undrain 0` puts it back" },
 		{ "stale", "", "", { "stale" }, "GPU 0 GPU-00000000: it does not answer, or its last reading is too old; see `rad doctor`" },
 		{ "kept", "", "", { "kept=7" }, "GPU 0: kept free for task 7, which goes first" },
@@ -95,6 +118,14 @@ static void explain(void **state)
 		{ "MIG, MPS", "", "share=mps", { "mig" },
 		  "GPU 0:0: a MIG instance: it is not shared, and share mps is wanted; share auto takes it" },
 		{ "no MIG", "", "share=mig", { "empty" }, "GPU 0: no MIG instance, and share mig is wanted" },
+	};
+	explain(rows, COUNT_OF(rows));
+}
+
+static void who_is_there(void **state)
+{
+	(void)state;
+	static const struct row rows[] = {
 		{ "user", "", "", { "mps=1 uid=1001" },
 		  "GPU 0: user 1001's MPS server runs there, and MPS is for one user at a time; free when its tasks end" },
 		{ "foreign", "", "", { "other=7168" },
@@ -111,6 +142,14 @@ static void explain(void **state)
 		{ "cold", "", "", { "mps=1 free=20000 cold=1" },
 		  "GPU 0: another task without an estimate has just started there, and a third of the GPU for each is not left; "
 		  "fits once it is warm, or with --gpu-mem" },
+	};
+	explain(rows, COUNT_OF(rows));
+}
+
+static void memory_that_is_short(void **state)
+{
+	(void)state;
+	static const struct row rows[] = {
 		{ "memory", "", "claim=14131", { "mps=1 free=12595" },
 		  "GPU 0: 12.3G available, 15.8G wanted (claim 13.8G + slack 2.0G): 3.5G short; a claim of up to 10.3G would fit now" },
 		{ "memory for nobody", "", "claim=14131", { "mps=1 free=2000" },
@@ -122,6 +161,14 @@ static void explain(void **state)
 		  "GPU 0: in exclusive-process mode (nvidia-smi), where tasks share it under MPS only: nothing joins until that ends" },
 		{ "too small when empty", "", "claim=60000 declared", { "empty" },
 		  "GPU 0: 39.5G available, 58.6G wanted (claim 58.6G): 19.1G short; it has 39.5G when empty" },
+	};
+	explain(rows, COUNT_OF(rows));
+}
+
+static void load(void **state)
+{
+	(void)state;
+	static const struct row rows[] = {
 		{ "SMACT", "", "claim=1000", { "mps=1 smact=0.87" },
 		  "GPU 0: SMACT 0.87, at most 0.80 to join (max_smact): fits when the load falls or a task ends" },
 		{ "GRACT", "", "claim=1000", { "streams=1 gract=0.97" },
@@ -135,6 +182,14 @@ static void explain(void **state)
 		  "ends" },
 		{ "gain", "rank=gain", "claim=1000 self=0.9:0.9", { "streams=0 has=0.9:0.9" },
 		  "GPU 0: beside the tasks there 2 % of its work would be gained, at least 5 % is wanted (min_gain): fits when one ends" },
+	};
+	explain(rows, COUNT_OF(rows));
+}
+
+static void what_the_plan_has(void **state)
+{
+	(void)state;
+	static const struct row rows[] = {
 		{ "planned later", "rank=gain", "claim=1000 planned=10 later among=2", { "mps=1" },
 		  "GPU 0: fits, but the plan has others start before it; its turn comes within a minute" },
 		{ "planned beside fewer", "rank=gain", "claim=1000 planned=10 later among=2", { "mps=3" },
@@ -146,17 +201,7 @@ static void explain(void **state)
 		  "GPU 0: not here: the plan has it start on another GPU, within a minute" },
 		{ "too few", "", "claim=1000 gpus=2", { "empty" }, "GPU 0: fits, but 1 of 2 GPUs fit at once" },
 	};
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct situation s;
-		char text[256], tiny[20];
-		place_row(&rows[i], &s);
-		map_explain(&s.p, &s.g[0], &s.r, &s.f[0], text, sizeof text);
-		if (strcmp(text, rows[i].comes))
-			fail_msg("%s: got '%s'", rows[i].what, text);
-		map_explain(&s.p, &s.g[0], &s.r, &s.f[0], tiny, sizeof tiny);
-		assert_int_equal(strlen(tiny), 19);
-		assert_memory_equal(tiny, text, 19);
-	}
+	explain(rows, COUNT_OF(rows));
 }
 
 int main(void)
@@ -164,7 +209,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(feasible),
 		cmocka_unit_test(summary),
-		cmocka_unit_test(explain),
+		cmocka_unit_test(what_fits),
+		cmocka_unit_test(how_it_is_shared),
+		cmocka_unit_test(who_is_there),
+		cmocka_unit_test(memory_that_is_short),
+		cmocka_unit_test(load),
+		cmocka_unit_test(what_the_plan_has),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

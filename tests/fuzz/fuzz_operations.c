@@ -52,21 +52,6 @@ static char **no_environment(void *ctx, const struct task *t)
 	return NULL;
 }
 
-/* As world_open, in memory. */
-static void open_world(struct world *w)
-{
-	const struct core_ops ops = { .ctx = w, .event = on_event, .signal = no_signal, .state_of = world_state_of,
-				      .trouble = world_trouble };
-	*w = (struct world){ .dir = "/dev/shm/fuzz-rq.XXXXXX", .config = settings_default() };
-	FUZZ_HOLDS(mkdtemp(w->dir));
-	w->state_dir = alloc_printf("%s/state", w->dir);
-	w->store = store_open(w->state_dir, NULL);
-	FUZZ_HOLDS(w->store);
-	w->core = core_create(&w->config.core, &ops);
-	uv_loop_init(&w->loop);
-	uv_timer_init(&w->loop, &w->patience);
-}
-
 static void learn(struct names *n, uv_loop_t *loop, uid_t uid)
 {
 	const char *said;
@@ -97,33 +82,13 @@ static void know_users(struct asking *s)
 
 static void open_asking(struct asking *s)
 {
-	open_world(&s->w);
+	world_open_with(&s->w, "/dev/shm/fuzz-rq.XXXXXX", (struct core_ops){ .event = on_event, .signal = no_signal,
+									      .state_of = world_state_of, .trouble = world_trouble });
 	know_users(s);
 	s->w.config.user_tasks = 100;
-	s->allowing = allowing_create(s->w.store, s->names, s->groups, &s->w.config);
-	s->drains = drains_create(&s->w.loop, s->w.core, s->w.store);
-	s->reserving = reserving_create(&s->w.loop, s->w.core, s->w.store);
-	s->stored = usages_create_even(STORED_BURST_US);
-	s->recording = recording_create(s->w.store, &s->w.config);
-	s->capturing = capturing_create(&s->w.loop, capture_asked, capture_declined, s);
-	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .allowing = s->allowing,
-				  .drains = s->drains, .reserving = s->reserving, .stored = s->stored, .counting = &s->counting,
-				  .recording = s->recording, .capturing = s->capturing, .config = &s->w.config,
-				  .state_dir = s->w.state_dir, .socket_path = "/run/sock", .started_ms = 1000, .has_mps = has_mps,
-				  .troubles = no_troubles, .departed = departed, .signal = ask_signal,
-				  .environment = no_environment, .ctx = s };
-	world_snapshot(&s->w);
-}
-
-static void close_asking(struct asking *s)
-{
-	allowing_destroy(s->allowing);
-	drains_destroy(s->drains);
-	reserving_destroy(s->reserving);
-	usages_destroy(s->stored);
-	capturing_destroy(s->capturing);
-	recording_destroy(s->recording);
-	world_close(&s->w);
+	asking_open(s);
+	s->q.signal = ask_signal;
+	s->q.environment = no_environment;
 }
 
 /* Answers are JSON, as whoever asked will read them. */
@@ -223,6 +188,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		at = line_end + 1;
 	}
 	store_commit(s.w.store, NULL);
-	close_asking(&s);
+	asking_close(&s);
 	return 0;
 }
