@@ -109,6 +109,7 @@ static void a_script_says_what_it_needs(void **state)
 	assert_string_equal(submit("gres:shard:9", "#RAD --gpu-mem=8G\n", NULL), "gres:shard:9");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem=much\n", NULL), "");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem", NULL), "");
+	assert_string_equal(submit(NULL, "#RAD --gpu-mem=0\n", NULL), "");	/* no client takes that either */
 	submit("gres:shard:9", "#RAD --gpu-mem=80G\n", "does not fit any GPU");
 	assert_string_equal(submit(NULL, "echo '#RAD'\n#RADIUS --gpu-mem=8G\n", NULL), "");
 	settings("gpus: 2x40G\nplace: main\n");

@@ -15,9 +15,26 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+/* Fields 3, 4, 6, 14 to 17, 20, 22 and 24. The command name may hold anything, parentheses too: what counts begins after the
+ * last ')'. */
+bool proc_parse_stat(const char *text, struct proc_figures *f)
+{
+	unsigned long long ticks[4], start, pages;
+	const char *p = strrchr(text, ')');
+	if (!p || sscanf(p + 1, " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %ld %*d %llu %*u %llu",
+			 &f->state, &f->parent, &f->session, &ticks[0], &ticks[1], &ticks[2], &ticks[3], &f->threads, &start,
+			 &pages) != 10)
+		return false;
+	f->cpu_ticks = ticks[0] + ticks[1] + ticks[2] + ticks[3];
+	f->start_ticks = start;
+	f->rss_pages = pages;
+	return true;
+}
+
 int proc_see(pid_t pid, struct proc_seen *seen)
 {
 	char path[40], text[1024];
+	struct proc_figures f;
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, sizeof text - 1);
@@ -25,18 +42,9 @@ int proc_see(pid_t pid, struct proc_seen *seen)
 		return -1;
 	text[n] = 0;
 	errno = ESRCH;
-	/* The command name may hold anything, parentheses too: what counts begins after the last ')'. */
-	const char *p = strrchr(text, ')');
-	char state;
-	int parent, session;
-	long threads;
-	unsigned long long start;
-	if (!p || sscanf(p + 1, " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
-			 &state, &parent, &session, &threads, &start) != 5)
+	if (!proc_parse_stat(text, &f) || f.state == 'X' || (f.state == 'Z' && f.threads <= 1))
 		return -1;
-	if (state == 'X' || (state == 'Z' && threads <= 1))
-		return -1;
-	*seen = (struct proc_seen){ { pid, start }, parent, session };
+	*seen = (struct proc_seen){ { pid, f.start_ticks }, f.parent, f.session };
 	return 0;
 }
 
@@ -75,15 +83,36 @@ uid_t proc_uid(pid_t pid)
 	return stat(path, &st) ? (uid_t)-1 : st.st_uid;
 }
 
+/* What stands behind that name, which a line begins with. In a program's name the kernel writes a line break as two letters. */
+static const char *line_of(const char *text, const char *name)
+{
+	const char *line = text;
+	size_t n = strlen(name);
+	while (line && strncmp(line, name, n))
+		line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
+	return line ? line + n : NULL;
+}
+
+bool proc_parse_owned(const char *text, uid_t uid)
+{
+	unsigned u[4];
+	const char *line = line_of(text, "Uid:");
+	return line && sscanf(line, "%u %u %u %u", &u[0], &u[1], &u[2], &u[3]) == 4 && u[0] == uid && u[1] == uid && u[2] == uid &&
+	       u[3] == uid;
+}
+
+bool proc_parse_catches(const char *text, int signal)
+{
+	const char *line = line_of(text, "SigCgt:");
+	return signal >= 1 && signal <= 64 && line && strtoull(line, NULL, 16) >> (signal - 1) & 1;
+}
+
 bool proc_catches(pid_t pid, int signal)
 {
 	char path[40];
 	scoped_buf text = { 0 };
 	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	if (signal < 1 || signal > 64 || io_read_file(path, 65536, &text, NULL))
-		return false;
-	const char *line = strstr(buf_text(&text), "\nSigCgt:");
-	return line && strtoull(line + strlen("\nSigCgt:"), NULL, 16) >> (signal - 1) & 1;
+	return !io_read_file(path, PROC_STATUS_MAX, &text, NULL) && proc_parse_catches(buf_text(&text), signal);
 }
 
 int proc_pidfd(pid_t pid)

@@ -23,6 +23,15 @@ struct proc_seen {
 	pid_t parent, session;
 };
 
+/* The same, and what it took, in the text of /proc/PID/stat. The time is its own and that of children it waited for. */
+struct proc_figures {
+	pid_t parent, session;
+	long threads;
+	char state;
+	uint64_t cpu_ticks, start_ticks, rss_pages;
+};
+/* False: it is no such text, as of a process that is gone. */
+bool proc_parse_stat(const char *text, struct proc_figures *f);
 /* Returns 0, or -1 if there is no such process, or it cannot be looked at (errno). A zombie counts as gone, unless it is a main
  * thread that others outlive. */
 int proc_see(pid_t pid, struct proc_seen *seen);
@@ -34,6 +43,12 @@ bool proc_alive(struct proc_id id);
 bool proc_gone(struct proc_id id);
 /* The effective uid of a process; -1 as uid_t if it is gone. */
 uid_t proc_uid(pid_t pid);
+/* Of /proc/PID/status, with room for somebody in thousands of groups. */
+#define PROC_STATUS_MAX ((size_t)1 << 20)
+/* Whether the text of a /proc/PID/status says that all of it is that user's: real, effective, saved and file-system uid. */
+bool proc_parse_owned(const char *text, uid_t uid);
+/* Whether it says that there is a handler for that signal. */
+bool proc_parse_catches(const char *text, int signal);
 /* Sends it to exactly that process, by a pidfd. Returns 0, or -1: gone, or refused. */
 int proc_signal(struct proc_id id, int signal);
 /* Whether the process has a handler for that signal: neither its default nor ignored. False too if it is gone. */

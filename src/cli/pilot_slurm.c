@@ -139,18 +139,33 @@ int64_t pilot_slurm_parse_left_ms(const char *text)
 	return seconds * 1000;
 }
 
+int64_t pilot_slurm_parse_left_of(const char *text, const char *job)
+{
+	size_t len = strlen(job);
+	/* Of an array whose number is ours too, all elements are listed. */
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+		if (!strncmp(line, job, len) && line[len] == ' ')
+			return pilot_slurm_parse_left_ms(line + len + 1);
+	return -1;
+}
+
 int64_t pilot_slurm_left_ms(const char *job)
 {
 	scoped_buf out = { 0 };
 	char *argv[] = { "squeue", "-h", "-j", (char *)job, "-o", "%A %L", NULL };
-	size_t len = strlen(job);
-	if (pilot_slurm_run(argv, NULL, ASK_S, &out))
-		return -1;
-	/* Of an array whose number is ours too, all elements are listed. */
-	for (const char *line = buf_text(&out); *line; line += strcspn(line, "\n"), line += *line == '\n')
-		if (!strncmp(line, job, len) && line[len] == ' ')
-			return pilot_slurm_parse_left_ms(line + len + 1);
-	return -1;
+	return pilot_slurm_run(argv, NULL, ASK_S, &out) ? -1 : pilot_slurm_parse_left_of(buf_text(&out), job);
+}
+
+void pilot_slurm_parse_jobs(const char *text, struct pilot_slurm_jobs *jobs)
+{
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		jobs->there++;
+		bool waits = !strncmp(line, "PD", 2);
+		jobs->waiting += waits || !strncmp(line, "CF", 2);
+		size_t len = waits && line[2] == ' ' ? strspn(line + 3, "0123456789") : 0;
+		if (len)
+			json_array_append_new(jobs->which, json_stringn(line + 3, len));
+	}
 }
 
 /* ---- its fate ---- */

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "cli/pilot.h"
 
+#include <jansson.h>
+
 /* Fills job, cluster, restarts and host of *who from the environment of a job; job "" outside of one. */
 void pilot_slurm_who(struct pilot_who *who);
 /* How long this job has left; INT64_MAX: no limit; -1: Slurm does not say. */
@@ -30,5 +32,12 @@ int pilot_slurm_run(char *const argv[], const char *input, int seconds, struct b
 
 /* "1-02:03:04", "UNLIMITED": as squeue prints what is left. -1: neither. */
 int64_t pilot_slurm_parse_left_ms(const char *text);
+/* The same of that job's line, of `squeue -h -o "%A %L"`. */
+int64_t pilot_slurm_parse_left_of(const char *text, const char *job);
+
+/* Jobs at Slurm; of these, those that have not begun, and which (a list of numbers): what `squeue -h -o "%t %A"` printed is
+ * added. */
+struct pilot_slurm_jobs { long there, waiting; json_t *which; };
+void pilot_slurm_parse_jobs(const char *text, struct pilot_slurm_jobs *jobs);
 
 #endif

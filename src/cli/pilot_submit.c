@@ -52,28 +52,17 @@ static int count_queue(const struct spool *s, size_t *waiting, struct error *err
 	return 0;
 }
 
-/* Of our jobs at Slurm; of these, those that have not begun, and which: a list of numbers. */
-struct allocations { long there, waiting; json_t *which; };
-
-static int ask_squeue(const char *name, struct allocations *a, struct error *err)
+static int ask_squeue(const char *name, struct pilot_slurm_jobs *a, struct error *err)
 {
 	scoped_buf out = { 0 };
 	char *argv[] = { "squeue", "-h", "--me", "-n", (char *)name, "-t", "PD,R,CF,S", "-o", "%t %A", NULL };
 	int code = pilot_slurm_run(argv, NULL, ASK_S, &out);
 	if (code < 0)
 		return error_set(err, ERR_UNAVAILABLE, "squeue is not to be found, or does not answer: there is no Slurm here; without one, "
-				"run "
-				 "'rad pilot --queue DIR' on the machines themselves");
+				 "run 'rad pilot --queue DIR' on the machines themselves");
 	if (code)
 		return error_set(err, ERR_UNAVAILABLE, "squeue: %.*s", (int)strcspn(buf_text(&out), "\n"), buf_text(&out));
-	for (const char *line = buf_text(&out); *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		a->there++;
-		bool waits = !strncmp(line, "PD", 2);
-		a->waiting += waits || !strncmp(line, "CF", 2);
-		size_t len = waits && line[2] == ' ' ? strspn(line + 3, "0123456789") : 0;
-		if (len)
-			json_array_append_new(a->which, json_stringn(line + 3, len));
-	}
+	pilot_slurm_parse_jobs(buf_text(&out), a);
 	return 0;
 }
 
@@ -157,7 +146,7 @@ static int ask_for_all(const struct pilot_submit *s, const struct spool *q, cons
 }
 
 /* Only what has not begun: Slurm looks at that too, so one that begins in this moment stays. */
-static void drop_surplus(const struct pilot_submit *s, const struct allocations *a, long surplus, struct round *r)
+static void drop_surplus(const struct pilot_submit *s, const struct pilot_slurm_jobs *a, long surplus, struct round *r)
 {
 	for (size_t i = json_array_size(a->which); i-- && r->dropped < surplus;) {
 		const char *job = json_string_value(json_array_get(a->which, i));
@@ -187,7 +176,7 @@ static int one_round(const struct pilot_submit *s, const struct spool *q, struct
 {
 	char name[64];
 	scoped_json *which = json_array();
-	struct allocations a = { .which = which };
+	struct pilot_slurm_jobs a = { .which = which };
 	snprintf(name, sizeof name, "rad-pilot-%.8s", spool_mark(q));
 	if (count_queue(q, &r->waiting, err) || ask_squeue(name, &a, err))
 		return -1;

@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "cli/track_answer.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -259,39 +260,6 @@ char *track_http_escape(const char *text)
 	return buf_steal(&out);
 }
 
-/* What the server says of a refusal: MLflow's own words where there are any. */
-static int refused(const struct track_http *h, long code, const json_t *answer, struct error *err)
-{
-	const char *word = json_string_value(json_object_get(answer, "error_code"));
-	const char *text = json_string_value(json_object_get(answer, "message"));
-	enum error_code kind = code == 401 || code == 403 ? ERR_DENIED
-			     : !word || code == 429 || code >= 500 || code == 408 ? ERR_UNAVAILABLE
-			     : !strcmp(word, "RESOURCE_ALREADY_EXISTS") ? ERR_CONFLICT
-			     : !strcmp(word, "RESOURCE_DOES_NOT_EXIST") ? ERR_NOT_FOUND : ERR_INVALID;
-	if (kind == ERR_DENIED)
-		return error_set(err, kind, "%.200s: answers %ld: it does not let you in: see MLFLOW_TRACKING_USERNAME and _PASSWORD, or "
-				 "MLFLOW_TRACKING_TOKEN", h->base, code);
-	return error_set(err, kind, "%.200s: answers %ld%s%.300s", h->base, code, text ? ": " : ", not as an MLflow server does",
-			 text ? text : "");
-}
-
-static json_t *read_answer(const struct track_http *h, struct error *err)
-{
-	long code = 0;
-	json_error_t why;
-	h->api.getinfo(h->curl, INFO_RESPONSE_CODE, &code);
-	scoped_json *answer = json_loadb(buf_text(&h->answer), h->answer.len, 0, &why);
-	if (code != 200) {
-		refused(h, code, answer, err);
-		return NULL;
-	}
-	if (!json_is_object(answer)) {
-		error_set(err, ERR_UNAVAILABLE, "%.200s: answers, but not as an MLflow server does", h->base);
-		return NULL;
-	}
-	return json_incref(answer);
-}
-
 /* What must not be done twice. */
 static bool once_only(const char *path)
 {
@@ -317,8 +285,11 @@ json_t *track_http_call(struct track_http *h, const char *path, json_t *body, st
 		c->setopt(h->curl, OPT_HTTPGET, 1L);
 	}
 	int rc = c->perform(h->curl);
-	if (!rc)
-		return read_answer(h, err);
+	long code = 0;
+	if (!rc) {
+		c->getinfo(h->curl, INFO_RESPONSE_CODE, &code);
+		return track_answer(h->base, code, &h->answer, err);
+	}
 	error_set(err, ERR_UNAVAILABLE, "%.200s: %.300s", h->base, h->why[0] ? h->why : c->why(rc));
 	return NULL;
 }

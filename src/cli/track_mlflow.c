@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define MOST 1000		/* metrics in a batch, by MLflow's rule */
+#define AHEAD_MS ((int64_t)86400000)	/* how far a clock may have been set back since */
 #define FRESH_MS ((int64_t)60000)	/* what a folder holds is what the task runs, for so long after its start */
 
 /* One call whose answer says nothing. */
@@ -24,6 +25,12 @@ static int call(struct track *t, const char *path, json_t *body, struct error *e
 	json_decref(answer);
 	t->taken += answer != NULL;
 	return answer ? 0 : -1;
+}
+
+/* What answers, and does not say that, is not to be asked for a run of that name. */
+static int no_mlflow(const char *what, struct error *err)
+{
+	return error_set(err, ERR_UNAVAILABLE, "the server answers without %s: is it an MLflow server?", what);
 }
 
 int track_mlflow_experiment(struct track *t, const char *name, struct error *err)
@@ -42,20 +49,36 @@ int track_mlflow_experiment(struct track *t, const char *name, struct error *err
 		return error_set(err, why.code, "%s", why.text);
 	if (!found && !made)	/* another was quicker */
 		return error_set(err, ERR_UNAVAILABLE, "%s", why.text);
-	t->experiment = alloc_string(member_text(there ? there : made, "experiment_id"));
+	const char *id = member_text(there ? there : made, "experiment_id");
+	if (!*id)
+		return no_mlflow("an experiment_id", err);
+	t->experiment = alloc_string(id);
 	return 0;
 }
 
-/* What the server has of a run: no more than that is taken for sent. */
-static void take_over(struct track_entry *e, const json_t *run)
+/* The last point of ours in a run, as far as can be told: one that lies ahead of us is somebody else's; taken for ours, it
+ * would have all others count as sent. */
+static int64_t last_point(const json_t *run)
 {
-	const json_t *info = json_object_get(run, "info"), *metrics = json_object_get(json_object_get(run, "data"), "metrics");
-	int64_t last = 0;
+	const json_t *metrics = json_object_get(json_object_get(run, "data"), "metrics");
+	int64_t last = 0, most = clock_wall_ms() + AHEAD_MS;
 	size_t i;
 	json_t *m;
-	json_array_foreach(metrics, i, m)
-		if (!strncmp(member_text(m, "key"), "system/", 7) && member_int(m, "timestamp") > last)
-			last = member_int(m, "timestamp");
+	json_array_foreach(metrics, i, m) {
+		int64_t ms = member_int(m, "timestamp");
+		if (!strncmp(member_text(m, "key"), "system/", 7) && ms > last && ms <= most)
+			last = ms;
+	}
+	return last;
+}
+
+/* What the server has of a run: no more than that is taken for sent. */
+static int take_over(struct track_entry *e, const json_t *run, struct error *err)
+{
+	const json_t *info = json_object_get(run, "info");
+	int64_t last = last_point(run);
+	if (!*member_text(info, "run_id"))
+		return no_mlflow("a run_id", err);
 	free(e->status);
 	e->status = alloc_string(member_text(info, "status"));
 	if (!e->run)
@@ -63,6 +86,7 @@ static void take_over(struct track_entry *e, const json_t *run)
 	if (last && track_run_after(last) > e->sent_ms)
 		e->sent_ms = track_run_after(last);
 	e->doubt = false;
+	return 0;
 }
 
 static int send_params(struct track *t, struct track_entry *e, struct error *err)
@@ -85,9 +109,8 @@ static int make_run(struct track *t, struct track_entry *e, struct error *err)
 	bool fresh = member_state(e->task) == TASK_RUNNING && clock_wall_ms() - start < FRESH_MS;
 	scoped_free char *commit = fresh && t->uid == (int64_t)geteuid() ? track_commit(member_text(e->task, "cwd")) : NULL;
 	scoped_json *made = track_http_call(t->http, "runs/create", track_run_create(e->task, t->host, t->experiment, commit), err);
-	if (!made)
+	if (!made || take_over(e, json_object_get(made, "run"), err))
 		return -1;
-	take_over(e, json_object_get(made, "run"));
 	t->runs++;
 	return 0;
 }
@@ -97,9 +120,7 @@ static int ask_run(struct track *t, struct track_entry *e, struct error *err)
 {
 	scoped_free char *path = alloc_printf("runs/get?run_id=%s", e->run);
 	scoped_json *got = track_http_call(t->http, path, NULL, err);
-	if (got)
-		take_over(e, json_object_get(got, "run"));
-	return got ? 0 : -1;
+	return got ? take_over(e, json_object_get(got, "run"), err) : -1;
 }
 
 int track_mlflow_ensure(struct track *t, struct track_entry *e, struct error *err)
@@ -111,9 +132,7 @@ int track_mlflow_ensure(struct track *t, struct track_entry *e, struct error *er
 		return -1;
 	scoped_json *run = found;
 	bool whole = json_array_size(json_object_get(json_object_get(run, "data"), "params"));
-	if (run)
-		take_over(e, run);
-	else if (make_run(t, e, err))
+	if (run ? take_over(e, run, err) : make_run(t, e, err))
 		return -1;
 	t->taken++;
 	if (whole || !send_params(t, e, err))

@@ -5,6 +5,8 @@
 #include "launch/adopted.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
+#include "base/io.h"
 #include "base/proc_tree.h"
 #include "base/scope.h"
 
@@ -13,17 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Real, effective, saved and file-system uid: a set-uid program that its caller may not signal has not all of one. */
+/* A set-uid program that its caller may not signal is not all its caller's. */
 static bool is_all(pid_t pid, uid_t uid)
 {
-	char path[40], line[256];
-	unsigned u[4] = { 0 };
-	bool found = false;
+	char path[40];
+	scoped_buf text = { 0 };
 	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	scoped_file FILE *f = fopen(path, "re");
-	while (f && !found && fgets(line, sizeof line, f))
-		found = sscanf(line, "Uid: %u %u %u %u", &u[0], &u[1], &u[2], &u[3]) == 4;
-	return found && u[0] == uid && u[1] == uid && u[2] == uid && u[3] == uid;
+	return !io_read_file(path, PROC_STATUS_MAX, &text, NULL) && proc_parse_owned(buf_text(&text), uid);
 }
 
 int adopted_check(struct proc_id process, uid_t uid, struct error *err)

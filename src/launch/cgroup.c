@@ -33,6 +33,18 @@ static const char *mounted_at(void)
 	return NULL;
 }
 
+const char *cgroup_parse(const char *text, size_t *len)
+{
+	const char *line = strncmp(text, "0::/", 4) ? strstr(text, "\n0::/") : text;
+	if (!line)
+		return NULL;
+	const char *own = strchr(line, '/');
+	*len = strcspn(own, "\n");
+	if (*len == 1)
+		*len = 0;	/* the root */
+	return own;
+}
+
 /* The folder of the cgroup a process is in. */
 static int path_of(pid_t pid, char path[PATH_MAX])
 {
@@ -42,14 +54,9 @@ static int path_of(pid_t pid, char path[PATH_MAX])
 	snprintf(file, sizeof file, "/proc/%d/cgroup", (int)pid);
 	if (!mount || io_read_file(file, 65536, &text, NULL))
 		return -1;
-	const char *line = strncmp(buf_text(&text), "0::/", 4) ? strstr(buf_text(&text), "\n0::/") : buf_text(&text);
-	if (!line)
-		return -1;
-	const char *own = strchr(line, '/');
-	int len = (int)strcspn(own, "\n");
-	if (len == 1)
-		len = 0;	/* the root */
-	return snprintf(path, PATH_MAX, "%s%.*s", mount, len, own) < PATH_MAX ? 0 : -1;
+	size_t len;
+	const char *own = cgroup_parse(buf_text(&text), &len);
+	return own && snprintf(path, PATH_MAX, "%s%.*s", mount, (int)len, own) < PATH_MAX ? 0 : -1;
 }
 
 /* Above the daemon's own leaf, if it has one. Returns whether it has. */

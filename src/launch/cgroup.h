@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The cgroup of version 2 in the text of a /proc/PID/cgroup, of *len bytes; NULL: it has none. */
+const char *cgroup_parse(const char *text, size_t *len);
 /* The folder of the cgroup `name` below the one that process `of` is in. Returns 0, or -1 where there is no version 2. */
 int cgroup_path(pid_t of, const char *name, char path[PATH_MAX]);
 

@@ -39,16 +39,13 @@ static const char *read_text(const char *path, char *text, size_t size)
 	return text;
 }
 
-/* Fields 14 to 17 are user and system time, its own and that of children waited for. */
 static void add_process(struct cpu_look *l, pid_t pid)
 {
 	char path[40], text[1024];
-	unsigned long long ticks[4];
+	struct proc_figures f;
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	const char *p = strrchr(read_text(path, text, sizeof text), ')');
-	if (p && sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu", &ticks[0], &ticks[1], &ticks[2],
-			&ticks[3]) == 4)
-		l->ticks += ticks[0] + ticks[1] + ticks[2] + ticks[3];
+	if (proc_parse_stat(read_text(path, text, sizeof text), &f))
+		l->ticks += f.cpu_ticks;
 }
 
 /* One that is gone, or may run on more cores than can be told, counts as pinned to none. */

@@ -103,16 +103,13 @@ static const char *read_text(pid_t pid, const char *name, struct buf *text)
 	return io_read_file(path, MAX_TABLE, text, NULL) ? "" : buf_text(text);
 }
 
-/* Fields 14 to 17 are user and system time, its own and that of children waited for; 22 when it began; 24 resident pages. */
 static bool count_stat(const struct usage_member *m, struct buf *text, double *cpu_s, double *rss_mib)
 {
-	unsigned long long ticks[4], start, pages;
-	const char *p = strrchr(read_text(m->id.pid, "stat", text), ')');
-	if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %*d %*d %llu %*u %llu",
-			 &ticks[0], &ticks[1], &ticks[2], &ticks[3], &start, &pages) != 6 || start != m->id.start_ticks)
+	struct proc_figures f;
+	if (!proc_parse_stat(read_text(m->id.pid, "stat", text), &f) || f.start_ticks != m->id.start_ticks)
 		return false;
-	*cpu_s += (double)(ticks[0] + ticks[1] + ticks[2] + ticks[3]) / (double)sysconf(_SC_CLK_TCK);
-	*rss_mib += (double)pages * (double)sysconf(_SC_PAGESIZE) / (double)MIB;
+	*cpu_s += (double)f.cpu_ticks / (double)sysconf(_SC_CLK_TCK);
+	*rss_mib += (double)f.rss_pages * (double)sysconf(_SC_PAGESIZE) / (double)MIB;
 	return true;
 }
 

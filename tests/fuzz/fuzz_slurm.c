@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What Slurm's plugins read: rad-slurm.conf, lists of generic resources, partitions in a script's #SBATCH lines; any bytes. Root's
+ * What Slurm's plugins read: rad-slurm.conf, lists of generic resources, a script's #SBATCH and #RAD lines; any bytes. Root's
  * processes and slurmctld do it. What a job asks for by any settings is never less than it takes.
  */
 #include "fuzz.h"
@@ -8,6 +8,7 @@
 #include "base/scope.h"
 #include "cli/slurm_conf.h"
 #include "cli/slurm_file.h"
+#include "cli/slurm_script.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -62,5 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	scoped_free char *partitions = slurm_file_partition(text);
 	enum slurm_places places = slurm_conf_places(&c, partitions);
 	FUZZ_HOLDS(places == SLURM_PLACES_IN_NONE || (partitions && *c.place));
+	struct slurm_wish w = { .gpus = 1 };
+	if (slurm_script_wish(text, &w))
+		FUZZ_HOLDS(w.claim_mib && w.gpus >= 1 && w.gpus <= 1024 && strstr(text, "--gpu-mem"));
 	return 0;
 }
