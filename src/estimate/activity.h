@@ -50,4 +50,9 @@ int activity_from_summary(const struct summary *s, const struct features *f, con
 #define ACTIVITY_ROLES_MOST 32
 size_t activity_summary_roles(const struct summary *s, const struct features *f, double *times);
 
+/* Near the larger of two times, a little above it where they are alike: one runs ahead of the other, but not always. The eighth
+ * root of the sum of their eighth powers. And from that and the one the other; 0: there is none. */
+double activity_larger(double a, double b);
+double activity_other(double larger, double a);
+
 #endif

@@ -22,11 +22,6 @@ void activity_add(struct activity_sums *s, const struct capture_kernel *entry, c
 int activity_conclude(const struct activity_sums *s, const struct capture_host *h, const struct gpus_row *g,
 		      struct activity *out, struct error *err);
 
-/* Near the larger of two times, a little above it where they are alike: one runs ahead of the other, but not always. The eighth
- * root of the sum of their eighth powers. And from that and the one the other; 0: there is none. */
-double activity_larger(double a, double b);
-double activity_other(double larger, double a);
-
 /* Whether the model was fitted to that GPU. */
 bool activity_fitted(const struct gpus_row *g);
 

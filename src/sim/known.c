@@ -3,13 +3,14 @@
  */
 #include "sim/known.h"
 
+#include "base/hash.h"
+#include "estimate/activity.h"
+#include "models/guesses.h"
 #include "sim/dice.h"
 
 #include <math.h>
 #include <string.h>
 
-#define GUESS_SD 0.09		/* of loads as a capture tells them: models/activity.h's spreads, rounded */
-#define STEP_SD 0.2		/* relative, of the time of a step: of families left out of the fit (doc/results/load) */
 #define GOLDEN 0x9e3779b97f4a7c15u
 
 /* Each task of each seed has a die of its own. */
@@ -32,22 +33,65 @@ static double throw(struct dice *d)
 	return sum;
 }
 
+/* A seed is hashed first: of seeds that differ by one no throw has a part in common. */
+static struct dice dice_of(uint64_t seed, uint64_t number)
+{
+	return (struct dice){ dice_next(&(struct dice){ seed }) + number };
+}
+
 double known_throw(uint64_t seed, uint64_t number)
 {
-	struct dice d = { seed * GOLDEN + number };
+	struct dice d = dice_of(seed, number);
 	return throw(&d);
 }
 
+static struct dice dice_named(uint64_t seed, const char *what, const char *name, size_t n)
+{
+	return dice_of(seed, hash_bytes(hash_bytes(HASH_SEED, what, strlen(what)), name, n));
+}
+
+/* As programs are named: resnet18-cifar100-b64 is of the family resnet. A name that begins otherwise is a family of its own. */
+static size_t family_length(const char *name)
+{
+	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+	return n ? n : strlen(name);
+}
+
+/* What a capture is off by. */
+struct off { struct dice family, own; };
+
+static double off_by(struct off *o, double family_sd, double own_sd)
+{
+	double common = family_sd * throw(&o->family);
+	return common + own_sd * throw(&o->own);
+}
+
+/* The part of the SMs that is active while the GPU is busy, as that capture tells it: a logit is off, so it stays a part. */
+static double active_told(struct off *o, double gract, double smact)
+{
+	double part = fmin(fmax(smact / gract, 0.01), 0.99);
+	return 1 / (1 + (1 - part) / part * exp(-off_by(o, GUESSES_ACTIVE_KIND, GUESSES_ACTIVE)));
+}
+
+/* A step takes 1, of which the GPU is busy for its GRACT; the host takes what, beside that, comes to 1 (activity_larger). */
 static struct load_belief guess(const struct sim_options *o, uint32_t workload)
 {
 	const struct sim_workload *w = &o->workloads->list[workload];
-	struct dice d = { o->seed * GOLDEN + (w->variant_of ? w->variant_of - 1 : workload) };
+	struct off off = { .family = dice_named(o->seed, "family", w->name, family_length(w->name)),
+			   .own = dice_named(o->seed, "task", w->name, strlen(w->name)) };
+	struct dice machine = dice_named(o->seed, "machine", "", 0);
+	double gract = fmin(fmax(w->gract, 0.01), 1), slower = GUESSES_PACE + GUESSES_PACE_SD * throw(&machine);
+	double busy = gract * exp(off_by(&off, GUESSES_BUSY_KIND, GUESSES_BUSY));
+	double host = activity_other(1, gract) * exp(off_by(&off, GUESSES_HOST_KIND, GUESSES_HOST) - slower);
+	double step = activity_larger(busy, host);
 	struct load_belief b = load_unknown();
 	b.source = LOAD_GUESSED;
-	b.load = (struct share_task){ .gract = fmin(fmax(w->gract + GUESS_SD * throw(&d), 0.02), 1), .kernels = w->kernels };
-	b.load.smact = fmin(fmax(w->smact + GUESS_SD * throw(&d), 0.01), b.load.gract);
-	b.gract_sd = b.smact_sd = GUESS_SD;
-	b.run_s = (double)w->solo_ms / 1000 * exp(STEP_SD * throw(&d));
+	b.load = (struct share_task){ .gract = fmin(busy / step, 1), .kernels = w->kernels };
+	b.load.smact = b.load.gract * active_told(&off, gract, w->smact);
+	b.gract_sd = GUESSES_GRACT_SD;
+	b.smact_sd = GUESSES_SMACT_SD;
+	b.host = host / step;
+	b.run_s = (double)(w->solo_ms > w->start_ms ? w->solo_ms - w->start_ms : w->solo_ms) / 1000 * step;
 	return b;
 }
 

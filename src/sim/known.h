@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * What is known of the tasks of a simulation before they run, and what is not: the time that each really takes.
+ *
+ * A capture (--loads guessed) is wrong in the way of the model that reads it (estimate/activity.h): about how long the GPU is
+ * busy for a step, how long the host takes for it, and which part of the SMs is active meanwhile. So where the GPU is always
+ * busy its GRACT is right and its time off; where the host decides, GRACT, SMACT and time are off together; tasks of a family
+ * share a part of that; and all tasks of a machine share the pace of its host, which the core learns: models/guesses.h.
  */
 #ifndef RAD_SIM_KNOWN_H
 #define RAD_SIM_KNOWN_H

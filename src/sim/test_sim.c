@@ -5,6 +5,7 @@
 #include "share/power.h"
 #include "share/share.h"
 #include "settings/settings.h"
+#include "sim/known.h"
 #include "sim/sim.h"
 
 #include "base/alloc.h"
@@ -615,6 +616,89 @@ static void slots_share_a_gpu_in_turns(void **state)
 	end_scene(s);
 }
 
+/* Sums over what two columns hold. */
+struct pairs { double n, a, b, aa, bb, ab; };
+
+static void note(struct pairs *p, double a, double b)
+{
+	p->n++;
+	p->a += a, p->b += b;
+	p->aa += a * a, p->bb += b * b, p->ab += a * b;
+}
+
+static double correlation(const struct pairs *p)
+{
+	double ab = p->ab - p->a * p->b / p->n, aa = p->aa - p->a * p->a / p->n, bb = p->bb - p->b * p->b / p->n;
+	return ab / sqrt(aa * bb);
+}
+
+static double deviation(const struct pairs *p)
+{
+	return sqrt(p->aa / p->n - p->a / p->n * p->a / p->n);
+}
+
+static void throws_of_neighbouring_seeds_have_nothing_in_common(void **state)
+{
+	(void)state;
+	struct pairs next = { 0 }, third = { 0 }, numbers = { 0 };
+	for (uint64_t seed = 0; seed < 4000; seed++) {
+		note(&next, known_throw(seed, 7), known_throw(seed + 1, 7));
+		note(&third, known_throw(seed, 7), known_throw(seed + 3, 7));
+		note(&numbers, known_throw(seed, 7), known_throw(seed, 8));
+	}
+	assert_near(deviation(&next), 1, .05);
+	assert_near(correlation(&next), 0, .06);
+	assert_near(correlation(&third), 0, .06);
+	assert_near(correlation(&numbers), 0, .06);
+}
+
+static struct load_belief guessed(struct scene *s, uint64_t seed, uint32_t of)
+{
+	struct estimate_result r;
+	struct spec *spec = spec_create();
+	s->o.seed = seed;
+	known_answer(&s->o, spec, of, &r);
+	spec_unref(spec);
+	return r.value.prior;
+}
+
+static uint32_t named(struct scene *s, const char *name, double gract, double smact)
+{
+	uint32_t w = workload(s, 1000, 5000, 1, gract, smact);
+	free(s->workloads.list[w].name);
+	s->workloads.list[w].name = alloc_string(name);
+	return w;
+}
+
+/* As doc/results/load/errors.md has them of real captures. */
+static void guesses_are_wrong_as_captures_are(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	uint32_t busy = named(s, "vit", 1, .8), half = named(s, "resnet18", .5, .3), sister = named(s, "resnet34", .5, .3);
+	uint32_t other = named(s, "lstm", .5, .3);
+	struct pairs loads = { 0 }, times = { 0 }, sisters = { 0 }, others = { 0 }, full = { 0 };
+	s->workloads.list[half].start_ms = 100000;
+	for (uint64_t seed = 1; seed <= 4000; seed++) {
+		struct load_belief b = guessed(s, seed, busy), h = guessed(s, seed, half);
+		assert_near(b.load.gract, 1, 1e-9);
+		assert_true(h.load.smact <= h.load.gract && h.load.gract <= 1 && h.host > 0 && h.host <= 1);
+		note(&full, log(b.run_s / 1000), b.load.smact);
+		note(&loads, h.load.gract, h.load.smact);
+		note(&times, h.load.gract, log(h.run_s / 900));
+		note(&sisters, h.load.smact, guessed(s, seed, sister).load.smact);
+		note(&others, h.load.smact, guessed(s, seed, other).load.smact);
+	}
+	assert_near(deviation(&full), .18, .02);
+	assert_near(deviation(&loads), .17, .02);
+	assert_near(correlation(&loads), .85, .08);
+	assert_near(correlation(&times), -.75, .1);
+	assert_near(times.b / times.n, -.1, .05);	/* most hosts are slower than those of the fit */
+	assert_true(correlation(&sisters) > correlation(&others) + .1);
+	assert_true(correlation(&others) > .1);		/* one machine */
+	end_scene(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -636,6 +720,8 @@ int main(void)
 		cmocka_unit_test(nothing_beats_the_lower_bound),
 		cmocka_unit_test(the_lower_bound_counts_what_a_task_must_have),
 		cmocka_unit_test(seeds_vary_and_repeat),
+		cmocka_unit_test(throws_of_neighbouring_seeds_have_nothing_in_common),
+		cmocka_unit_test(guesses_are_wrong_as_captures_are),
 		cmocka_unit_test(slots_share_a_gpu_in_turns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
