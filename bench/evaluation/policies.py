@@ -27,6 +27,11 @@ ALONE = ["--placement", "exclusive", "--order", "fifo"]  # the yardstick: it sta
 BELOW = 2.0  # points
 
 
+def seed_of(kind, seed, throw):
+    """Of a throw on that trace: another on each, so that what captures are off by (--known guessed) is not the same on all of them."""
+    return (list(KINDS).index(kind) * 10000 + seed) * 100 + throw
+
+
 def simulate(rad, trace, throw, options):
     done = subprocess.run([rad, "simulate", "--json", "--trace", trace, "--workloads", "catalogue", "--devices", str(DEVICES), "--seed",
                            str(throw)] + options, capture_output=True, text=True, check=True)
@@ -51,7 +56,7 @@ def measure(rad, seeds, throws, extra):
                 trace = f"{folder}/{kind}-{seed}.csv"
                 subprocess.run([rad, "trace", "make", "--seed", str(seed), "--output", trace] + options, check=True)
                 found[f"{kind} {seed}"] = {
-                    name: [simulate(rad, trace, throw, how) for throw in range(begin, begin + throws)]
+                    name: [simulate(rad, trace, seed_of(kind, seed, throw), how) for throw in range(begin, begin + throws)]
                     for name, (how, begin) in runs.items()}
     return found
 
