@@ -80,6 +80,11 @@ class Results(unittest.TestCase):
         self.run_script("bench/hardware/score_pace.py", *words, "--page", "{r}/load/pace.md", "--svg", "{r}/load/pace.svg")
         self.same("load/h100.md", "load/pace.md", "load/pace.svg")
 
+    def test_what_simulations_are_off_by(self):
+        self.run_script("bench/hardware/score_guesses.py", "--rad", RAD, "--page", "{r}/load/errors.md")
+        self.run_script("bench/hardware/simulate_runs.py", "--rad", RAD, "--page", "{r}/simulation/runs.md")
+        self.same("load/errors.md", "simulation/runs.md")
+
     def test_sharing(self):
         mixes, collocation = self.files("h200", "mixes*.jsonl.gz"), self.files("collocation", "*.jsonl.gz")
         self.run_script("bench/hardware/score_pairs.py", *mixes, *collocation, "--page", "{r}/pairs")
