@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import pathlib
@@ -45,11 +46,13 @@ import run_trace
 import run_watching
 import score_infer
 import score_mixes
+import score_guesses
 import score_pace
 import score_pairs
 import score_solo
 import score_summary
 import simulate_policies
+import simulate_runs
 import table
 import train
 
@@ -705,6 +708,63 @@ class AnotherGpu(unittest.TestCase):
     def test_a_task_without_a_capture_is_named_and_one_without_a_step_is_not(self):
         lines = [self.machine, {"name": "a", "family": "a", "step_s": 1.0, "gpu_index": 0}, {"name": "b", "family": "b", "error": "no"}]
         self.assertEqual(score_solo.scored(lines, "rad", pathlib.Path("/nowhere"), "H100", lambda f: True), ([], ["a"]))
+
+
+class Guesses(unittest.TestCase):
+    """What captures are off by, taken apart and drawn."""
+    def row(self, busy, host, active, family="a"):
+        gract, smact, step = 0.5, 0.3, 0.01
+        b, h = gract * math.exp(busy), score_guesses.other_of(1, gract) * math.exp(host)
+        whole = score_guesses.larger(b, h)
+        said = {"busy_s": b * step, "host_s": h * step, "step_s": whole * step, "gract": b / whole,
+                "smact": b / whole / (1 + math.exp(-score_guesses.logit(smact / gract) - active))}
+        return {"family": family, "where": "h100", "process": 0, "said": said, "was": {"gract": gract, "smact": smact, "step_s": step}}
+
+    def test_errors_are_taken_apart(self):
+        for key, value in score_guesses.parts(self.row(0.1, -0.2, 0.3)).items():
+            self.assertAlmostEqual(value, {"busy": 0.1, "host": -0.2, "active": 0.3}[key])
+        slow = score_guesses.seen(self.row(0, -0.4, 0))  # the host is slower than said: all that follows goes one way
+        self.assertTrue(slow[0] > 0.1 and slow[1] > 0.05 and slow[2] < -0.2)
+        full = {"said": {"gract": 1.0, "smact": 0.8, "busy_s": 1.2, "host_s": 0.1, "step_s": 1.2}, "was": {"gract": 1.0, "smact": 0.8, "step_s": 1.0}}
+        self.assertIsNone(score_guesses.parts(full)["host"])
+
+    def test_what_is_drawn_has_the_stated_parts(self):
+        none = dict.fromkeys(("BUSY_KIND", "BUSY", "ACTIVE_KIND", "ACTIVE", "HOST_KIND", "HOST", "PACE", "PACE_SD"), 0)
+        self.assertLess(max(map(abs, score_guesses.drawn_now(none)(score_guesses.random.Random(1), 0.5, 0.3))), 1e-9)
+        self.assertLessEqual(set(none), set(score_guesses.shipped()))
+        of = [score_guesses.drawn_now({**none, "BUSY": 0.2})(score_guesses.random.Random(n), 1, 0.8) for n in range(400)]
+        self.assertEqual({round(gract, 9) for gract, _, _ in of}, {0})  # where the GPU is always busy
+        self.assertAlmostEqual(score_guesses.statistics.stdev(step for *_, step in of), 0.2, 1)
+
+    def test_a_fitting_distribution_scores_lower(self):
+        row = self.row(0, -0.4, 0)
+        near, far = ([tuple(e + by * s for e, s in zip(score_guesses.seen(row), score_guesses.SCALE)) for by in shifts]
+                     for shifts in ((-1, 0, 1), (4, 5, 6)))
+        self.assertLess(score_guesses.energy(row, near), score_guesses.energy(row, far))
+
+    def test_what_a_family_shares(self):
+        between, within = score_guesses.between_and_within([[1, 1.2, 0.8], [-1, -1.2, -0.8], [5]])
+        self.assertAlmostEqual(within, 0.2)
+        self.assertAlmostEqual(between, 1.41, 2)
+        chosen, held = score_guesses.halves([self.row(0, 0, 0, f) for f in "cabd"])
+        self.assertEqual([[r["family"] for r in rows] for rows in (chosen, held)], [["c", "a"], ["b", "d"]])
+
+
+class Simulated(unittest.TestCase):
+    """Runs of run_first.py, simulated from what was known before them."""
+    def test_what_was_known(self):
+        known = {name: simulate_runs.known_before(run) for name, run in run_first.RUNS.items()}
+        self.assertEqual([known[n] for n in ("first", "second", "known", "memory", "nothing")],
+                         [["--loads", "guessed"], ["--loads", "guessed"], ["--loads", "known"], [], ["--estimator", "none"]])
+
+    def test_settings_are_those_of_the_run(self):
+        self.assertEqual(simulate_runs.settings("h100/alone", "first-3", {"config": "max_slowdown: 3\n"}), {"max_slowdown": "3"})
+        self.assertEqual(simulate_runs.settings("h200/first", "magm-first", {"config": ""}),
+                         {"placement": "magm", "order": "fifo", "settle": "30"})
+
+    def test_a_start_that_takes_longer_leaves_the_training_as_long(self):
+        made = simulate_runs.with_starts({"a": {"solo_s": 30.0, "start_s": 10.0, "mem_mib": 5}}, {"a": 14.0})
+        self.assertEqual(made, {"a": {"solo_s": 34.0, "start_s": 14.0, "mem_mib": 5}})
 
 
 class Visible(unittest.TestCase):
