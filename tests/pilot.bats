@@ -55,9 +55,9 @@ load pilot.bash
 @test "a node that dies gives its tasks back when Slurm says that its job is over, and not before" {
 	local a
 	a=$(submit --gpu-mem 2G -- sh -c "$(counts a)")
-	in_job n1 11
+	fast in_job n1 11
 	wait_for 40 begun a
-	in_job n2 12 --lease 10s
+	fast in_job n2 12 --lease 10s
 	wait_for 40 flying n2
 	kill_node n1
 	wait_for 60 grep -q 'is silent' "$WORLD/n2.log"
@@ -87,7 +87,7 @@ load pilot.bash
 	run rad requeue "$a"
 	[ "$status" = 0 ]
 	begun a
-	rad requeue --force "$a"
+	fast rad requeue --force "$a"
 	pilot n2
 	wait_for 40 begun a 2
 	: >go-a

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * A shared file system, and a node's clock, that misbehave on command, for LD_PRELOAD. While the file named by FAKE_FILES is there,
  * each of its lines names a call and an errno ("linkat 1", "fsync 5", "flock 37"): the call fails so where it is about a path or a
- * descriptor below the folder FAKE_FILES_UNDER. FAKE_CLOCK_S is added to the wall clock.
+ * descriptor below the folder FAKE_FILES_UNDER. FAKE_CLOCK_S is added to the wall clock. FAKE_CLOCK_FAST, "5@1234", has the monotonic
+ * clock run five times as fast since it was at 1234 s: for all processes the same.
  */
 #undef _FILE_OFFSET_BITS	/* both names of a call are wanted, as functions */
 #undef _FORTIFY_SOURCE
@@ -119,10 +120,23 @@ static time_t offset(void)
 	return s ? atoi(s) : 0;
 }
 
+static void hasten(struct timespec *t)
+{
+	const char *s = getenv("FAKE_CLOCK_FAST");
+	long long rate, from;
+	if (!s || sscanf(s, "%lld@%lld", &rate, &from) != 2)
+		return;
+	long long ns = (t->tv_sec - from) * 1000000000 + t->tv_nsec;
+	t->tv_sec = from + ns * rate / 1000000000;
+	t->tv_nsec = ns * rate % 1000000000;
+}
+
 EXPORTED int clock_gettime(clockid_t id, struct timespec *t)
 {
 	REAL(clock_gettime);
 	int rc = real(id, t);
+	if (!rc && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE))
+		hasten(t);
 	if (!rc && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
 		t->tv_sec += offset();
 	return rc;
