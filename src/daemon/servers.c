@@ -63,7 +63,7 @@ static void servers_find_out(struct servers *s)
 	else if (!mps_available(device_kind(s->device)))
 		s->why = alloc_string(MPS_CONTROL " was not there when radd started");
 	else
-		s->serve_all = mps_serves_all(s->run_dir, &s->why);
+		s->serve_all = mps_serves_all(s->run_dir, MPS_TRIAL_MS, &s->why);
 }
 
 struct servers *servers_create(const char *run_dir, const struct device *device)

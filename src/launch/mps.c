@@ -231,13 +231,13 @@ void mps_adopt(const char *run_dir, void (*found)(void *ctx, struct mps_server *
 		closedir(folders);
 }
 
-static void start_probe(struct mps_server *s, const char *word)
+static void start_probe(struct mps_server *s, const char *word, const char *within_ms)
 {
 	int pipe_fds[2];
 	struct proc_id helper;
 	if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK))
 		return;
-	if (run_shim(s, word, NULL, NULL, pipe_fds[1], &helper, NULL))
+	if (run_shim(s, word, within_ms, NULL, pipe_fds[1], &helper, NULL))
 		scope_close(&pipe_fds[0]);
 	else
 		s->probe_fd = pipe_fds[0];
@@ -290,7 +290,7 @@ enum mps_state mps_poll(struct mps_server *s)
 		return s->state;
 	if (s->probe_fd < 0 && now >= s->next_probe_ms) {
 		s->next_probe_ms = now + PROBE_EVERY_MS;
-		start_probe(s, "mps-ask");
+		start_probe(s, "mps-ask", NULL);
 	} else if (s->probe_fd >= 0 && read_probe(s)) {
 		return server_ready(s);
 	}
@@ -310,10 +310,10 @@ static bool wait_readable(int fd, int timeout_ms)
 }
 
 /* What the helper of a trial said: "1", "0" and the last words of a control daemon that ended, nothing. */
-static char *read_trial(int fd, bool *serves)
+static char *read_trial(int fd, int within_ms, bool *serves)
 {
 	char said[256];
-	ssize_t n = wait_readable(fd, MPS_TRIAL_MS + TRIAL_SLACK_MS) ? read(fd, said, sizeof said - 1) : 0;
+	ssize_t n = wait_readable(fd, within_ms + TRIAL_SLACK_MS) ? read(fd, said, sizeof said - 1) : 0;
 	said[n > 0 ? n : 0] = '\0';
 	*serves = *said == '1';
 	if (*serves)
@@ -327,18 +327,19 @@ static char *read_trial(int fd, bool *serves)
 }
 
 /* Bounded, and at a start only: who waits for the first reading of the GPUs waits for this as well. */
-bool mps_serves_all(const char *run_dir, char **why)
+bool mps_serves_all(const char *run_dir, int within_ms, char **why)
 {
 	/* In a folder that is never taken for a server's. */
 	struct mps_server *s = mps_create_in(run_dir, "try", MPS_ALL_USERS, (unsigned)getpid());
+	scoped_free char *within = alloc_printf("%d", within_ms);
 	struct error err = ERROR_INIT;
 	bool serves = false;
 	*why = NULL;
 	if (!s->control || io_make_dirs(s->folder, 0755, &err))
 		goto out;
-	start_probe(s, "mps-try");
+	start_probe(s, "mps-try", within);
 	if (s->probe_fd >= 0)
-		*why = read_trial(s->probe_fd, &serves);
+		*why = read_trial(s->probe_fd, within_ms, &serves);
 out:
 	if (!*why)
 		*why = alloc_string("its control daemon could not be tried out");

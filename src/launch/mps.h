@@ -21,7 +21,7 @@ struct mps_server;
 
 /* NVIDIA's control program. */
 #define MPS_CONTROL "nvidia-cuda-mps-control"
-/* What the control program gets to come up in when it is tried out (mps_serves_all). */
+/* What the control program gets to come up in when radd tries it out (mps_serves_all). */
 #define MPS_TRIAL_MS 15000
 /* What a server gets to end clients in before they are killed. */
 #define MPS_TERMINATE_MS 5000
@@ -32,9 +32,9 @@ struct mps_server;
 bool mps_available(const struct device_kind *kind);
 
 /* Whether a server can serve all users: runs the control program for a moment. Driver branches 470, 535 and 550 do not know the
- * option, and end at once. One that says nothing within MPS_TRIAL_MS counts as a no (if the driver has to be loaded first, that
+ * option, and end at once. One that says nothing within that time counts as a no (if the driver has to be loaded first, that
  * takes seconds for each GPU). *why: what was found, in words; the caller frees it. */
-bool mps_serves_all(const char *run_dir, char **why);
+bool mps_serves_all(const char *run_dir, int within_ms, char **why);
 
 /* Starts a control daemon as `uid`/`gid`, for MPS_ALL_USERS as the daemon's own user. `gpus`: "UUID,UUID...", which the server
  * counts in that order. Its folders are in `run_dir`/mps/UID.N or all.N, N being the first number that no running one has, so

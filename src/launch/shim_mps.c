@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * What is done with an MPS control daemon, each in a process of its own, since any of it may hang. The words:
  *	mps-control FOLDER UID GID CONTROL GPUS		becomes the control daemon: FOLDER/pid, then exec
- *	mps-try FOLDER UID GID CONTROL			runs one for a moment, without GPUs: "1" if it answers, "0" if it ends
+ *	mps-try FOLDER UID GID CONTROL MS		runs one for so long at most, without GPUs: "1" if it answers, "0" if it ends
  *	mps-ask FOLDER UID GID CONTROL			writes "1" to standard output if it answers
- *	mps-terminate FOLDER UID GID CONTROL "PID PID..."	has every server of it end those of them that are its clients
+ *	mps-terminate FOLDER UID GID CONTROL "PID PID..." [MS]	has every server of it end those of them that are its clients
  *	mps-stop FOLDER UID GID CONTROL PID START	quit, then TERM, then KILL, also of what is left of it; removes its FOLDER/pid
  * FOLDER belongs to the daemon's user; FOLDER/pipe and FOLDER/log to UID alone, since the sockets that the control daemon
  * makes are open to everybody. CONTROL is the path of nvidia-cuda-mps-control. It runs in the foreground (-f), where it keeps
@@ -188,10 +188,10 @@ static void remove_files(const char *path)
 }
 
 /* "1": it came up and answers, "0": it ended, "": neither. */
-static const char *try_control(const struct mps *m, int fd)
+static const char *try_control(const struct mps *m, int fd, int64_t within_ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	for (int64_t end = clock_mono_ms() + MPS_TRIAL_MS; clock_mono_ms() < end;) {
+	for (int64_t end = clock_mono_ms() + within_ms; clock_mono_ms() < end;) {
 		scoped_buf answer = { 0 };
 		if (poll(&p, 1, TRY_PAUSE_MS) == 1)
 			return "0";
@@ -238,13 +238,13 @@ static void force_end(int pidfd, struct proc_id control)
 
 /* With the GPUs that it would serve: without one in sight (CUDA_VISIBLE_DEVICES empty) driver 580's ends at once. It makes no
  * context on them before a client comes. */
-static int try_out(const struct mps *m)
+static int try_out(const struct mps *m, int64_t within_ms)
 {
 	struct proc_id child = { .pid = fork() };
 	if (!child.pid)
 		_exit(become_control(m, NULL));
 	scoped_fd int fd = child.pid > 0 ? proc_pidfd(child.pid) : -1;
-	const char *word = fd >= 0 && !proc_stat(child.pid, &child.start_ticks, NULL) ? try_control(m, fd) : "";
+	const char *word = fd >= 0 && !proc_stat(child.pid, &child.start_ticks, NULL) ? try_control(m, fd, within_ms) : "";
 	scoped_free char *said = *word == '0' ? last_words(m) : alloc_string("");
 	scoped_free char *all = alloc_printf("%s%.200s", word, said);
 	scoped_buf answer = { 0 };
@@ -277,10 +277,10 @@ static bool is_listed(const char *list, int pid)
 
 /* A control daemon that is its user's may answer as late, and name as many, as it likes: by then its clients are killed, and we
  * are not to stand about. */
-static int terminate_clients(const struct mps *m, const char *list)
+static int terminate_clients(const struct mps *m, const char *list, int64_t within_ms)
 {
 	int servers[SERVERS_MAX], clients[CLIENTS_MAX];
-	int64_t end = clock_mono_ms() + MPS_TERMINATE_MS;
+	int64_t end = clock_mono_ms() + within_ms;
 	size_t n = ask_pids(m, "get_server_list\n", servers, SERVERS_MAX);
 	for (size_t i = 0; i < n && clock_mono_ms() < end; i++) {
 		scoped_free char *which = alloc_printf("get_client_list %d\n", servers[i]);
@@ -288,8 +288,9 @@ static int terminate_clients(const struct mps *m, const char *list)
 		for (size_t k = 0; k < n_clients && clock_mono_ms() < end; k++) {
 			scoped_buf answer = { 0 };
 			scoped_free char *command = alloc_printf("terminate_client %d %d\n", servers[i], clients[k]);
-			if (is_listed(list, clients[k]))
-				ask(m, command, ANSWER_MS, &answer);
+			int64_t left = end - clock_mono_ms();
+			if (is_listed(list, clients[k]) && left > 0)
+				ask(m, command, left < ANSWER_MS ? (int)left : ANSWER_MS, &answer);
 		}
 	}
 	return n ? SHIM_DONE : SHIM_FAILED;
@@ -373,12 +374,12 @@ int shim_mps(int argc, char **argv)
 			       .gid = all ? getegid() : (gid_t)number(argv[4]), .all = all, .pipe = pipe, .log = log };
 	if (!strcmp(word, "mps-control") && argc == 7)
 		return become_control(&m, argv[6]);
-	if (!strcmp(word, "mps-try") && argc == 6)
-		return try_out(&m);
+	if (!strcmp(word, "mps-try") && argc == 7 && number(argv[6]) >= 0)
+		return try_out(&m, number(argv[6]));
 	if (!strcmp(word, "mps-ask") && argc == 6)
 		return answer_alive(&m);
-	if (!strcmp(word, "mps-terminate") && argc == 7)
-		return terminate_clients(&m, argv[6]);
+	if (!strcmp(word, "mps-terminate") && (argc == 7 || (argc == 8 && number(argv[7]) >= 0)))
+		return terminate_clients(&m, argv[6], argc == 8 ? number(argv[7]) : MPS_TERMINATE_MS);
 	if (!strcmp(word, "mps-stop") && argc == 8 && number(argv[6]) > 1)
 		return stop(&m, (struct proc_id){ .pid = (pid_t)number(argv[6]), .start_ticks = (uint64_t)number(argv[7]) });
 	return SHIM_USAGE;
