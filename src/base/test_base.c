@@ -328,6 +328,47 @@ static void files(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* Root's `-o /dev/null` would leave a file in its place. */
+static void what_is_no_file_is_written_into_and_stays(void **state)
+{
+	(void)state;
+	char dir[] = "/tmp/rad-base-XXXXXX", got[8] = "";
+	struct stat st;
+	struct error err = ERROR_INIT;
+	assert_non_null(mkdtemp(dir));
+	scoped_free char *pipe = alloc_printf("%s/pipe", dir), *link = alloc_printf("%s/link", dir);
+	scoped_free char *file = alloc_printf("%s/file", dir);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	scoped_fd int reader = open(pipe, O_RDONLY | O_NONBLOCK);
+	assert_int_equal(io_save_file(pipe, "one", 3, 0600, &err), 0);
+	assert_int_equal(read(reader, got, sizeof got), 3);
+	assert_string_equal(got, "one");
+	assert_int_equal(lstat(pipe, &st), 0);
+	assert_true(S_ISFIFO(st.st_mode));
+	/* one's own link is followed, another's is replaced */
+	scoped_buf text = { 0 };
+	assert_int_equal(io_save_file(file, "longer", 6, 0600, &err), 0);
+	assert_int_equal(symlink(file, link), 0);
+	assert_int_equal(io_save_file(link, "two", 3, 0600, &err), 0);
+	assert_int_equal(io_read_file(file, 100, &text, NULL), 0);
+	assert_string_equal(buf_text(&text), "two");
+	assert_int_equal(io_save_file(dir, "x", 1, 0600, &err), -1);
+	assert_non_null(strstr(err.text, "Is a directory"));
+	if (!geteuid()) {
+		assert_int_equal(lchown(link, 12345, 12345), 0);
+		assert_int_equal(io_save_file(link, "three", 5, 0600, &err), 0);
+		assert_int_equal(lstat(link, &st), 0);
+		assert_true(S_ISREG(st.st_mode));
+		buf_drop(&text, text.len);
+		assert_int_equal(io_read_file(file, 100, &text, NULL), 0);
+		assert_string_equal(buf_text(&text), "two");
+	}
+	unlink(pipe);
+	unlink(link);
+	unlink(file);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 /* Where others may write, one who knows our pid lays a link. */
 static void a_file_is_replaced_through_nobodys_link(void **state)
 {
@@ -641,6 +682,7 @@ int main(void)
 		cmocka_unit_test(words_for_a_shell_are_in_quotes), cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),
+		cmocka_unit_test(what_is_no_file_is_written_into_and_stays),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
 		cmocka_unit_test(one_that_cannot_be_looked_at_is_not_gone),
 		cmocka_unit_test(a_process_outlives_its_main_thread),
