@@ -117,6 +117,11 @@ teardown_file() { end_world; }
 	[[ "$(cat "$WORLD/options")" == *" --gpus 2" ]]
 	cmp net.radcap "$captures/max-split"
 	[[ "$(cat "$WORLD/captured")" == */work/far\ *" bash -e /dev/fd/"* ]]
+	mkfifo pipe
+	run rad capture -o pipe -- task.py "$BATS_TEST_NUMBER"
+	[ "$status" -eq 2 ]
+	one_line_error "-o: pipe: is no file"
+	[ -p pipe ]
 	run rad capture -o x --for 3 -- task.py "$BATS_TEST_NUMBER"
 	[ "$status" = 2 ]
 	one_line_error "either -o FILE or --for ID"

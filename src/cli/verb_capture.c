@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MOST_OPTIONS 16
@@ -50,6 +51,18 @@ struct wish {
 	bool fresh, verbose;
 };
 
+/* What a capture would take the place of, since it is written beside that and renamed: root's /dev/null. */
+static bool is_no_file(const char *path)
+{
+	char to[8] = "";
+	struct stat st;
+	if (lstat(path, &st) || S_ISREG(st.st_mode))
+		return false;
+	if (!S_ISLNK(st.st_mode))
+		return true;
+	return readlink(path, to, sizeof to - 1) > 0 && (!strncmp(to, "/proc/", 6) || (!stat(path, &st) && !S_ISREG(st.st_mode)));
+}
+
 /* A task file stands for its script, in its folder and its environment. *spec keeps the words. 0, or -1 with the reason. */
 static int enter_task_file(struct cli_call *c, struct wish *w, struct spec **spec, char script[32], struct error *err)
 {
@@ -59,7 +72,8 @@ static int enter_task_file(struct cli_call *c, struct wish *w, struct spec **spe
 		return 0;
 	if (w->output && *w->output != '/' && getcwd(output, sizeof output)) {
 		size_t n = strlen(output);
-		snprintf(output + n, sizeof output - n, "/%s", w->output);
+		if ((size_t)snprintf(output + n, sizeof output - n, "/%s", w->output) >= sizeof output - n)
+			return error_set(err, ERR_INVALID, "-o: %.60s...: the path is too long", w->output);
 		w->output = output;
 	}
 	int failed = submit_parse_script(c->words, spec, &flags, err);
@@ -122,6 +136,8 @@ int verb_capture(struct cli_call *c)
 		return c->rc;
 	if (!w.output == !w.task)
 		return cli_usage(c, "%s", w.task ? "either -o FILE or --for ID" : "-o FILE is missing");
+	if (w.output && is_no_file(w.output))
+		return cli_usage(c, "-o: %.300s: is no file: a capture is read from one again", w.output);
 	if (w.task && !ids_want_one(c, w.task))
 		return c->rc;
 	char script[32];
