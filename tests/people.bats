@@ -412,6 +412,7 @@ with_hooks()
 	stop_radd
 	cat >"$WORLD/admin/hook" <<-SH
 		#!/bin/sh
+		echo "\$0" >$WORLD/admin/ran
 		echo "\$1 \$RAD_TASK_ID \$RAD_ATTEMPT \$RAD_USER \$RAD_VERDICT \$RAD_EXIT_CODE uid=\$(id -u)" >>$WORLD/admin/log
 		[ ! -e $WORLD/admin/hang-\$1 ] || sleep 100
 		[ ! -e $WORLD/admin/fail-\$1 ] || { echo "some words"; printf 'no scratch disk \351\n' >&2; exit 3; }
@@ -439,6 +440,8 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	rad wait "$id" || :
 	wait_for 10 logged "^epilog $id 1 nobody failed 1 uid=0\$"
 	[ "$(head -n 1 "$WORLD/admin/log")" = "prolog $id 1 nobody   uid=0" ]
+	# Not by the link: its folder's owner could have it lead elsewhere after the look.
+	[ "$(cat "$WORLD/admin/ran")" = "$WORLD_ADMIN/hook" ]
 	# A prolog that fails: the task waits, is told, and is charged nothing.
 	touch "$WORLD/admin/fail-prolog"
 	id=$(as "$ALICE" rad submit --parsable -- true)

@@ -4,6 +4,7 @@
  *
  * Who may write a program is looked at before each run, by its whole path, and not once at the start: what was root's then may
  * have been replaced. What lies between the look and the run is closed by the folders: nobody else can rename anything there.
+ * So it is run by its real path: whose folder a link is in may have it lead elsewhere by then.
  */
 #include "daemon/hooks.h"
 
@@ -96,9 +97,9 @@ void hooks_destroy(struct hooks *h)
 
 /* The program itself, and every folder on the way to it. Its real path: a link may stand anywhere, what it leads to may
  * not. */
-static int check_trust(const char *path, struct error *err)
+static int check_trust(const char *path, char real[PATH_MAX], struct error *err)
 {
-	char real[PATH_MAX];
+	char folders[PATH_MAX];
 	struct stat st;
 	if (*path != '/')
 		return error_set(err, ERR_INVALID, "%s: is not an absolute path", path);
@@ -108,7 +109,8 @@ static int check_trust(const char *path, struct error *err)
 		return -1;
 	if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111))
 		return error_set(err, ERR_INVALID, "%s: is not a program", real);
-	return trust_folders(real, err);
+	strcpy(folders, real);
+	return trust_folders(folders, err);
 }
 
 unsigned hooks_check(const struct settings *config, void (*tell)(void *ctx, const char *text), void *ctx)
@@ -117,7 +119,8 @@ unsigned hooks_check(const struct settings *config, void (*tell)(void *ctx, cons
 	unsigned refused = 0;
 	for (size_t i = 0; i < COUNT_OF(named); i++) {
 		struct error err = ERROR_INIT;
-		if (!strcmp(named[i].path, "off") || !check_trust(named[i].path, &err))
+		char real[PATH_MAX];
+		if (!strcmp(named[i].path, "off") || !check_trust(named[i].path, real, &err))
 			continue;
 		const char *hence = i ? "" : ": every launch waits until it may be run";
 		scoped_free char *text = alloc_printf("%s %s%s", named[i].kind, err.text, hence);
@@ -183,11 +186,11 @@ static void hook_explain(struct hook *k, const char *kind, const char *path, con
 static int hook_start(struct hook *k, const char *kind, const char *path, worker_done done)
 {
 	struct error err = ERROR_INIT;
-	char why[120] = "";
-	char *args[] = { "/bin/sh", "-c", "exec \"$0\" \"$1\" 2>&1", (char *)path, (char *)kind, NULL };
+	char why[120] = "", real[PATH_MAX];
+	char *args[] = { "/bin/sh", "-c", "exec \"$0\" \"$1\" 2>&1", real, (char *)kind, NULL };
 	const struct worker_plan plan = { .program = args[0], .args = args, .env = k->env, .deadline_ms = k->h->config->hook_wait_ms,
 					  .max_answer = MAX_OUTPUT };
-	if (check_trust(path, &err)) {
+	if (check_trust(path, real, &err)) {
 		snprintf(k->why, sizeof k->why, "%s %.600s", kind, err.text);
 		return -1;
 	}

@@ -73,10 +73,11 @@ static int make_folder(const char *path, struct error *err)
 	*slash = 0;
 	if (!realpath(parent, real))
 		return error_errno(err, "%s", parent);
-	scoped_free char *inside = alloc_printf("%s/x", real);
-	if (trust_folders(inside, err))
+	/* There, and not by its path again, which may have a link that somebody else can have lead elsewhere by now. */
+	scoped_free char *inside = alloc_printf("%s/%s", real, strrchr(path, '/') + 1), *folders = alloc_string(inside);
+	if (trust_folders(folders, err))
 		return -1;
-	return mkdir(path, 0755) && errno != EEXIST ? error_errno(err, "%s", path) : 0;
+	return mkdir(inside, 0755) && errno != EEXIST ? error_errno(err, "%s", path) : 0;
 }
 
 /* A descriptor of the folder, which nobody else could have put there; -1. */
