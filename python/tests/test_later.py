@@ -280,6 +280,12 @@ def test_drawn_sizes_that_there_was_no_time_for(capture, monkeypatch):
     assert code == 0 and len(widths(f)) < 40 and {n % 2 for n in widths(f)} == {0} and max(widths(f)) == 38, (said, widths(f))
 
 
+def test_of_large_batches_fewer_are_looked_at(capture, monkeypatch):
+    monkeypatch.setattr(later, "NUMBERS", 20 * 815 * 8 * 64)
+    code, said, f = capture(BUCKETS.replace("LENGTHS", "range(16, 816)").replace("MORE", "batch_size=8, collate_fn=pad_sequence"))
+    assert code == 0 and "the largest of 21 was taken" in said and max(f.events[1:]) == 815 * 8 * 64 * 4, said
+
+
 def test_a_graph_that_is_given_again_is_as_it_was():
     """Some are moved in place, which would hold one on the GPU."""
     class Graph:

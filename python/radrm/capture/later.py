@@ -37,7 +37,8 @@ TRIED = 2  # steps with frozen parameters that learn: the first makes the optimi
 MORE = 1.02  # times the memory that is worth telling
 HUGE = 1 << 28  # bytes that go to the CPU
 SAMPLES, WHOLE = 64, 1 << 17  # batches that are looked at for the largest one, and of which they are taken
-LOOKING = 10  # seconds for it
+FEWER, NUMBERS = 16, 1 << 27  # as many where they are large, as of images, and numbers in all of them from which on they are
+LOOKING = 30  # seconds for it at most
 OPERATORS = 50_000  # that may run for sizes on the way to the largest: as many on a slow machine as on a fast one
 CLIMBING = 60  # seconds for them at most, beside the others
 LOOKS = 3  # batches of an evaluation that tell whether something is kept of each: one may be fetched ahead
@@ -195,11 +196,13 @@ def differing(one, size, most):
     Which are in one, loaders know beforehand."""
     until = time.monotonic() + LOOKING
     asked = list(itertools.islice(iter(one._index_sampler), WHOLE))
-    found, largest, sizes = None, 0, {}
-    for at in dict.fromkeys([len(asked) - 1, 0, *(n * len(asked) // SAMPLES for n in range(SAMPLES))] if asked else ()):
-        if time.monotonic() > until:
-            break
+    found, largest, sizes, places = None, 0, {}, [len(asked) - 1] if asked else []
+    while places and time.monotonic() < until:
+        at = places.pop(0)
         batch = one._dataset_fetcher.fetch(asked[at])
+        if not sizes:
+            looks = max(FEWER, min(SAMPLES, NUMBERS // max(elements(batch), 1)))
+            places = sorted({n * len(asked) // looks for n in range(looks)} - {at})
         sizes[at] = elements(batch)
         if sizes[at] > largest:
             found, largest = batch, sizes[at]
