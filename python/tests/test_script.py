@@ -425,7 +425,7 @@ def test_an_error_behind_the_training_is_told(capture):
 def test_the_limit_does_not_come_again_while_the_file_is_written():
     from radrm.capture import script
     left = []
-    session = types.SimpleNamespace(late=False, finished=True, later=types.SimpleNamespace(broken=lambda _: left.append(signal.getitimer(signal.ITIMER_REAL))))
+    session = types.SimpleNamespace(late=False, finished=True, files=types.SimpleNamespace(end=lambda: None), later=types.SimpleNamespace(broken=lambda _: left.append(signal.getitimer(signal.ITIMER_REAL))))
     before = signal.getsignal(signal.SIGALRM)
     try:
         script.limit(session, 0.1)
