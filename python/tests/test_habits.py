@@ -397,6 +397,22 @@ def test_data_that_are_prepared_are_read_again(capture, tmp_path):
     assert code == 0 and (tmp_path / "data.pt").exists() and not (tmp_path / "model.pt").exists(), said
 
 
+def test_tensors_that_are_prepared_are_read_again(capture, tmp_path):
+    pytest.importorskip("safetensors")
+    code, said, _ = capture("""
+    import torch
+    from safetensors.torch import load_file, save_file
+    save_file({"x": torch.ones(4, 8)}, "data.safetensors")
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(9):
+        model(load_file("data.safetensors")["x"].cuda()).sum().backward()
+        optimizer.step()
+        save_file(model.state_dict(), "model.safetensors")
+    """)
+    assert code == 0 and (tmp_path / "data.safetensors").exists() and not (tmp_path / "model.safetensors").exists(), said
+
+
 @pytest.mark.parametrize("save", [
     "torch.save(what, 'best.pt')", "torch.save(what, pathlib.Path('best.pt').resolve())", "with open('best.pt', 'wb') as f: torch.save(what, f)", "pathlib.Path('best.pt').write_bytes(b'other')",
     "torch.save(what, 'new.tmp'); os.replace('new.tmp', 'best.pt')", "with open('new.tmp', 'wb') as f: torch.save(what, f)\n        shutil.move('new.tmp', 'best.pt')",
