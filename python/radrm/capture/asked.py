@@ -11,7 +11,7 @@ import torch
 
 from . import fileformat as ff
 from .idle import better, is_idle
-from .length import WHILE, local
+from .length import WHILE, called, local
 from .source import tree_of
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -109,7 +109,7 @@ def tests(path):
 def sizes_in(tree):
     """Expressions there that are sizes: what such calls are given, and ends of slices."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and SIZING.search(getattr(node.func, "id", getattr(node.func, "attr", ""))):
+        if isinstance(node, ast.Call) and SIZING.search(called(node)):
             yield from (*node.args, *(keyword.value for keyword in node.keywords))
         elif isinstance(node, ast.Slice):
             yield from filter(None, (node.lower, node.upper))
@@ -120,7 +120,7 @@ def worked_out(node):
     waiting = [node]
     for part in waiting:
         yield part
-        if not isinstance(part, (ast.Call, ast.Subscript)) or getattr(getattr(part, "func", None), "id", "") in ("min", "max"):
+        if not isinstance(part, (ast.Call, ast.Subscript)) or called(part) in ("min", "max"):
             waiting += ast.iter_child_nodes(part)
 
 
@@ -132,7 +132,7 @@ def sized(path):
         parts = [part for size in sizes_in(scope) for part in worked_out(size)]
         own = {part.id for part in parts if isinstance(part, ast.Name)}
         parts += [node.value for node in ast.walk(scope) if isinstance(node, ast.Assign) and any(getattr(target, "id", None) in own for target in node.targets)]
-        found.update(part.lineno for part in parts if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "int")
+        found.update(part.lineno for part in parts if called(part) == "int")
     return found
 
 

@@ -11,17 +11,13 @@ import re
 import runpy
 
 from . import growing, trainings
+from .length import called
 
 TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
 SAMPLES = re.compile(r"(^|_)(sample|samples|generate|visualize|inference|pipe|pipeline)(_|$)")
 MAKES = re.compile(r"Pipeline$")  # classes of what makes samples when it is called
 TRAINS = {"main", "train", "fit"}  # functions that may have something without gradients in them
 NAME = "__radrm_every__"  # what the conditions call
-
-
-def called(node):
-    """The last word of what is called."""
-    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
 def is_test(node):

@@ -7,6 +7,7 @@ import functools
 import os
 import re
 
+from .length import called
 from .source import tree_of
 
 CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict|items|keys|values|float|int|str|len"
@@ -22,10 +23,6 @@ LIBRARIES = tuple(name.replace("/", os.sep) for name in (
     "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
 DEEPER = (ast.If, ast.For, ast.With, ast.Try, ast.ExceptHandler)
 SIMPLE = (ast.Expr, ast.Pass, ast.Break, ast.Raise, ast.Global, ast.Nonlocal)
-
-
-def called(node):
-    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
 def is_quiet(node):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .recorder import is_gpu
+from .recorder import Form, is_gpu
 from .values import ReadFloat, ReadInt
 
 EVERY = 16
@@ -68,13 +68,6 @@ def changed(value, change):
             object.__setattr__(other, field.name, changed(getattr(leaf, field.name), change))
         return other
     return tree_map(one, value)
-
-
-class Form:
-    """A tensor on the GPU, without it."""
-
-    def __init__(self, tensor):
-        self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
 
 
 class Longer:

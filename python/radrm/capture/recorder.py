@@ -47,6 +47,19 @@ def is_gpu(tensor):
     return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
 
 
+class Form:
+    """A tensor on the GPU, without it."""
+
+    def __init__(self, tensor):
+        self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
+        self.stride = tensor.stride() if tensor.layout is torch.strided else None
+        self.learns = tensor.requires_grad
+
+    @classmethod
+    def of(cls, leaf):
+        return cls(leaf) if is_gpu(leaf) else leaf
+
+
 @functools.lru_cache(None)
 def composed(func):
     """Whether an operator is made of others, for every device. In inference mode it comes whole: what would take it apart belongs

@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from .longer import Longer, Unlike, outline, parts
-from .recorder import is_gpu
+from .recorder import Form, is_gpu
 from .values import ReadFloat, ReadInt
 
 LEARNT = 2  # likewise, of passes that learn, after two that were not: before the first there were no gradients
@@ -40,18 +40,6 @@ def asked(args, kwargs):
                 torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda"))
     except Unlike:
         return None
-
-
-class Form:
-    """A tensor on the GPU, without it."""
-
-    def __init__(self, tensor):
-        self.shape, self.dtype, self.stride = tuple(tensor.shape), tensor.dtype, tensor.stride()
-        self.learns = tensor.requires_grad
-
-    @classmethod
-    def of(cls, leaf):
-        return cls(leaf) if is_gpu(leaf) else leaf
 
 
 def is_result(leaf):

@@ -363,9 +363,10 @@ class Trainings:
     def begins(self, frame, files, is_own, held):
         """Enough was seen of the first, at that frame. Whether another one follows. `held`: something comes in a later epoch anyway."""
         self.names, self.is_own = functions(files), is_own
-        self.held = held or turns(outwards(frame), self.names, is_own)
+        turning = not held and turns(outwards(frame), self.names, is_own)
+        self.held = held or turning
         loops = self.around_us()
-        self.going = self.held and not held or any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
+        self.going = turning or any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
         self.around = {loop.number for loop in loops}
         for loop in loops:
             loop.rounds, loop.stepped, loop.peak, loop.streams = 0, False, self.session.recorder.peak_bytes, Stream.number_made()

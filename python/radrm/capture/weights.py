@@ -12,7 +12,7 @@ import re
 import shutil
 import weakref
 
-from .recorder import is_gpu
+from .recorder import Form
 
 NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.bin")
 CHECKPOINT = re.compile(r"(checkpoint|ckpt|epoch|step|iter)\D*\d+$|(^|[-_])(best|final|last|latest)([-_]|$)", re.IGNORECASE)  # what folders of weights are called
@@ -42,7 +42,7 @@ def formed(value):
         return weakref.ref(value)  # a whole model: another like it, while there is one
     if any(hasattr(leaf, "state_dict") for leaf in leaves):
         return None
-    return tree_unflatten([Form(leaf) if is_gpu(leaf) else leaf for leaf in leaves], spec)
+    return tree_unflatten(map(Form.of, leaves), spec)
 
 
 def another(model):
@@ -55,13 +55,6 @@ def another(model):
     finally:
         for parameter, gradient in gradients:
             parameter.grad = gradient
-
-
-class Form:
-    """A tensor on the GPU, without it."""
-
-    def __init__(self, tensor):
-        self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
 
 
 class Weights:
