@@ -261,6 +261,7 @@ def test_sizes_that_are_drawn_are_the_same_each_time(capture, monkeypatch, draw)
     """On a slow machine, too, where some 30 seconds pass until all were seen. Where operators are many there are fewer."""
     body = "\n    import random, numpy\n" + DRAWN.replace("DRAW", draw)
     _, _, once = capture(body)
+    exec(f"import numpy, random\n{draw}")  # a capture begins as a copy of this process
     for module in (later, later.trainings):
         monkeypatch.setattr(module, "time", types.SimpleNamespace(monotonic=functools.partial(next, itertools.count(0, 0.15))))
     code, said, f = capture(body, options=["--no-cache"])

@@ -155,7 +155,9 @@ def draw_no_graph(writer):
 
 def run(kind, target):
     """What a script draws, as the order of its batches, is the same each time, as long as it does not ask for something else: so is what is said of it."""
+    import torch
     random.seed(0)
+    torch.default_generator.manual_seed(0)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     if kind == "-m":
