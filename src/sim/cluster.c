@@ -81,7 +81,7 @@ static uint64_t claim_mib(const struct cluster *c, uint32_t job)
 	else if (c->column >= 0)
 		mib = (double)w->estimates_mib[c->column];
 	else if (!strcmp(c->o->sim->estimator, "replay"))
-		mib *= 1 + REPLAY_OVER + REPLAY_SD * known_throw(c->o->sim->seed + 1, job);
+		mib *= 1 + REPLAY_OVER + REPLAY_SD * known_throw(c->o->sim->seed, job);
 	uint64_t claim = (uint64_t)ceil(mib > 1 ? mib : 1);
 	return claim < c->gpu_mib ? claim : c->gpu_mib;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define GOLDEN 0x9e3779b97f4a7c15u
+#define SEED_APART 64
 
 /* Each task of each seed has a die of its own. */
 int64_t known_solo_ms(const struct sim_options *o, size_t place)
@@ -33,21 +34,18 @@ static double throw(struct dice *d)
 	return sum;
 }
 
-/* A seed is hashed first: of seeds that differ by one no throw has a part in common. */
-static struct dice dice_of(uint64_t seed, uint64_t number)
-{
-	return (struct dice){ dice_next(&(struct dice){ seed }) + number };
-}
-
+/* Throws of different seeds have no part in common: each takes fewer of the dice's numbers than lie between two seeds. */
 double known_throw(uint64_t seed, uint64_t number)
 {
-	struct dice d = dice_of(seed, number);
+	struct dice d = { (seed * SEED_APART + 1) * GOLDEN + number };
 	return throw(&d);
 }
 
+/* Hashed, as names are: none is near another. */
 static struct dice dice_named(uint64_t seed, const char *what, const char *name, size_t n)
 {
-	return dice_of(seed, hash_bytes(hash_bytes(HASH_SEED, what, strlen(what)), name, n));
+	uint64_t own = dice_next(&(struct dice){ seed });
+	return (struct dice){ own + hash_bytes(hash_bytes(HASH_SEED, what, strlen(what)), name, n) };
 }
 
 /* As programs are named: resnet18-cifar100-b64 is of the family resnet. A name that begins otherwise is a family of its own. */

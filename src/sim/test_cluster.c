@@ -235,9 +235,9 @@ static void each_jobs_claim_is_looked_at(void **state)
 {
 	(void)state;
 	struct scene *s = new_scene(CLUSTER_NODE, 1, 2);
-	while (known_throw(s->sim.seed + 1, 0) > known_throw(s->sim.seed + 1, 1) - .2)
+	while (known_throw(s->sim.seed, 0) > known_throw(s->sim.seed, 1) - .2)
 		s->sim.seed++;
-	double between = (known_throw(s->sim.seed + 1, 0) + known_throw(s->sim.seed + 1, 1)) / 2;
+	double between = (known_throw(s->sim.seed, 0) + known_throw(s->sim.seed, 1)) / 2;
 	s->devices[1].mem_total_mib *= 2;
 	s->sim.estimator = "replay";
 	arrive(s, 0, 100, (uint64_t)(40360 / (1.081 + .038 * between)), 2, .1);
