@@ -611,6 +611,28 @@ static void a_declaration_outlives_a_capture_that_cannot_be_read(void **unused)
 	end_world(w);
 }
 
+/* As test_order.c's three that fill the GPU, but that is what captures say. */
+static void guesses_hold_nobody_back(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_STREAMS;
+	config.map.rank = RANK_GAIN;
+	struct world *w = new_world(1, &config);
+	const struct load_belief guess = { .load = { 0.95, 0.9 }, .source = LOAD_GUESSED, .gract_sd = 0.1, .smact_sd = 0.1, .run_s = 600 };
+	task_id tasks[3];
+	for (int i = 0; i < 3; i++) {
+		tasks[i] = submit(w, declared_with_capture());
+		struct estimate_result r = { .value = { "declared", 3000, 3000, 3000, .prior = guess } };
+		core_estimated(w->c, w->question, true, &r, w->now);
+		hold_memory(w, tasks[i], 3000);
+	}
+	pass(w, 60);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(state(w, tasks[i]), TASK_RUNNING);
+	end_world(w);
+}
+
 /* What radd asks another process of it: a step that the host decides, of which the GPU takes four tenths. */
 static task_id submit_guessed_on(struct world *w, uint64_t mib, uint32_t n_gpus)
 {
@@ -747,6 +769,7 @@ int main(void)
 		cmocka_unit_test(a_declaration_with_a_capture_waits_for_its_load),
 		cmocka_unit_test(a_capture_tells_the_time_of_a_run), cmocka_unit_test(what_a_capture_counted_is_no_promise),
 		cmocka_unit_test(a_declaration_outlives_a_capture_that_cannot_be_read),
+		cmocka_unit_test(guesses_hold_nobody_back),
 		cmocka_unit_test(a_slower_host_is_learnt),
 		cmocka_unit_test(what_tells_no_pace),
 		cmocka_unit_test(two_gpus_tell_no_pace),
