@@ -32,7 +32,7 @@ RUNS = ("h200/first", "h200/users", "h100/short", "h100/first", "h100/minutes", 
 LEVELS = ((0, 0.3), (0.3, 0.6), (0.6, 0.9), (0.9, 0.98), (0.98, 2))
 DRAWS = 60      # of each task, by each form
 SCALE = (0.1, 0.1, 0.2)  # what an error of GRACT, SMACT and the step's logarithm is counted in
-# Of the families that the form was chosen on: busy, active, host, the machine's mean and deviation. models/guesses.h is of all.
+# Of the families that the form was chosen on; models/guesses.h is of all.
 CHOSEN = {"BUSY_KIND": 0.10, "BUSY": 0.17, "ACTIVE_KIND": 0.10, "ACTIVE": 0.49, "HOST_KIND": 0.15, "HOST": 0.20, "PACE": 0.19, "PACE_SD": 0.18}
 
 
@@ -246,32 +246,40 @@ def paced_table(rows):
     return pages.table(["", "", "n", "GRACT: median, p90", "SMACT", "step (log)", "correlation of GRACT with SMACT", "with step", "biases"], out)
 
 
-def runs_table(rad):
-    """The ten tasks of run_first.py, alone on six machines, beside their captures."""
+def run_rows(rad):
+    """The ten tasks of run_first.py, alone in six runs, beside what their captures say; the run in place of a family."""
     out = []
     with captures_of(LOAD / "run.tar.xz") as captures:
         for folder in RUNS:
             result = json.loads(read(ROOT / "doc/results" / folder / "run-exclusive.json.gz"))
-            gpu, errors = result["gpus_before"]["gpus"][0]["name"], []
+            gpu = result["gpus_before"]["gpus"][0]["name"]
             for name, was in simulate_policies.alone(result).items():
-                said, run = estimate(rad, next(captures.rglob(f"{name}.radcap")), gpu), result["summary"][name]
+                run = result["summary"][name]
                 step = (run["seconds"] - run["first_step_s"]) / (run["steps"] - 1)
-                errors.append((said["gract"] - was["gract"], said["smact"] - was["smact"], math.log(said["step_s"] / step)))
-            out.append([folder, *sizes_of(errors), ", ".join(f"{statistics.median(c):+.3f}" for c in zip(*errors))])
+                out.append({"where": "runs", "family": folder, "said": estimate(rad, next(captures.rglob(f"{name}.radcap")), gpu),
+                            "was": {"gract": was["gract"], "smact": was["smact"], "step_s": step}})
+    return out
+
+
+def runs_table(runs):
+    out = []
+    for folder in RUNS:
+        errors = [seen(row) for row in runs if row["family"] == folder]
+        out.append([folder, *sizes_of(errors), ", ".join(f"{statistics.median(c):+.3f}" for c in zip(*errors))])
     return pages.table(["run", "GRACT: median, p90", "SMACT", "step (log)", "correlation of GRACT with SMACT", "with step", "biases"], out)
 
 
-def score_table(held):
-    """The energy scores of both forms on the families that the new one was not chosen on."""
+def score_table(held, runs):
+    """The energy scores of both forms on the families that the new one was not chosen on, and on runs on other machines."""
     def scores(form, rows):
         return [energy(row, drawn) for row, drawn in zip(rows, draws(rows, form))]
     out = []
-    for name, some in (("all", held), *((label, [r for r in held if r["where"] in where]) for label, where in
-                                        (("H200", ("h200", "large")), ("H100", ("h100",))))):
+    for name, some in (("the other families", held), ("- on H200", [r for r in held if r["where"] != "h100"]),
+                       ("- on H100", [r for r in held if r["where"] == "h100"]), ("the ten tasks below, other machines", runs)):
         before, now = scores(drawn_before, some), scores(drawn_now(CHOSEN), some)
         mean, low, high = interval(by_family(some, [b - a for a, b in zip(before, now)]))
         out.append([name, len(some), f"{statistics.mean(before):.2f}", f"{statistics.mean(now):.2f}", f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"])
-    return pages.table(["the other families", "n", "before", "now", "difference (nine of ten draws of families)"], out)
+    return pages.table(["", "n", "before", "now", "difference (nine of ten draws of families, or runs)"], out)
 
 
 def main():
@@ -287,10 +295,11 @@ def main():
         return
     rows = [json.loads(line) for line in gzip.decompress(ROWS.read_bytes()).decode().splitlines()]
     _, held = halves(rows)
+    runs = run_rows(args.rad)
     by_part, machines = parts_table(rows)
-    made = {"errors": sources_table(rows), "parts": f"{by_part}\n\n{machines}", "score": score_table(held),
+    made = {"errors": sources_table(rows), "parts": f"{by_part}\n\n{machines}", "score": score_table(held, runs),
             "levels": levels_table(held, {"before": drawn_before, "now": drawn_now(shipped())}), "pace": paced_table(rows),
-            "runs": runs_table(args.rad)}
+            "runs": runs_table(runs)}
     print(*made.values(), sep="\n\n")
     if args.page:
         pages.fill(args.page, made)
