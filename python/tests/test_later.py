@@ -385,6 +385,14 @@ def test_an_evaluation_that_takes_more_than_training(capture):
     assert max(f.events) >= 800 * 512 * 4 and 800 * 512 * 4 not in before.events, said
 
 
+@pytest.mark.parametrize("mode", ["model.eval()", "pass"])
+def test_an_evaluation_with_gradients_holds_two_graphs(capture, mode):
+    """Of 400 rows each: what four layers take and give, while the name `out` holds that of the batch before; beside weights and gradients of 4 MiB."""
+    test = f"def test(loader):\n        {mode}\n        for x, in loader: out = model(x.cuda())\n        model.train()\n\n    def loss_of"
+    code, said, _ = capture(EVALUATED.replace("WIDTH", "400").replace("AFTER", "test(rest)").replace("def loss_of", test))
+    assert code == 0 and f"{8 + 2 * 5 * 400 * 512 * 4 / (1 << 20):.0f} MiB in tensors at most" in said, said
+
+
 GATHERED = """
     import itertools, time, torch
     from torch import nn

@@ -233,6 +233,7 @@ class Pass:
         self.given, self.batches, self.learns = given, 0, None
         self.climbs = False  # it gives batches on the way to the largest, and that
         self.ran = False  # something was done with the last batch
+        self.taught = 0  # backward passes of the script before that batch
         self.lives = []  # bytes alive when something had been done with one more
         self.kept = 0  # of them each batch leaves so many, and all would be worth telling
         with contextlib.suppress(TypeError):
@@ -279,6 +280,7 @@ class Later:
         self.ends = []  # of each epoch that ended: (batches that are evaluated, what one takes, in steps)
         self.steps = self.since = 0  # since it goes on, and since something changed
         self.learners = weakref.WeakSet()  # modules whose passes learn
+        self.taught = 0  # backward passes
         self.where = None  # a line that frees parameters and has not yet
 
     # --- what is told ---
@@ -309,10 +311,13 @@ class Later:
         now.climbs = now.climbs or self.reached < 1
         over = now.given >= self.most(now, one) and not self.trainings.asked(sys._getframe(2))
         now.given += not over
+        now.taught = self.taught
         return over
 
     def most(self, now, one):
         """Batches that such a pass is to give."""
+        if now.ran and now.taught == self.taught:  # an evaluation, though with gradients: then the last batch's graph lives on beside the next one's
+            now.learns = False
         if not now.learns and (now.learns is False or self.tests()):
             recorder = self.session.recorder
             if now.grows(recorder.live_bytes, recorder.peak_bytes) and now.batches not in self.gathered:
