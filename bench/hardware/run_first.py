@@ -344,12 +344,12 @@ def runs_table(found, least_s):
 
 def tasks_table(found, took):
     """What each task is alone, and how long it ran in each run. `took`: of its capture."""
-    known, rows = simulate_policies.alone(found["exclusive"]), []
+    known, rows, told = simulate_policies.alone(found["exclusive"]), [], tells_starts(found["exclusive"])
     ran = {name: {t["name"]: t for t in r["tasks"]} for name, r in found.items() if "metrics" in r}
     for name, alone in known.items():
         capture = took["each"].get(name, {})
-        rows.append([name, cell(None if "error" in capture else capture.get("seconds"), 1), cell(alone["start_s"], 1),
-                     cell(alone["solo_s"] - alone["start_s"], 1), alone["mem_mib"], cell(alone["gract"], 2), cell(alone["smact"], 2),
+        rows.append([name, cell(None if "error" in capture else capture.get("seconds"), 1), cell(alone["start_s"], 1) if told else None,
+                     cell(alone["solo_s"] - alone["start_s"], 1) if told else None, alone["mem_mib"], cell(alone["gract"], 2), cell(alone["smact"], 2),
                      *(cell(tasks[name]["run_s"], 1) + (f", {n} attempts" if (n := len(tasks[name]["attempts"])) > 1 else "")
                        for tasks in ran.values())])
     return pages.table(["task", "capture (s)", "start (s)", "training (s)", "MiB", "GRACT", "SMACT", *(f"{name} (s)" for name in ran)], rows)

@@ -4,7 +4,7 @@
 
     public.py --rad build/rad --out FILE [--workers N] [--only NAME,...] PART...                 # anywhere
     public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--fenced] [--only NAME,...] PART...    # on a GPU of 80 GiB that nobody else uses
-    public.py --score doc/results/memory/public.jsonl.gz
+    public.py --score doc/results/memory/public.jsonl.gz        # or public-unseen.jsonl.gz
 
 A PART is a folder with the sources, which are not ours to ship; `data.py`, which makes the data they read; and `list.jsonl`, a line a script: `name`,
 `repo`, `commit`, `path`, `cwd` in the folder, `command`, `env` ({here} in these two stands for the folder), `data` (how it was made), `kind`, `seconds` (instead of S). A line a script
@@ -12,7 +12,8 @@ in FILE: those, and what `rad estimate` says of its capture for an H100. With --
 side as fit, and a line tells what PyTorch's allocator reserved and had in use at most, what NVML showed for the process, and how many steps
 optimizers made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was said. A line of
 doc/results/memory/public.jsonl.gz has `first` beside `captured`: what was said before anybody had seen a script run, and after captures were mended by the
-first; and `fenced`, where there was such a run. --score prints the table of doc/results/memory/scripts.md.
+first; and `fenced`, where there was such a run. public-unseen.jsonl.gz has others, captured once, by what those had mended. --score prints the tables
+of doc/results/memory/scripts.md.
 """
 import argparse
 import concurrent.futures
@@ -138,8 +139,8 @@ def run_one(part, entry, watch, seconds, limit_s, fence=0):
 
 
 def took(row):
-    """The run that counts, of which two steps were seen: without a fence, else with one."""
-    return next((ran for ran in (row["on_gpu"], row.get("fenced", {})) if ran.get("steps", 0) >= 2), None)
+    """The run that counts, of which two steps were seen, and NVML showed the process: without a fence, else with one."""
+    return next((ran for ran in (row.get("on_gpu", {}), row.get("fenced", {})) if ran.get("steps", 0) >= 2 and ran.get("nvml")), None)
 
 
 def scored(rows, said):
@@ -153,10 +154,11 @@ def scored(rows, said):
 def score(path):
     every = list(map(json.loads, gzip.open(path, "rt")))
     rows = list(filter(took, every))
-    rest = [row for row in rows if "cudnn.benchmark" not in row["captured"]["note"]]
+    rest = [row for row in rows if "cudnn.benchmark" not in row["captured"].get("note", "")]
+    ways = (("first", "before anybody saw a run"), ("captured", "mended by first captures")) if "first" in every[0] else (("captured", "captured once"),)
     print("| | scripts | captured | median error | p90 | within 5 % | claim above what was taken, median | claims below it |\n" + "|---" * 8 + "|")
     for what, those in (("all of two steps or more", rows), ("of these, without `cudnn.benchmark`", rest)):
-        for said, when in (("first", "before anybody saw a run"), ("captured", "mended by first captures")):
+        for said, when in ways:
             print(f"| {what}: {when} | " + " | ".join(map(str, scored(those, said))) + " |")
     fenced = [row["fenced"] for row in every if "fenced" in row]
     print(f"\nWith the claim as the limit: {len(fenced)} started, {sum(f['rc'] == 0 for f in fenced)} without an error, "

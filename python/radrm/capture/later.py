@@ -183,6 +183,11 @@ def elements(batch, within=8):
     return elements(vars(batch), within - 1) if within and is_made_of(batch) else 0
 
 
+def sampler_of(one):
+    """What all passes over that loader have in common."""
+    return getattr(one, "_index_sampler", None)
+
+
 def may_differ(one):
     """Whether batches of that pass over a loader may be of different sizes: somebody else puts them together."""
     from torch.utils.data import _DatasetKind, _utils, BatchSampler
@@ -281,6 +286,7 @@ class Later:
         self.steps = self.since = 0  # since it goes on, and since something changed
         self.learners = weakref.WeakSet()  # modules whose passes learn
         self.taught = 0  # backward passes
+        self.current, self.teaching = None, weakref.WeakSet()  # what samples the batches that came last; of such that were followed by a backward pass
         self.where = None  # a line that frees parameters and has not yet
 
     # --- what is told ---
@@ -316,8 +322,8 @@ class Later:
 
     def most(self, now, one):
         """Batches that such a pass is to give."""
-        if now.ran and now.taught == self.taught:  # an evaluation, though with gradients: then the last batch's graph lives on beside the next one's
-            now.learns = False
+        if now.ran and now.taught == self.taught and sampler_of(one) not in self.teaching:
+            now.learns = False  # an evaluation, though with gradients: the last batch's graph lives on beside the next one's
         if not now.learns and (now.learns is False or self.tests()):
             recorder = self.session.recorder
             if now.grows(recorder.live_bytes, recorder.peak_bytes) and now.batches not in self.gathered:
@@ -354,7 +360,7 @@ class Later:
 
     def batch(self, one, fetch):
         """What a pass over a loader gives."""
-        now = self.given.get(one)
+        now, self.current = self.given.get(one), sampler_of(one)
         if now is None:
             batch = fetch()
             self.sizes[one] = max(elements(batch), self.sizes.get(one, 0))
@@ -381,6 +387,12 @@ class Later:
             self.count()
             self.enough = len(self.ends)
             self.session._finish()
+
+    def teaches(self):
+        """A backward pass is over."""
+        self.taught += 1
+        if self.current is not None:
+            self.teaching.add(self.current)
 
     def passes(self, learns):
         """A forward pass begins, of the last batch. (That a loader which fetches ahead gave for another step, so it is not counted.)"""

@@ -148,7 +148,7 @@ class Session:
                     result = real(*args, **kwargs)
                 finally:
                     session.repeated.backward_ends()
-                session.later.taught += 1
+                session.later.teaches()
                 session._after_backward()
                 return result
             return run
