@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What scripts that people have do before, beside and instead of steps of an optimizer."""
+import os
 import re
+import shutil
 import time
 
 import pytest
@@ -478,6 +480,46 @@ def test_folders_that_are_made_for_weights_are_gone(capture, tmp_path, name):
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"checkpoint-3", "other", "best"}
     assert {path.name for path in (tmp_path / "run" / "checkpoint-3").iterdir()} <= {"part.safetensors", "state.json", "tokens.json", "part"}
     assert (tmp_path / "run" / "checkpoint-3" / "state.json").read_text() == "earlier"
+
+
+@pytest.fixture
+def weights(monkeypatch, tmp_path):
+    """What a script's saving goes through, once something is on the GPU, in an empty folder."""
+    from radrm.capture.weights import Weights
+    monkeypatch.chdir(tmp_path)
+    found = Weights(lambda: True)
+    found.install(monkeypatch.setattr)
+    return found
+
+
+def test_folders_that_hold_what_somebody_else_saved_stay(weights, tmp_path):
+    """Another run of the same script, say, into the folders that a capture made."""
+    for name, part in (("step-1", "part/model.safetensors"), ("step-2", "optimizer.bin"), ("step-3", None), ("step-4", None), ("step-5", "model.pt")):
+        os.makedirs(tmp_path / name / "part")
+        torch.save({}, f"{name}/model.pt")
+        torch.save({}, f"{name}/optimizer.bin")
+        if part:
+            os.system(f"touch {name}/{part}")
+    os.rename("step-4", "elsewhere")
+    os.system("mkdir -p step-4 other step-6; touch step-4/state.json step-6/state.json")
+    other = os.open("other", os.O_RDONLY)
+    os.mkdir("step-6", dir_fd=other)
+    os.close(other)
+    torch.save({}, "step-6/model.pt")
+    weights.end()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "other", "step-1", "step-2", "step-4", "step-5", "step-6"]
+
+
+def test_folders_of_many_files_are_removed(weights, tmp_path, monkeypatch):
+    """Each is listed once: as often as it has files, that took hours."""
+    (tmp_path / "cache").mkdir()
+    for n in range(50):
+        (tmp_path / "cache" / str(n)).touch()
+    listed = []
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, lambda path, real=getattr(os, name): listed.append(path) or real(path))
+    shutil.rmtree("cache")
+    assert not (tmp_path / "cache").exists() and len(listed) < 5
 
 
 @pytest.mark.parametrize("load, copies", [

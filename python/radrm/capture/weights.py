@@ -26,6 +26,15 @@ def located(file):
         return ""
 
 
+def which(folder):
+    """That folder, whatever it is called by now; None: there is none."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def empty(real, file, mode, *args, **kwargs):
     """What open() gives, of nothing: named as that file is."""
     opened = real(os.devnull, mode, *args, **kwargs)
@@ -62,7 +71,7 @@ class Weights:
         self.used = used  # whether anything was on the GPU
         self.own, self.unsaved = set(), {}  # paths: of files that the script made, and of those that it did not, though it believes so -> what is in them
         self.folders = set()  # that stay, likewise
-        self.made = set()  # folders that the script made once anything was on the GPU
+        self.made = {}  # folders that the script made once anything was on the GPU -> which they are
 
     def is_kept(self, path):
         """Whether somebody made that file before."""
@@ -79,10 +88,15 @@ class Weights:
         except OSError:  # it may not be listed
             return False
 
+    def below(self, folder):
+        """Files there, and in its folders, that others made and are weights, or what the script believes to have saved."""
+        paths = (os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
+        return (path for path in paths if (path.endswith(NAMES) or path in self.unsaved) and self.is_kept(path))
+
     def end(self):
-        """Nothing of the script runs any more. Weights that are there are somebody else's."""
-        for folder in self.made & {os.path.dirname(path) for path in self.unsaved}:
-            if CHECKPOINT.search(os.path.basename(folder)) and os.path.isdir(folder) and not self.holds(folder):
+        """Nothing of the script runs any more. Weights that are there are somebody else's, and so is a folder that took the place of one that it made."""
+        for folder in self.made.keys() & {os.path.dirname(path) for path in self.unsaved}:
+            if CHECKPOINT.search(os.path.basename(folder)) and which(folder) == self.made[folder] and not any(self.below(folder)):
                 self.real_rmtree(folder, ignore_errors=True)
 
     def leaves(self, path, what=None):
@@ -174,19 +188,21 @@ class Weights:
         def run(path, *args, **kwargs):
             """As trainers do with all checkpoints but the last few."""
             place = located(path)
-            if any(self.is_theirs(os.path.join(folder, name)) for folder, _, names in os.walk(place) for name in names):
+            if any(self.below(place)):
                 return self.folders.add(place)
-            return real(path, *args, **kwargs)
+            real(path, *args, **kwargs)
+            for folder in [folder for folder in self.made if not os.path.isdir(folder)]:
+                del self.made[folder]
         return run
 
     def makes(self, real):
         @functools.wraps(real)
         def run(path, *args, **kwargs):
             """What was removed, as the script believes, is made anew."""
-            place = located(path)
+            place = located(path) if kwargs.get("dir_fd") is None else ""
             if place in self.folders:
                 return self.folders.remove(place)
             real(path, *args, **kwargs)
-            if self.used():
-                self.made.add(place)
+            if self.used() and place:
+                self.made[place] = which(place)
         return run
