@@ -6,6 +6,7 @@ it. Other folders stay: somebody else may write there meanwhile."""
 import builtins
 import copy
 import functools
+import inspect
 import io
 import os
 import re
@@ -117,15 +118,17 @@ class Weights:
         patch(os, "mkdir", self.makes(os.mkdir))
 
     def save(self, real):
+        asked = inspect.signature(real).bind
+
         @functools.wraps(real)
-        def run(obj, *args, **kwargs):
+        def run(*args, **kwargs):
             """What is prepared before anything is on the GPU is read again, as a data set; what comes later are weights."""
-            f = args[0] if args else kwargs.get("f", kwargs.get("filename"))
+            obj, f = asked(*args, **kwargs).args[:2]
             path = located(f)
             if self.used() or not hasattr(f, "write") and self.is_kept(path):
                 return self.leaves(path, formed(obj))
             self.own.add(path)
-            return real(obj, *args, **kwargs)
+            return real(*args, **kwargs)
         return run
 
     def loaded(self, f, place):
