@@ -512,6 +512,26 @@ def test_folders_that_hold_what_somebody_else_saved_stay(weights, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "other", "step-1", "step-2", "step-4", "step-5", "step-6"]
 
 
+def test_links_to_the_last_weights(weights, tmp_path):
+    """They are made anew for each epoch, over an earlier run's and where there was none; nothing of it is there in the end."""
+    (tmp_path / "epoch1.pt").touch()
+    os.symlink("epoch1.pt", "last.pt")
+    for epoch in range(1, 4):
+        torch.save({"epoch": epoch}, f"epoch{epoch}.pt")
+        for name in ("last.pt", "best.pt"):
+            if os.path.lexists(name):
+                os.remove(name)
+            os.symlink(f"epoch{epoch}.pt", name)
+    assert weights.loaded("best.pt", None) == {"epoch": 3}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["epoch1.pt", "last.pt"] and os.readlink("last.pt") == "epoch1.pt"
+
+
+def test_an_earlier_run_s_weights_are_not_moved_away(weights, tmp_path):
+    (tmp_path / "last.pt").touch()
+    os.rename("last.pt", "before.pt")
+    assert [path.name for path in tmp_path.iterdir()] == ["last.pt"]
+
+
 def test_folders_of_many_files_are_removed(weights, tmp_path, monkeypatch):
     """Each is listed once: as often as it has files, that took hours."""
     (tmp_path / "cache").mkdir()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Files of weights: none is written once anything is on the GPU, since there are none, and what was there before the capture stays as it is, however the script
-would save over it: by name, into a file that it opened, or by a file that it moves or copies there. What was not saved can be loaded again, as the best weights
+would save over it: by name, into a file that it opened, or by a file that it moves or copies there, or moves away. What was not saved can be loaded again, as the best weights
 are for a test behind the training. A folder that was made for them, and is called like a checkpoint, is gone in the end, with what else is in it: a run would go on from
 it. Other folders stay: somebody else may write there meanwhile."""
 import builtins
@@ -116,6 +116,7 @@ class Weights:
         self.real_rmtree = shutil.rmtree
         patch(shutil, "rmtree", self.removes_all(shutil.rmtree))
         patch(os, "mkdir", self.makes(os.mkdir))
+        patch(os, "symlink", self.links(os.symlink))
 
     def save(self, real):
         asked = inspect.signature(real).bind
@@ -167,13 +168,25 @@ class Weights:
             before, path = located(source), located(target)
             if os.path.isdir(path):
                 path = os.path.join(path, os.path.basename(before))
-            if before in self.unsaved or self.is_theirs(path) or self.used() and before in self.own and path.endswith(NAMES):
+            moved = owner is os and self.used() and before.endswith(NAMES) and self.is_kept(before)  # an earlier run's
+            if before in self.unsaved or moved or self.is_theirs(path) or self.used() and before in self.own and path.endswith(NAMES):
                 if owner is os and before in self.own and os.path.isfile(before):
                     os.remove(before)
                 self.leaves(path, self.unsaved.get(before))
                 return target if owner is shutil else None
             if before in self.own:
                 self.own.add(path)
+            return real(source, target, *args, **kwargs)
+        return run
+
+    def links(self, real):
+        @functools.wraps(real)
+        def run(source, target, *args, **kwargs):
+            """To the last weights, say: they can be loaded by that name. A link that leads to none would be in a run's way."""
+            path = located(target)
+            before = located(os.path.join(os.path.dirname(os.path.abspath(os.fsdecode(target))), os.fsdecode(source)))
+            if not kwargs and (before in self.unsaved or self.is_theirs(path)):
+                return self.leaves(path, self.unsaved.get(before))
             return real(source, target, *args, **kwargs)
         return run
 
