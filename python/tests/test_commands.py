@@ -224,6 +224,14 @@ def test_what_a_shell_is_to_run(tmp_path, monkeypatch, text, words, script):
     assert script_of(words) == script
 
 
+@pytest.mark.parametrize("words", ["['bash', '-c', 'for ' * (1 << 18)]", "['bash', 'pipe']"])
+def test_a_command_is_looked_through_at_once(tmp_path, words):
+    """However long it is: each `for` was followed to the end. Out of a pipe nothing comes any more."""
+    os.mkfifo(tmp_path / "pipe")
+    code = f"from radrm.capture.command import others; others({words}, 1, 0)"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=100, check=True)
+
+
 def test_a_command_is_answered_from_the_cache(capture):  # noqa: F811
     words = ["env", "WIDTH=1", sys.executable, "train.py"]
     assert ["from the cache" in capture(train(), words=words)[1] for _ in range(2)] == [False, True]

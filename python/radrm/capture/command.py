@@ -31,7 +31,7 @@ SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 SHEBANG = re.compile(rf"#!\s*\S*?(?:\benv\s+)?(?:{'|'.join(SHELLS)})\b")
 COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.M)
 TRAINS = re.compile(r"(?<![\w.-])(?:python[\d.]*[ \t]+(?!-c\b|-V\b|--version|-m[ \t]+(?:pip|venv)\b)\S|torchrun[ \t]|accelerate[ \t]+launch\b)")
-LOOP = re.compile(r"\b(?:for|while|until)\b.*?\bdone\b", re.S)
+BEGINS, ENDS = re.compile(r"\b(?:for|while|until)\b"), re.compile(r"\bdone\b")  # of a loop
 
 
 def is_python(words):
@@ -64,8 +64,9 @@ def script_of(words):
         words = [word for word in words[shell + 1:] if word == "-c" or not word.startswith("-")]
         if words[:1] == ["-c"]:
             return COMMENT.sub("", "".join(words[1:2]))
+    path = "".join(words[:1])
     try:
-        with open("".join(words[:1]), errors="replace") as f:
+        with open(path if os.path.isfile(path) else os.devnull, errors="replace") as f:  # a pipe would be waited for
             text = f.read(1 << 20)
     except OSError:
         return ""
@@ -78,7 +79,7 @@ def others(words, begun, ended):
     if begun - ended > 1:
         return f"{begun - ended} scripts ran side by side: one of them was captured"
     text = script_of(words)
-    if any(TRAINS.search(loop) for loop in LOOP.findall(text)):
+    if any(TRAINS.search(text, begins.end()) for text in ENDS.split(text)[:-1] if (begins := BEGINS.search(text))):
         return "the command runs Python in a loop: the first run was captured"
     if len(TRAINS.findall(text)) > begun:
         return "the command runs Python again after this: the first script that uses a GPU was captured"
