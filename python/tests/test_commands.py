@@ -215,7 +215,8 @@ def test_what_a_command_trains_besides(capture, tmp_path, lines, told):  # noqa:
 @pytest.mark.parametrize("text, words, script", [
     ("python a.py # b\n#c", ["nice", "sh", "-x", "F"], "python a.py \n"), ("", ["bash", "-c", "python a.py", "F"], "python a.py"),
     ("#!/usr/bin/env bash\na", ["./F"], "\na"), ("#!/bin/sh -e\na", ["./F", "sh"], ""), ("#!/bin/zsh\na", ["./F"], "\na"),
-    ("#!/usr/bin/python\nbash", ["./F"], ""), ("a", ["bash"], ""), ("a", ["bash", "-c"], ""), ("a", ["bash", "no-such-file"], ""), ("\xff\0", ["./F"], ""),
+    ("#!/usr/bin/python\nbash", ["./F"], ""), ("a", ["bash"], ""), ("a", ["bash", "-c"], ""), ("", ["bash", "-lc", "a", "F"], "a"), ("b", ["bash", "-euo", "pipefail", "-c", "a"], "a"),
+    ("a", ["bash", "+x", "-euo", "pipefail", "--norc", "F", "-c", "b"], "a"), ("a", ["bash", "no-such-file"], ""), ("\xff\0", ["./F"], ""),
 ])
 def test_what_a_shell_is_to_run(tmp_path, monkeypatch, text, words, script):
     from radrm.capture.command import script_of

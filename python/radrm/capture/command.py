@@ -61,9 +61,13 @@ def script_of(words):
     """What a shell is to run, without comments; "" where that is nothing, or cannot be read."""
     shell = next((n for n, word in enumerate(words) if os.path.basename(word) in SHELLS), None)
     if shell is not None:
-        words = [word for word in words[shell + 1:] if word == "-c" or not word.startswith("-")]
-        if words[:1] == ["-c"]:
-            return COMMENT.sub("", "".join(words[1:2]))
+        words, says = words[shell + 1:], False
+        while words and words[0].startswith(("-", "+")):
+            option = words.pop(0)
+            says |= bool(re.match(r"-\w*c", option))
+            del words[:option in ("--rcfile", "--init-file") or bool(re.match(r"[-+]\w*[oO]$", option))]
+        if says:
+            return COMMENT.sub("", "".join(words[:1]))
     path = "".join(words[:1])
     try:
         with open(path if os.path.isfile(path) else os.devnull, errors="replace") as f:  # a pipe would be waited for
