@@ -383,8 +383,8 @@ def test_what_pytorch_itself_insists_on(capture):
     assert code == 0 and "data-dependent" not in said, said
 
 
-@pytest.mark.parametrize("end", ["break", "return", "raise ValueError"])
-def test_a_loop_that_was_left_begins_anew(capture, end):
+@pytest.mark.parametrize("end, solve", [("break", "solve"), ("return", "solve"), ("raise ValueError", "solve"), ("break", "Solver.solve")])
+def test_a_loop_that_was_left_begins_anew(capture, end, solve):
     """All but the first time it has its six rounds."""
     code, said, f = capture(f"""
     import torch
@@ -399,9 +399,19 @@ def test_a_loop_that_was_left_begins_anew(capture, end):
             if rounds == last:
                 {end}
         print("rounds", rounds)
+    class Solver:
+        @staticmethod
+        def solve(last):
+            rounds = 0
+            while t < model.weight.sum():
+                t.add_(1)
+                rounds += 1
+                if rounds == last:
+                    {end}
+            print("rounds", rounds)
     for step in range(8):
         try:
-            solve(99 if step else 4)
+            {solve}(99 if step else 4)
         except ValueError:
             pass
     model(torch.ones(4, 512, device="cuda")).sum().backward()

@@ -11,7 +11,7 @@ import torch
 
 from . import fileformat as ff
 from .idle import better, is_idle
-from .length import WHILE, called, local
+from .length import called, going, local
 from .source import tree_of
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -159,7 +159,7 @@ class Rounds:
             holds, first, _ = loops(path)[line]
             made, there = self.made.get((frame.f_code, line), (0, None))
             if there is None or there() is None:  # that of before was left by a `break`, say
-                loop = local(frame, f"{WHILE}{first}")
+                loop = local(frame, going(first))
                 made, there = made * (there is None), loop and weakref.ref(loop)
             made = (made + 1) % (ROUNDS + 1)
             self.made[frame.f_code, line] = made, there

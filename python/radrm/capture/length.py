@@ -32,7 +32,7 @@ OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mu
 BELOW = {ast.Lt: 0, ast.LtE: 1}  # `counter < bound` goes on for so many more than the difference
 REACHED = {ast.GtE: 0, ast.Eq: 0, ast.Gt: 1}  # `counter >= bound` ends it after so many more
 TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
-WHILE = "__radrm_while__"  # with its line: what a `while` is told of as it is gone through (trainings.py)
+WHILE = "__radrm_while__"  # what a `while` calls (trainings.py)
 ALONE = 3  # references to a frame's copy of its variables that nobody else has: the frame's and two of who looks
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -119,6 +119,11 @@ def leaves(statements):
 
 
 # --- what it comes to ---
+
+def going(line):
+    """The variable of a `while` that begins there, as long as it is gone through. Within a class Python changes names that do not end like this."""
+    return f"{WHILE}{line}__"
+
 
 def local(frame, name, otherwise=None):
     """A variable of a function that runs, or of a module. Before 3.13 Python makes a copy of all of them, which stays with the frame: tensors that the function

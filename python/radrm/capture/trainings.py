@@ -71,7 +71,7 @@ class Looping(ast.NodeTransformer):
         self.generic_visit(node)
         if returns(node) or not self.tells(node):
             return node
-        name = f"{WHILE}{node.lineno}"
+        name = length.going(node.lineno)
         begins = ast.Assign([ast.Name(name, ast.Store())], self.call(WHILE, node))
         node.test = ast.BoolOp(ast.And(), [node.test, ast.Call(ast.Name(name, ast.Load()), [], [])])
         ends = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None))
