@@ -249,3 +249,9 @@ def test_variables_that_a_function_asked_for_itself_stay(capture):
     code, said, f = capture(IN_A_FUNCTION.replace("for step", "given = locals()\n        for step").replace(
         "optimizer.step()", "optimizer.step()\n            assert given['steps'] == 50"))
     assert code == 0 and f.steps == 50, said
+
+
+def test_variables_that_a_function_executed_stay(capture):
+    code, said, f = capture(IN_A_FUNCTION.replace("for step", "exec('width = 7')\n        for step").replace(
+        "optimizer.step()", "optimizer.step()\n            assert locals()['width'] == 7"))
+    assert code == 0 and f.steps == 50 and "cut short" not in said, said

@@ -127,11 +127,12 @@ def going(line):
 
 def local(frame, name, otherwise=None):
     """A variable of a function that runs, or of a module. Before 3.13 Python makes a copy of all of them, which stays with the frame: tensors that the function
-    gives up afterwards would live on in it."""
-    found = frame.f_locals
+    gives up afterwards would live on in it. What exec() made is there only, and stays."""
+    found, code = frame.f_locals, frame.f_code
     wanted = found.get(name, otherwise)
-    if type(found) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(found) == ALONE:
-        found.clear()
+    if type(found) is dict and code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(found) == ALONE:
+        for own in code.co_varnames + code.co_cellvars + code.co_freevars:
+            found.pop(own, None)
     return wanted
 
 
