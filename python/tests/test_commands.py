@@ -225,6 +225,20 @@ def test_what_a_shell_is_to_run(tmp_path, monkeypatch, text, words, script):
     assert script_of(words) == script
 
 
+def test_what_is_said_is_cut_to_what_a_pipe_takes(tmp_path):
+    """A letter may take six bytes: of what was cut to a thousand of these there was no end."""
+    os.mkfifo(tmp_path / "pipe")
+    code = """if True:
+        import os
+        from radrm.capture import command
+        reader = os.open("pipe", os.O_RDWR)
+        command.tell("pipe", {"error": "\u00e4" * 5000, "notes": ["a" * 5000], "code": 1})
+        said = command.json.loads(os.read(reader, 1 << 16))
+        assert said["notes"] == [] and said["code"] == 1 and len(said["error"]) > 300, said
+    """
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=100, check=True)
+
+
 @pytest.mark.parametrize("words", ["['bash', '-c', 'for ' * (1 << 18)]", "['bash', 'pipe']"])
 def test_a_command_is_looked_through_at_once(tmp_path, words):
     """However long it is: each `for` was followed to the end. Out of a pipe nothing comes any more."""

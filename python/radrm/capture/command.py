@@ -134,12 +134,13 @@ def heard(reader, started, deadline):
 
 
 def tell(pipe, answer):
-    """In one write, so that answers of two programs do not mix: notes are cut to what a pipe takes at once."""
+    """In one write, so that answers of two programs do not mix: notes, and then words, are cut to what a pipe takes at once."""
     while len(line := json.dumps(answer).encode() + b"\n") > select.PIPE_BUF:
         if answer.get("notes"):
             answer["notes"] = answer["notes"][:-1]
         else:
-            answer = {name: value[:1000] if isinstance(value, str) else value for name, value in answer.items()}
+            longest = max((name for name in answer if isinstance(answer[name], str)), key=lambda name: len(answer[name]))
+            answer = {**answer, longest: answer[longest][:len(answer[longest]) // 2]}
     with open(pipe, "wb", buffering=0) as f:
         f.write(line)
 
