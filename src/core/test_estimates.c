@@ -619,7 +619,8 @@ static void guesses_hold_nobody_back(void **unused)
 	config.map.share = SHARE_STREAMS;
 	config.map.rank = RANK_GAIN;
 	struct world *w = new_world(1, &config);
-	const struct load_belief guess = { .load = { 0.95, 0.9 }, .source = LOAD_GUESSED, .gract_sd = 0.1, .smact_sd = 0.1, .run_s = 600 };
+	const struct load_belief guess = { .load = { 0.95, 0.9 }, .source = LOAD_GUESSED, .gract_sd = 0.1, .smact_sd = 0.1,
+					   .run_s = 600 };
 	task_id tasks[3];
 	for (int i = 0; i < 3; i++) {
 		tasks[i] = submit(w, declared_with_capture());
