@@ -100,7 +100,7 @@ def install(session):
         return real_group(ranks)
     both("init_process_group", init)
     both("new_group", new_group)
-    both("get_backend", lambda *_: backend_asked)
+    both("get_backend", lambda *_, **__: backend_asked)
     both("is_nccl_available", lambda: True)
     collectives(recorder, patch, both)
     data_parallel(recorder, patch)
@@ -132,15 +132,15 @@ def collectives(recorder, patch, both):
     def exchange(*_, **__):
         recorder.flags |= ff.ALL_TO_ALL
 
-    def all_gather_object(objects, mine, group=None):
-        objects[:] = [mine] * len(objects)
+    def all_gather_object(object_list, obj, group=None):
+        object_list[:] = [obj] * len(object_list)
 
-    def gather_object(mine, objects=None, *_, **__):
-        if objects is not None:
-            objects[:] = [mine] * len(objects)
+    def gather_object(obj, object_gather_list=None, *_, **__):
+        if object_gather_list is not None:
+            object_gather_list[:] = [obj] * len(object_gather_list)
 
-    def scatter_object_list(out, objects, *_, **__):
-        out[0] = objects[0]
+    def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, *_, **__):
+        scatter_object_output_list[0] = scatter_object_input_list[0]
     for name in ("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "all_gather_into_tensor",
                  "reduce_scatter_tensor", "_all_gather_base", "_reduce_scatter_base", "scatter", "all_reduce_coalesced"):
         both(name, collective())
@@ -154,7 +154,7 @@ def collectives(recorder, patch, both):
     for name in ("send", "recv"):
         both(name, lambda *_, **__: 0)
     patch(torch.distributed.ProcessGroup, "monitored_barrier", lambda *_, **__: None)
-    both("batch_isend_irecv", lambda operations: [Done() for _ in operations])
+    both("batch_isend_irecv", lambda p2p_op_list: [Done() for _ in p2p_op_list])
     both("broadcast_object_list", lambda *_, **__: None)
     for function in (all_gather_object, gather_object, scatter_object_list):
         both(function.__name__, function)
@@ -264,7 +264,7 @@ def data_parallel(recorder, patch):
     @contextlib.contextmanager
     def join(*_, **__):
         yield
-    for name, value in (("__init__", init), ("forward", forward), ("join", join), ("register_comm_hook", lambda *_: None),
+    for name, value in (("__init__", init), ("forward", forward), ("join", join), ("register_comm_hook", lambda *_, **__: None),
                         ("_set_static_graph", lambda _: None), ("_get_ddp_logging_data", lambda _: {})):
         patch(DDP, name, value)
 

@@ -104,9 +104,9 @@ def install(answer, found, grows, is_own, patch):
         found.update(part.lineno for part in asking.parts)
         return compile(tree if any(part.parts for part in used) else source, path, *args, **kwargs)
 
-    def get_code(self, name):
-        path = self.get_filename(name)
-        return compiled(self.get_data(path), path, "exec", dont_inherit=True) if is_own(path) else real(self, name)
+    def get_code(self, fullname):
+        path = self.get_filename(fullname)
+        return compiled(self.get_data(path), path, "exec", dont_inherit=True) if is_own(path) else real(self, fullname)
     patch(loader, "get_code", get_code)
     patch(runpy, "compile", compiled)
     patch(builtins, NAME, answer)

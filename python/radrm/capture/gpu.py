@@ -112,7 +112,7 @@ class Stream:
         """Streams that differ."""
         return sum(min(made, cls.POOL) for made in cls.made)
 
-    def wait_stream(self, *_):
+    def wait_stream(self, *_, **__):
         pass
 
     wait_event = synchronize = wait_stream
@@ -147,7 +147,7 @@ class Event:
     def __init__(self, *_, **__):
         pass
 
-    def record(self, *_):
+    def record(self, *_, **__):
         pass
 
     wait = synchronize = record
@@ -155,7 +155,7 @@ class Event:
     def query(self):
         return True
 
-    def elapsed_time(self, _):
+    def elapsed_time(self, end_event):
         return 1.0
 
 
@@ -221,8 +221,7 @@ class Gpu:
             return make
 
         def with_index(real):
-            return lambda data, *args, **kwargs: real(plain(data), *args,
-                                                      **{k: indexed(v) if k == "device" else v for k, v in kwargs.items()})
+            return lambda *args, **kwargs: real(*map(plain, args), **{k: indexed(v) if k == "device" else plain(v) for k, v in kwargs.items()})
 
         def jagged(*_, **__):
             raise CaptureError("nested tensors of layout jagged cannot be captured: capture the run with padded batches of its greatest length, or say what the task "
@@ -340,7 +339,7 @@ class Gpu:
         for module in (cuda, cuda.random):
             self.patch(module, "get_rng_state", lambda *_, **__: torch.zeros(16, dtype=torch.uint8))
             self.patch(module, "get_rng_state_all", lambda: [torch.zeros(16, dtype=torch.uint8)])
-        self.patch(cuda, "_lazy_call", lambda call, **__: None)
+        self.patch(cuda, "_lazy_call", lambda *_, **__: None)
         self.patch(cuda, "default_generators", (torch.default_generator,))
         self.patch(cuda, "device", Selected)
         self.patch(cuda, "device_of", lambda _: contextlib.nullcontext())

@@ -637,15 +637,15 @@ def install(later, patch):
             later.frees(sys._getframe(1))
         inner.requires_grad.__set__(tensor, value)
 
-    def method(tensor, value=True):
-        if value:
+    def method(tensor, requires_grad=True):
+        if requires_grad:
             later.frees(sys._getframe(1))
-        return inner.requires_grad_(tensor, value)
+        return inner.requires_grad_(tensor, requires_grad)
 
-    def module(self, value=True):
-        if value:
+    def module(self, requires_grad=True):
+        if requires_grad:
             later.frees(sys._getframe(1))
-        return real_module(self, value)
+        return real_module(self, requires_grad)
     patch(torch.Tensor, "requires_grad", property(inner.requires_grad.__get__, give))
     patch(torch.Tensor, "requires_grad_", method)
     patch(torch.nn.Module, "requires_grad_", module)

@@ -22,7 +22,7 @@ def subclasses(patch):
     """A tensor on the GPU has a class already: it is not made one of the script's (fastai's say what they show)."""
     real = torch.Tensor.as_subclass
     for owner in (torch.Tensor, torch):
-        patch(owner, "as_subclass", lambda tensor, kind: tensor if is_gpu(tensor) else real(tensor, kind))
+        patch(owner, "as_subclass", lambda tensor, cls: tensor if is_gpu(tensor) else real(tensor, cls))
 
 
 def linear(recorder, patch):
@@ -53,7 +53,7 @@ def scaler(recorder, patch):
     """No gradient is infinite: the scaled step is done. To know that, it waits for the GPU."""
     from torch.amp.grad_scaler import GradScaler
 
-    def step(self, optimizer, state, *args, **kwargs):
+    def step(self, optimizer, optimizer_state, *args, **kwargs):
         recorder.work.host["waits"] += 1
         return optimizer.step(*args, **kwargs)
     patch(GradScaler, "_maybe_opt_step", step)
@@ -107,6 +107,11 @@ def exchange(tensor, moved):
     torch._C._swap_tensor_impl(tensor, moved)
 
 
+def first_of(args, kwargs):
+    """What is to be compiled: each function of torch.jit calls it by another name."""
+    return args[0] if args else next((kwargs[name] for name in ("obj", "func", "mod", "fn") if name in kwargs), None)
+
+
 def torchscript(recorder, patch):
     """TorchScript compiles Python that is not the user's own under a capture, and traces values: what it would compile runs as it
     is. Told of models only: libraries script small functions."""
@@ -115,13 +120,14 @@ def torchscript(recorder, patch):
     def as_it_is(name):
         real = getattr(torch.jit, name)
 
-        def run(what=None, *args, **kwargs):
+        def run(*args, **kwargs):
+            what = first_of(args, kwargs)
             if getattr(what, "__module__", "").startswith("torch._decomp"):
-                return real(what, *args, **kwargs)  # derivatives of its own, of which it wants the graph
+                return real(*args, **kwargs)  # derivatives of its own, of which it wants the graph
             if isinstance(what, torch.nn.Module):
                 recorder.note(ff.COMPILED, f"torch.jit.{name}: the eager run was captured", None)
             return what if what is not None else lambda f: f
         return run
     for name in ("script", "trace", "freeze", "optimize_for_inference", "script_if_tracing"):
         patch(torch.jit, name, as_it_is(name))
-    patch(torch.jit, "trace_module", lambda module, *_, **__: torch.jit.trace(module))
+    patch(torch.jit, "trace_module", lambda *args, **kwargs: torch.jit.trace(first_of(args, kwargs)))

@@ -489,8 +489,9 @@ def kinds_of(cls):
 
 def held(check):
     """A constraint of a distribution, which raises an error where it does not hold: of values on the GPU it does."""
-    def run(constraint, value):
-        result = check(constraint, value)
+    @functools.wraps(check)
+    def run(*args, **kwargs):
+        result = check(*args, **kwargs)
         if is_gpu(result):
             remember(result, True)
         return result
@@ -545,7 +546,7 @@ def install(recorder, patch):
         if "check" in vars(kind):
             patch(kind, "check", held(kind.check))
     patch(json.JSONEncoder, "default",
-          lambda self, value: int(value) if type(value) is ReadInt else real_default(self, value))
+          lambda self, o: int(o) if type(o) is ReadInt else real_default(self, o))
 
 
 # --- rules of operators ---

@@ -164,8 +164,8 @@ class Weights:
 
     def moves(self, owner, real):
         @functools.wraps(real)
-        def run(source, target, *args, **kwargs):
-            before, path = located(source), located(target)
+        def run(src, dst, *args, **kwargs):
+            before, path = located(src), located(dst)
             if os.path.isdir(path):
                 path = os.path.join(path, os.path.basename(before))
             moved = owner is os and self.used() and before.endswith(NAMES) and self.is_kept(before)  # an earlier run's
@@ -173,10 +173,10 @@ class Weights:
                 if owner is os and before in self.own and os.path.isfile(before):
                     os.remove(before)
                 self.leaves(path, self.unsaved.get(before))
-                return target if owner is shutil else None
+                return dst if owner is shutil else None
             if before in self.own:
                 self.own.add(path)
-            return real(source, target, *args, **kwargs)
+            return real(src, dst, *args, **kwargs)
         return run
 
     def links(self, real):
