@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Modules and functions that choose their kernels in Python or in C++ by asking the build: they choose as on a GPU here."""
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .distributed import part
-from .recorder import is_gpu
+from .recorder import is_gpu, wraps
+from .values import plain
 
 
 def install(recorder, patch):
@@ -18,11 +21,46 @@ def install(recorder, patch):
     scaler(recorder, patch)
 
 
+@functools.cache
+def there(cls):
+    """The class of tensors of a script's class that are on the GPU."""
+    def new_empty(tensor, *args, **kwargs):  # deepcopy() wants one of the same class
+        return of_class(FakeTensor.new_empty(tensor, *args, **kwargs), cls)
+    return cls if issubclass(cls, FakeTensor) else type(cls)(cls.__name__, (cls, FakeTensor), {"__module__": cls.__module__, "new_empty": new_empty})
+
+
+def of_class(tensor, cls, learns=False):
+    """A tensor on the GPU as one of a script's class, with the same memory."""
+    found = tensor.detach().requires_grad_(learns)
+    found.__class__ = there(cls)
+    return found
+
+
 def subclasses(patch):
-    """A tensor on the GPU has a class already: it is not made one of the script's (fastai's say what they show)."""
-    real = torch.Tensor.as_subclass
+    """A script's classes of tensors. With a dispatch mode PyTorch makes none, on the CPU either. What takes functions in hand itself is not told of tensors
+    on the GPU (fastai's classes say what they show)."""
+    real, real_new, real_make = torch.Tensor.as_subclass, torch.Tensor.__new__, torch.Tensor._make_subclass
+    ordinary = torch.Tensor.__torch_function__.__func__
+
+    def as_subclass(tensor, cls):
+        if not is_gpu(tensor):
+            return real(tensor, cls)
+        return of_class(tensor, cls) if cls is not torch.Tensor and cls.__torch_function__.__func__ is ordinary else tensor
+
+    def new(cls, *args, **kwargs):
+        if cls is torch.Tensor or issubclass(cls, FakeTensor):
+            return real_new(cls, *args, **kwargs)
+        if args and is_gpu(args[0]):
+            return of_class(args[0], cls)
+        with torch._C._DisableTorchDispatch():
+            return real_new(cls, *map(plain, args), **kwargs)
+
+    def make(cls, data, require_grad=False, **kwargs):
+        return of_class(data, cls, require_grad) if is_gpu(data) else real_make(cls, data, require_grad, **kwargs)
     for owner in (torch.Tensor, torch):
-        patch(owner, "as_subclass", lambda tensor, cls: tensor if is_gpu(tensor) else real(tensor, cls))
+        patch(owner, "as_subclass", as_subclass)
+    patch(torch.Tensor, "__new__", new)
+    patch(torch.Tensor, "_make_subclass", staticmethod(make))
 
 
 def linear(recorder, patch):
@@ -83,9 +121,10 @@ DATA = torch._C.TensorBase.data
 
 def give_data(tensor, moved):
     """`tensor.data = moved`: where the one is on the CPU and the other on the GPU, as of a parameter that is moved by hand."""
-    if is_gpu(moved) and not is_gpu(part(tensor)) and type(tensor) in (torch.Tensor, torch.nn.Parameter):
+    kind = type(tensor)
+    if is_gpu(moved) and not is_gpu(part(tensor)) and (kind in (torch.Tensor, torch.nn.Parameter) or not wraps(kind)):
         with torch.no_grad():
-            exchange(tensor, moved.detach())
+            exchange(tensor, moved.detach() if kind is torch.Tensor or isinstance(tensor, torch.nn.Parameter) else of_class(moved, kind))
     else:
         DATA.__set__(tensor, moved)
 

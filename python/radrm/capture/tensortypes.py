@@ -33,7 +33,7 @@ def found(kind):
 
 
 def install(patch):
-    real_type, real_default, real_new = torch.Tensor.type, torch.set_default_tensor_type, torch.Tensor.__new__
+    real_type, real_default = torch.Tensor.type, torch.set_default_tensor_type
 
     def convert(tensor, dtype=None, *args, **kwargs):
         kind = found(dtype)
@@ -43,6 +43,7 @@ def install(patch):
         known = found(kind)
         if not known:
             return real_default(kind)
+        real_new = torch.Tensor.__new__
         torch.set_default_dtype(known.dtype)
         torch.set_default_device(GPU)
         patch(torch.Tensor, "__new__", lambda cls, *args, **kwargs: known(*args) if cls is torch.Tensor else real_new(cls, *args, **kwargs))
