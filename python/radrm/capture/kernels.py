@@ -295,6 +295,55 @@ def safe_softmax(recorder, func, args, kwargs):
     return result
 
 
+# --- sampling by a grid ---
+
+def grid_sampler(recorder, func, args, kwargs):
+    """cuDNN's, which PyTorch takes for bilinear samples of float32 whose corners are aligned."""
+    source, grid = args
+    copies = dense_like(recorder, source) + dense_like(recorder, grid)
+    result = recorder.empty((*source.shape[:2], *grid.shape[1:3]), source.dtype)
+    for block in copies:
+        recorder.give_back(block)
+    return result
+
+
+def grid_sampler_backward(recorder, func, args, kwargs):
+    source, grid, gradient = args
+    copies = dense_like(recorder, source) + dense_like(recorder, grid) + dense_like(recorder, gradient)
+    result = recorder.empty(tuple(source.shape), source.dtype), recorder.empty(tuple(grid.shape), grid.dtype)
+    for block in copies:
+        recorder.give_back(block)
+    return result
+
+
+def affine_grid(recorder, func, args, kwargs):
+    theta, n, _, height, width = args
+    copies = dense_like(recorder, theta)
+    result = recorder.empty((n, height, width, 2), theta.dtype)
+    for block in copies:
+        recorder.give_back(block)
+    return result
+
+
+def affine_grid_backward(recorder, func, args, kwargs):
+    copies = dense_like(recorder, args[0])
+    result = recorder.empty((args[1], 2, 3), args[0].dtype)
+    for block in copies:
+        recorder.give_back(block)
+    return result
+
+
+# --- masks of bytes ---
+
+def where(recorder, func, args, kwargs):
+    """A condition of uint8, as masks once were: PyTorch makes a bool of it first."""
+    if args[0].dtype != torch.uint8:
+        return NotImplemented
+    condition = recorder.evaluate(aten._to_copy.default, (args[0],), {"dtype": torch.bool}) if is_gpu(args[0]) else args[0].bool()
+    recorder.record(condition)
+    return recorder.plain(func, (condition, *args[1:]), kwargs)
+
+
 # --- the autograd engine ---
 
 def added(recorder, func, args, kwargs):
@@ -345,6 +394,11 @@ RULES = {
     aten.native_layer_norm.default: layer_norm,
     aten.native_layer_norm_backward.default: layer_norm_backward,
     aten._softmax_backward_data.default: softmax_backward,
+    aten.cudnn_grid_sampler.default: grid_sampler,
+    aten.cudnn_grid_sampler_backward.default: grid_sampler_backward,
+    aten.cudnn_affine_grid_generator.default: affine_grid,
+    aten.cudnn_affine_grid_generator_backward.default: affine_grid_backward,
+    aten.where.self: where,
     **{op: engine_fills for op in (aten.index_add.default, aten.scatter_add.default, aten.scatter.src, aten.scatter.value)},
     **{getattr(aten, name).default: nothing for name in ("_fused_sgd_",) if hasattr(aten, name)},
     **{getattr(op, name): no_library for op in (aten._use_cudnn_ctc_loss, getattr(aten, "_use_miopen_ctc_loss", None)) if op

@@ -355,6 +355,9 @@ def same_mask(recorder, func, args, kwargs, result):
 
 def counted(mask):
     """How many elements of a mask hold that the script itself put there; None: it is not known, or something was written into it."""
+    if not is_gpu(mask):
+        with torch._C._DisableTorchDispatch():
+            return int(mask.count_nonzero())
     number, version = getattr(mask, "radrm_holds", (None, None))
     return number if number is not None and version == version_of(mask) else None
 

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Operators that fake tensors do not know as CUDA has them, and classes of tensors that scripts make."""
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+
+MIB = 1 << 20
+DATA_DEPENDENT, UNKNOWN_OP = 1, 2
+
+
+def asked(events):
+    return [n for n in events if n > 0]
+
+
+def test_a_grid_of_samples(traced):
+    """RAFT's: cuDNN's operator, forward and backward."""
+    def setup():
+        x, grid = (torch.randn(size, device="cuda", requires_grad=True) for size in ((2, 64, 64, 64), (2, 32, 32, 2)))
+
+        def step():
+            y = F.grid_sample(x, grid, mode="bilinear", align_corners=True)
+            assert y.shape == (2, 64, 32, 32) and y.is_contiguous()
+            y.sum().backward()
+            assert x.grad.shape == x.shape and grid.grad.shape == grid.shape
+            x.grad = grid.grad = None
+        return step
+    f = traced(setup)
+    sizes = asked(f.iteration(1))
+    assert sizes.count(2 * 64 * 32 * 32 * 4) >= 1 and 2 * MIB in sizes and 2 * 32 * 32 * 2 * 4 in sizes
+    assert f.header["flags"] & UNKNOWN_OP == 0
+
+
+def test_a_grid_of_cudnn(traced):
+    def setup():
+        theta = torch.randn(4, 2, 3, device="cuda")
+
+        def step():
+            assert torch.cudnn_affine_grid_generator(theta, 4, 3, 16, 8).shape == (4, 16, 8, 2)
+            assert torch.ops.aten.cudnn_affine_grid_generator_backward(torch.randn(4, 16, 8, 2, device="cuda"), 4, 3, 16, 8).shape == theta.shape
+        return step
+    assert traced(setup).header["flags"] & UNKNOWN_OP == 0
+
+
+def test_a_condition_of_bytes(traced):
+    """A mask of uint8, as masks once were: a bool is made of it first."""
+    def setup():
+        mask, x = torch.zeros(MIB, dtype=torch.uint8, device="cuda"), torch.randn(MIB, device="cuda", requires_grad=True)
+
+        def step():
+            torch.where(mask, x, x - 1).sum().backward()
+            x.grad = None
+        return step
+    sizes = asked(traced(setup).iteration(1))
+    assert sizes[:3] == [4 * MIB, MIB, 4 * MIB]  # x - 1, the bool, the result
+
+
+def test_a_mask_on_the_cpu_as_an_index(traced):
+    """As many rows in the backward pass as it has in the forward pass: MergedLinear of loralib."""
+    def setup():
+        mask, x = torch.arange(3072) % 3 > 0, torch.randn(2048, 256, device="cuda", requires_grad=True)
+
+        def step():
+            result = x.new_zeros((3072, 256))
+            result[mask] = x
+            result.sum().backward()
+            assert x.grad.shape == (2048, 256)
+            x.grad = None
+        return step
+    assert traced(setup).header["flags"] & DATA_DEPENDENT == 0
+
+
+class Drawn(torch.Tensor):
+    """As BigGAN's Distribution."""
+    def begin(self, mean):
+        self.mean_of = mean
+        return self
+
+    def sample_(self):
+        return self.normal_(self.mean_of, 1)
+
+    def to(self, *args, **kwargs):
+        new = Drawn(self).begin(self.mean_of)
+        new.data = super().to(*args, **kwargs)
+        return new
+
+
+def test_a_class_of_tensors(traced):
+    def setup():
+        assert type(Drawn(torch.randn(3)) + 1) is Drawn and Drawn([1.0, 2.0]).shape == (2,) and Drawn(3, 4).shape == (3, 4)
+        drawn = Drawn(torch.randn(256, 256)).begin(0.5)
+        there = copy.deepcopy(drawn.to("cuda"))
+        model = torch.nn.Linear(256, 256).cuda()
+        assert isinstance(there, Drawn) and there.is_cuda and there.mean_of == 0.5 and not drawn.is_cuda
+
+        def step():
+            there.sample_()
+            model(there).sum().backward()
+            model.weight.grad = model.bias.grad = None
+            for one in (Drawn(there), there.detach().as_subclass(Drawn), torch.Tensor._make_subclass(Drawn, torch.ones(3, device="cuda"))):
+                assert isinstance(one, Drawn) and one.is_cuda and (one + 1).device.type == "cuda"
+        return step
+    f = traced(setup)
+    assert sum(n for n in f.iteration(1)) == 0
