@@ -81,6 +81,13 @@ def test_one_process(started, method):
     assert "from the cache" in started("begin(learn, model, number=1)", method)[1]
 
 
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_one_that_nobody_waits_for(started, method):
+    """Python does, at its end: so I-JEPA begins its only one."""
+    code, said, f = started("mp.Process(target=learn, args=(0, model)).start()", method)
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and f.steps == 50, said
+
+
 def test_ddp_of_processes(started):
     code, said, f = started("begin(one_of_many, 4, number=4)")
     assert code == 0 and "the first of 4 processes was captured" in said

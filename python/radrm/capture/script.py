@@ -62,8 +62,13 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, *, variables
         children = Processes(within, lambda: signal.setitimer(signal.ITIMER_REAL, PATIENCE, 1))
         children.install(session.gpu.patch)
         limit(session, seconds - (time.monotonic() - began))
+
+        def whole():
+            run(kind, target)
+            if not session.learnt():
+                children.wait()
         try:
-            how = outcome(session, lambda: run(kind, target), seconds)
+            how = outcome(session, whole, seconds)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         sys.argv = before
