@@ -167,6 +167,19 @@ def torchscript(recorder, patch):
                 recorder.note(ff.COMPILED, f"torch.jit.{name}: the eager run was captured", None)
             return what if what is not None else lambda f: f
         return run
+    real_module = torch.jit.ScriptModule
+
+    class Kind(type):
+        def __instancecheck__(cls, value):
+            return super().__instancecheck__(value) or isinstance(value, real_module)
+
+    class ScriptModule(torch.nn.Module, metaclass=Kind):
+        """A model written for TorchScript, method by method: as PyTorch has it where TorchScript is switched off."""
+        def __init__(self, *_, **__):
+            super().__init__()
+            recorder.note(ff.COMPILED, "torch.jit.ScriptModule: the eager run was captured", None)
+    patch(torch.jit, "ScriptModule", ScriptModule)
+    patch(torch.jit, "script_method", lambda fn: fn)
     for name in ("script", "trace", "freeze", "optimize_for_inference", "script_if_tracing"):
         patch(torch.jit, name, as_it_is(name))
     patch(torch.jit, "trace_module", lambda *args, **kwargs: torch.jit.trace(first_of(args, kwargs)))
