@@ -105,3 +105,57 @@ def test_a_class_of_tensors(traced):
         return step
     f = traced(setup)
     assert sum(n for n in f.iteration(1)) == 0
+
+
+BOXES = """
+    import torch
+    from torchvision.ops import batched_nms, nms
+    model = torch.nn.Linear(4, 4).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(50):
+        x, scores = torch.rand(NUMBER, 4).to("cuda"), torch.rand(NUMBER, device="cuda")
+        model(x).sum().backward()
+        optimizer.step()
+        CALL
+        assert kept.shape == (NUMBER,) and kept.is_cuda and kept.dtype == torch.int64
+        del kept
+"""
+
+
+@pytest.mark.parametrize("number, call", [
+    (20_000, "kept = nms(x, scores, 0.5)"), (90_000, 'kept = batched_nms(x, scores, torch.randint(90, (NUMBER,), device="cuda"), 0.5)')])
+def test_boxes_that_suppress_each_other(capture, number, call):
+    """A bit for each pair. Nothing is computed on the CPU: for so many that would take minutes."""
+    pytest.importorskip("torchvision")
+    code, said, f = capture(BOXES.replace("CALL", call).replace("NUMBER", str(number)), options=["--timeout", "60"])
+    together = min(number, 25_000)
+    assert code == 0 and f.header["flags"] & (DATA_DEPENDENT | UNKNOWN_OP) == 0, said
+    assert together * -(-together // 64) * 8 in f.iteration(1) and number * 8 in f.iteration(1)
+
+
+def test_a_model_of_script_methods(capture):
+    """PlaNet's: functions of torch.nn.functional are attributes of it."""
+    code, said, f = capture("""
+        import torch
+        from torch import jit, nn
+        from torch.nn import functional as F
+
+        class Model(jit.ScriptModule):
+            __constants__ = ["least"]
+
+            def __init__(self, function="relu"):
+                super().__init__()
+                self.function, self.least = getattr(F, function), 0.1
+                self.layer = nn.Linear(64, 64)
+
+            @jit.script_method
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return F.linear(self.function(self.layer(x)) + self.least, self.layer.weight)
+        model = Model().to("cuda")
+        assert isinstance(model, jit.ScriptModule)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(50):
+            model(torch.randn(8, 64, device="cuda")).sum().backward()
+            optimizer.step()
+    """)
+    assert code == 0 and f.header["optimizer"] == "sgd" and "ScriptModule: the eager run was captured" in said, said

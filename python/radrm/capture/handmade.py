@@ -9,6 +9,25 @@ from . import work
 from .recorder import is_gpu
 
 
+TOGETHER = 25_000  # boxes: torchvision looks at those of all classes at once
+WORD = 64  # boxes that one number of nms' mask is of
+
+
+def nms(recorder, func, args, kwargs):
+    """torchvision's: sorted by their scores, each box has a bit for each other one. All may be kept."""
+    boxes, scores = args[:2]
+    n = boxes.shape[0]
+    if not n:
+        return recorder.empty((0,), torch.int64)
+    order = recorder.run(torch.ops.aten.sort.stable, (scores,), {"stable": True, "dim": 0, "descending": True})[1]
+    boxes = recorder.run(torch.ops.aten.index_select.default, (boxes, 0, order), {})
+    mask, keep = recorder.take(n * -(-n // WORD) * 8), recorder.take(n)
+    result = recorder.empty((n,), torch.int64)
+    recorder.give_back(keep)
+    recorder.give_back(mask)
+    return result
+
+
 def after(session):
     """{module: what is done once it is imported}, as imports.Imports takes it."""
     recorder = session.recorder
@@ -42,7 +61,16 @@ def after(session):
             return (out, lse) if lse is not None else out
         real = module.flex_attention
         module.flex_attention = flex_attention
-    return {"triton.runtime.jit": kernels, "triton.runtime.autotuner": tuned, "torch.nn.attention.flex_attention": flexible}
+
+    def vision(module):
+        def one_by_one(boxes, scores, idxs, iou_threshold):
+            """Of many boxes those of one class after the other are looked at. How many each has is not known: no more than would be looked at all together."""
+            torch.ops.torchvision.nms(boxes[:TOGETHER], scores[:TOGETHER], iou_threshold)
+            return scores.sort(descending=True)[1]
+        real = module._batched_nms_vanilla
+        module._batched_nms_vanilla = lambda boxes, *args: (one_by_one if is_gpu(boxes) else real)(boxes, *args)
+        recorder.rules[torch.ops.torchvision.nms.default] = nms
+    return {"torchvision.ops.boxes": vision, "triton.runtime.jit": kernels, "triton.runtime.autotuner": tuned, "torch.nn.attention.flex_attention": flexible}
 
 
 def install(recorder, patch):
