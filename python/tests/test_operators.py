@@ -159,3 +159,48 @@ def test_a_model_of_script_methods(capture):
             optimizer.step()
     """)
     assert code == 0 and f.header["optimizer"] == "sgd" and "ScriptModule: the eager run was captured" in said, said
+
+
+def test_types_of_tensors(capture):
+    """What a script asks of a tensor on the GPU it is told as there is one."""
+    code, said, f = capture("""
+        import copy, torch
+        class Own(torch.Tensor):
+            pass
+        def number(value):
+            if type(value) == torch.Tensor:
+                value = value.item()
+            return value
+        def shadowed(type):
+            return type("7")
+        model = torch.nn.Linear(64, 64).to("cuda")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        assert type(model.weight) is torch.nn.Parameter and type(Own(model.weight)) is Own and type(3) is int and shadowed(int) == 7
+        assert type("Other", (), {}).__name__ == "Other"
+        for _ in range(50):
+            loss = model(torch.randn(8, 64, device="cuda")).sum()
+            assert type(loss) is torch.Tensor and not type(loss) != torch.Tensor and type(loss) in (torch.Tensor, float), type(loss)
+            loss.backward()
+            assert isinstance(number(loss), float)
+            optimizer.step()
+    """)
+    assert code == 0 and f.header["flags"] == 0, said
+
+
+@pytest.mark.parametrize("asserted", ["found.size(0) == 1", "found.shape[0] == 1, found", "len(found) == 1"])
+def test_a_size_that_is_asserted(capture, asserted):
+    """KnowledgeGraphEmbedding's: of what depends on values the largest possible was taken, and the script knows better."""
+    code, said, f = capture("""
+        import torch
+        model = torch.nn.Linear(64, 5000).to("cuda")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(50):
+            loss = model(torch.randn(8, 64, device="cuda")).sum()
+            loss.backward()
+            optimizer.step()
+            order = model(torch.randn(1, 64, device="cuda")).argsort(dim=1)
+            found = (order[0, :] == torch.randint(5000, (1,)).to("cuda")[0]).nonzero()
+            assert ASSERTED
+            print(1 + found.item())
+    """.replace("ASSERTED", asserted))
+    assert code == 0 and "AssertionError" not in said and "not seen" not in said, said

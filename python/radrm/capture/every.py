@@ -10,7 +10,7 @@ import importlib.machinery
 import re
 import runpy
 
-from . import growing, trainings
+from . import answers, growing, trainings
 from .length import called
 
 TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
@@ -96,7 +96,7 @@ def install(answer, found, grows, is_own, patch):
         try:
             tree = ast.parse(source, path)
             asking, sizes = Asking(tree), growing.Growing(tree)
-            used = [part for part in (asking, sizes) if part.parts] + [trainings.Looping()]
+            used = [part for part in (asking, sizes) if part.parts] + [trainings.Looping(), answers.Answering()]
             for part in used:
                 tree = part.visit(tree)
         except (SyntaxError, ValueError, RecursionError):
@@ -111,3 +111,4 @@ def install(answer, found, grows, is_own, patch):
     patch(runpy, "compile", compiled)
     patch(builtins, NAME, answer)
     patch(builtins, growing.NAME, grows)
+    answers.install(patch)
