@@ -204,3 +204,26 @@ def test_a_size_that_is_asserted(capture, asserted):
             print(1 + found.item())
     """.replace("ASSERTED", asserted))
     assert code == 0 and "AssertionError" not in said and "not seen" not in said, said
+
+
+@pytest.mark.parametrize("call", ["x.numpy()", "np.isnan(x)", "np.asarray(x)"])
+def test_no_array_of_a_tensor_on_the_gpu(capture, call):
+    """What CUDA says, and the script's own line."""
+    code, said, _ = capture("""
+        import json, torch
+        import numpy as np
+        x = torch.ones(3, device="cuda")
+        assert x.numpy(force=True).tolist() == [1, 1, 1]
+        CALL
+    """.replace("CALL", call))
+    assert code == 1 and "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu()" in said and f"(at train.py:6: {call})" in said, said
+
+
+def test_the_script_s_own_line(capture):
+    """Not that of the library in which the error is raised."""
+    code, said, _ = capture("""
+        import numpy, torch
+        x = torch.ones(3, device="cuda")
+        numpy.no_such_function([1])
+    """)
+    assert code == 1 and "(at train.py:4: numpy.no_such_function([1]))" in said, said

@@ -21,6 +21,7 @@ from .sandbox import CaptureError
 from .values import plain
 
 CUDA_INDEX, META_INDEX, OTHER_INDEX = 1, 14, 20  # c10::DeviceType, unchanged from 2.0 to 2.13; OTHER is PrivateUse1
+NO_NUMPY = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
 GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 
 
@@ -259,7 +260,20 @@ class Gpu:
                 return real_tensor(tensor, plain(data), dtype=dtype, device=device, requires_grad=requires_grad)
             found = data.detach().clone() if isinstance(data, torch.Tensor) else torch.tensor(plain(data), dtype=dtype or tensor.dtype)
             return to(found, GPU, dtype or tensor.dtype).requires_grad_(requires_grad)
-        for name, value in (("to", to), ("cuda", cuda), ("new", new), ("new_tensor", new_tensor)):
+        real_numpy, real_array = torch.Tensor.numpy, torch.Tensor.__array__
+
+        def numpy(tensor, *, force=False):
+            if not is_gpu(tensor):
+                return real_numpy(tensor, force=force)
+            if force:
+                return real_numpy(tensor.detach().cpu())
+            raise TypeError(NO_NUMPY)
+
+        def array(tensor, *args, **kwargs):
+            if is_gpu(tensor):
+                raise TypeError(NO_NUMPY)
+            return real_array(tensor, *args, **kwargs)
+        for name, value in (("to", to), ("cuda", cuda), ("new", new), ("new_tensor", new_tensor), ("numpy", numpy), ("__array__", array)):
             self.patch(torch.Tensor, name, value)
         tensortypes.install(self.patch)
         self.patch(torch, "Generator", generators(torch.Generator))

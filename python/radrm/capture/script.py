@@ -174,12 +174,14 @@ def run(kind, target):
 
 
 def failure(error):
-    """The error and the lines of the script that led to it."""
+    """The error and the line of the script that led to it; where none of it did, the nearest of somebody else's."""
+    from .later import is_own
     own = os.path.dirname(os.path.abspath(__file__))
-    where = [f"{os.path.basename(f.filename)}:{f.lineno}: {f.line}" for f in traceback.extract_tb(error.__traceback__)
-             if not f.filename.startswith((own, "<")) and "runpy" not in f.filename and "/torch/" not in f.filename]
+    frames = [f for f in traceback.extract_tb(error.__traceback__)
+              if not f.filename.startswith((own, "<")) and "runpy" not in f.filename and "/torch/" not in f.filename]
     traceback.print_exception(error)
-    return f"{type(error).__name__}: {error}" + (f" (at {where[-1]})" if where else "")
+    nearest = next((f for f in reversed(frames) if is_own(f.filename)), frames[-1] if frames else None)
+    return f"{type(error).__name__}: {error}" + (f" (at {os.path.basename(nearest.filename)}:{nearest.lineno}: {nearest.line})" if nearest else "")
 
 
 def limit(session, seconds):
