@@ -139,7 +139,14 @@ def test_ctc(traced, lengths_on_gpu):
     ("print(model(x) if value < best else best)", True),
     ("if value > 3: print(f'{value + 1}'); sys.exit(1)", False),
     ("if value < best: model(x)", True),
-    ("if value < best: width = 512", True),
+    ("if value < best: width = 512\n        x[:, :width]", True), ("if value < best: width = 512\n        else: print(width)", False),
+    ("if value < best:\n            file = os.path.join('.', 'a.pt')\n            torch.save(model.state_dict(), file)", False),
+    ("if value < best: seen = value; torch.save(model.state_dict(), 'best.pt')\n        torch.zeros(seen)", True),
+    ("is_best = value < best\n        save_it(model.state_dict(), is_best)", False), ("is_best = not best or value < best\n        if is_best: best = value", False),
+    ("is_best = value < best\n        if is_best: model(x)", True), ("is_best = value < best\n        run = is_best\n        while run: model(x); break", True),
+    ("if better(value, best): bad = 0\n        else: num_bad = 1", False), ("if better(value, best): model(x)", True),
+    ("json.dumps({'loss': [value]}, indent=4)", False), ("print(str(chr(max(32, x.long()[0, 0]))), end='')", False),
+    ("print(model(x[:int(x.long()[0, 0])]))", True),
     ("if value < best: best = x * 2", True), ("step_out = x\n        if value < best: best = step_out * 2", True),
     ("''.join(chr(int(i)) for i in x.long()[0])", False), ("names = 'abc'\n        ''.join(names[int(i)] for i in x.long()[0])", False),
     ("''.join(str(model(x[:int(n)]).shape) for n in x.long()[0])", True),
@@ -152,10 +159,14 @@ def test_ctc(traced, lengths_on_gpu):
 ])
 def test_branches_that_decide_nothing(capture, branch, doubt):
     code, said, f = capture(f"""
-    import sys, torch
+    import json, os, sys, torch
     model = torch.nn.Linear(8, 8).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     best, patience, width, lr = 99, 0, 1, 0.1
+    def better(a, b):
+        return a < b * 0.99
+    def save_it(state, is_best):
+        if is_best: torch.save(state, 'best.pt')
     for _ in range(9):
         x = torch.randn(4, 8, device="cuda")
         loss = model(x).sum()

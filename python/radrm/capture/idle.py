@@ -12,7 +12,7 @@ from .source import tree_of
 
 CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict|items|keys|values|float|int|str|len"
                    r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
-BEST = re.compile(r"best|patien|^pat$|wait|^bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
+BEST = re.compile(r"best|patien|^pat$|wait|(^|_)bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
                   r"state$|(^|_)lr$|learning_rate$")  # what is assigned
 TEXT = {"join", "chr"}  # what was generated becomes a text
 LETTERS = re.compile(r"decode|^(chr|str|join|int|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")  # what is called for it
@@ -20,7 +20,10 @@ FILES = {"os", "shutil"}
 NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$|(^|_)lr$|learning_rate$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
-    "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
+    "json/encoder.py", "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
+KEEPS = {"append", "get"}  # quiet, but what they are given may come out again
+SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)
+TEST = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 DEEPER = (ast.If, ast.For, ast.With, ast.Try, ast.ExceptHandler)
 SIMPLE = (ast.Expr, ast.Pass, ast.Break, ast.Raise, ast.Global, ast.Nonlocal)
 
@@ -31,13 +34,13 @@ def is_quiet(node):
     return bool(CALLS.search(called(node))) or getattr(owner, "id", "") in FILES
 
 
-def assigned(target):
-    """Whether that remembers what was best, or is a learning rate."""
+def assigned(target, free):
+    """Whether that remembers what was best, or is a learning rate, or one of the names `free`, which decide nothing."""
     if isinstance(target, (ast.Tuple, ast.List)):
-        return all(map(assigned, target.elts))
+        return all(assigned(part, free) for part in target.elts)
     if isinstance(target, ast.Subscript):
-        return assigned(target.value) or bool(BEST.search(str(getattr(target.slice, "value", ""))))
-    return bool(BEST.search(getattr(target, "id", getattr(target, "attr", "")).lower()))
+        return assigned(target.value, ()) or bool(BEST.search(str(getattr(target.slice, "value", ""))))
+    return getattr(target, "id", None) in free or bool(BEST.search(getattr(target, "id", getattr(target, "attr", "")).lower()))
 
 
 def numbers(node):
@@ -45,41 +48,100 @@ def numbers(node):
     return all(isinstance(part, ast.Constant) or isinstance(part, ast.Name) and NUMBER.search(part.id) for part in (node.left, node.right))
 
 
-def idle(node, copies=False):
+def idle(node, copies=False, free=()):
     """Whether a statement does nothing on the GPU, or only copies what was best."""
     if isinstance(node, ast.Try):
-        return all(idle(n, copies) for n in [*node.body, *node.handlers, *node.orelse, *node.finalbody])
+        return all(idle(n, copies, free) for n in [*node.body, *node.handlers, *node.orelse, *node.finalbody])
     if isinstance(node, DEEPER):
         fit = not isinstance(node, ast.For) or not any(isinstance(n, ast.Call) for n in ast.walk(node.iter))
-        return fit and all(idle(n, copies) for n in [*node.body, *getattr(node, "orelse", ())])
+        return fit and all(idle(n, copies, free) for n in [*node.body, *getattr(node, "orelse", ())])
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         counts = not isinstance(node, ast.AugAssign) or isinstance(node.value, ast.Constant)
-        fit = counts and all(map(assigned, getattr(node, "targets", ()) or [node.target])) and not any(
+        fit = counts and all(assigned(target, free) for target in targets_of(node)) and not any(
             isinstance(n, ast.BinOp) and not numbers(n) for n in ast.walk(node.value))
     else:
         fit = isinstance(node, SIMPLE)
     return fit and all(is_quiet(n) or copies and COPIES.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
+def targets_of(node):
+    return node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
+
+
+def heard(node, free, quiet=False):
+    """Names that stand where they may decide something, if the names `free` do not: not where an idle branch asks for them, where they are only told, or in what
+    one of these becomes."""
+    if isinstance(node, ast.If) and idle(node, free=free):
+        return
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not quiet:
+        yield node.id
+    if isinstance(node, ast.Call):
+        quiet = quiet and is_quiet(node)
+    elif isinstance(node, ast.Expr):
+        quiet = isinstance(node.value, ast.Call) and called(node.value) not in KEEPS
+    elif targets_of(node):
+        quiet = all(getattr(target, "id", None) in free for target in targets_of(node))
+    elif isinstance(node, (ast.stmt, ast.IfExp, ast.comprehension)):
+        quiet = False
+    for child in ast.iter_child_nodes(node):
+        yield from heard(child, free, quiet)
+
+
+def free_in(scope):
+    """Names of a function, or of a module, that decide nothing."""
+    free = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    free -= {name for node in ast.walk(scope) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+    while free and (more := free.intersection(name for node in scope.body for name in heard(node, free))):
+        free -= more
+    return free
+
+
+def own(scope):
+    """What stands in it, but for what is in functions within."""
+    waiting = list(scope.body)
+    for node in waiting:
+        yield node
+        if not isinstance(node, SCOPES):
+            waiting += ast.iter_child_nodes(node)
+
+
+def is_test(node):
+    """Whether that is a test, of which nothing but the answer comes."""
+    return isinstance(node, TEST) and all(is_quiet(n) for n in ast.walk(node) if isinstance(n, ast.Call))
+
+
+def is_told(node, free):
+    """Whether a statement, or an expression, does nothing with a value but tell it, or remember it."""
+    value, name = getattr(node, "value", None), called(node)
+    if isinstance(node, ast.Assign):
+        known = is_test(value) and all(getattr(target, "id", None) in free for target in node.targets)  # is_best = accuracy > best
+        return known or called(value) in ("max", "min") and idle(node, free=free)
+    if isinstance(node, ast.Expr):
+        name = called(value)
+        return name == "print" and all(is_quiet(n) or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call)) or \
+            name == "remove"  # of a list of numbers: whichever it is, one fewer is left
+    return name in TEXT and all(LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
+
+
 @functools.lru_cache(None)
 def lines(path):
-    """Lines of a file on which a value decides nothing, as far as it stands there."""
-    found, other = set(), set()
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)):
-            tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
-            good = isinstance(node, ast.If) and idle(node)
-            for test in tests:
-                (found if good else other).update(range(test.lineno, test.end_lineno + 1))
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called(node.value) in ("max", "min") and idle(node):
-            found.update(range(node.lineno, node.end_lineno + 1))
-        elif isinstance(node, ast.Call) and called(node) in TEXT and all(LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call)):
-            found.update(range(node.lineno, node.end_lineno + 1))
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) == "print" and idle(node):
-            found.update(range(node.lineno, node.end_lineno + 1))  # what was best of several trainings, say
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) == "remove":
-            found.update(range(node.lineno, node.end_lineno + 1))  # of a list of numbers: whichever it is, one fewer is left
-    return found - other
+    """(lines of a file on which a value decides nothing, as far as it stands there; those on which a test is what is returned)"""
+    found, other, returned = set(), set(), set()
+
+    def reach(node):
+        return range(node.lineno, node.end_lineno + 1)
+    for scope in [node for node in ast.walk(tree_of(path)) if isinstance(node, SCOPES)]:
+        free = free_in(scope)
+        for node in own(scope):
+            if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)):
+                good = isinstance(node, ast.If) and idle(node, free=free)
+                for test in node.ifs if isinstance(node, ast.comprehension) else [node.test]:
+                    (found if good else other).update(reach(test))
+            elif isinstance(node, ast.Return) and is_test(node.value):
+                returned.update(reach(node))
+            elif is_told(node, free):
+                found.update(reach(node))
+    return found - other, returned - other
 
 
 @functools.lru_cache(None)
@@ -91,6 +153,11 @@ def better(path):
 
 
 def is_idle(frame):
-    """Whether what is asked there decides nothing."""
+    """Whether what is asked there decides nothing: there, or where the answer is returned to."""
     path = frame.f_code.co_filename
-    return path.endswith(LIBRARIES) or frame.f_lineno in lines(path)
+    found, returned = lines(path)
+    while frame.f_lineno in returned and frame.f_back is not None:
+        frame = frame.f_back
+        path = frame.f_code.co_filename
+        found, returned = lines(path)
+    return path.endswith(LIBRARIES) or frame.f_lineno in found
