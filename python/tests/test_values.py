@@ -178,6 +178,31 @@ def test_branches_that_decide_nothing(capture, branch, doubt):
     assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
 
 
+@pytest.mark.parametrize("use, doubt", [
+    ("labels = (torch.arange(8)[None] % 4 == torch.arange(8)[:, None] % 4).float().to('cuda'); diagonal = torch.eye(8, dtype=torch.bool).to('cuda')\n"
+     "            labels, alike = labels[~diagonal].view(8, -1), (x @ x.T)[~diagonal].view(8, -1)\n"
+     "            assert alike[labels.bool()].view(8, -1).shape == (8, 1) and alike[~labels.bool()].view(8, -1).shape == (8, 6)", False),
+    ("if model.table[0, 0] == 0: model(x)", False), ("model.table.add_(1)\n            if model.table[0, 0] == 0: model(x)", True),
+    ("x[torch.rand(8).to('cuda') > 0.5]", True), ("if (torch.rand(8).to('cuda') > 0.5).all(): model(x)", True),
+    ("if not n: x[torch.ones(8).to('cuda') > 0.5]", True), ("assert torch.arange(5000.).to('cuda').cpu()[4999] == 4999", False),
+])
+def test_what_came_from_the_cpu_is_known(capture, use, doubt):
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(8, 8)
+    model.register_buffer("table", torch.cos(torch.outer(torch.arange(300.), torch.arange(8.))))
+    model = model.to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n in range(9):
+        x = torch.randn(8, 8, device="cuda")
+        with torch.no_grad():
+            {use}
+        model(x).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
+
+
 @pytest.mark.parametrize("copy, copies", [
     ("best, kept_best = value, copy.deepcopy(model.state_dict())", 1),
     ("best, best_state = value, {name: w.detach().clone() for name, w in model.state_dict().items()}", 1),
@@ -247,7 +272,7 @@ def test_small_integers_that_the_script_put_there(capture):
     for _ in range(9):
         n = torch.tensor([3, 1, 4], device="cuda")
         assert n[None].cpu().tolist() == [[3, 1, 4]] and n.tolist() == [3, 1, 4] and n[2].item() == 4
-        assert torch.zeros(n[0].item()).shape == (3,) and n.clone().float().cpu().tolist() == [1, 1, 1]
+        assert torch.zeros(n[0].item()).shape == (3,) and n.clone().float().cpu().tolist() == [3, 1, 4]
         n[1] = 7
         assert n.cpu().tolist() == [1, 1, 1]
         model(torch.randn(4, 8, device="cuda")).sum().backward()

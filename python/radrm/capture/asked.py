@@ -181,5 +181,5 @@ def branched(recorder, what):
         decided(recorder, what)
 
 
-def decided(recorder, what):
-    recorder.note(ff.DATA_DEPENDENT, f"data-dependent: {what}", script_line())
+def decided(recorder, what, where=None):
+    recorder.note(ff.DATA_DEPENDENT, f"data-dependent: {what}", where or script_line())

@@ -24,7 +24,7 @@ import weakref
 from collections import UserDict
 from collections.abc import Mapping
 
-from . import every, fileformat as ff, growing
+from . import every, fileformat as ff, given, growing
 from . import length, trainings
 from .recorder import is_gpu
 from .reads import targets
@@ -618,6 +618,7 @@ class Later:
     def end(self):
         """Nothing more is recorded."""
         self.trainings.end()
+        given.once(self.session.recorder)
         if self.risen and self.steps <= self.climb:
             self.session.recorder.note(ff.VARIABLE_SHAPES, "of sizes that grow in the run the largest could not be captured: say what the run needs (rad submit --gpu-mem)")
         if self.trying:

@@ -85,6 +85,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.records = ff.Records()
         self.live = {}
+        self.given = {}  # line -> [what values that hang on it were told by, of given.py; how often it asked]
         self.numbers = {}  # (storage, its version, line) -> what it was compared with, of values.py
         self.packed = {}  # line -> how many sequences each step has that it packs
         self.emptied = {}  # storage's address -> weak reference to it: was live, and was resized to nothing

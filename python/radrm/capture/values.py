@@ -17,7 +17,7 @@ import sys
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import fileformat as ff
+from . import fileformat as ff, given
 from .asked import Rounds, asking, branched, decided, is_insisted, is_ruled_out, is_sized, script_line, tests
 from .recorder import aten, is_gpu
 
@@ -362,6 +362,15 @@ def counted(mask):
     return number if number is not None and version == version_of(mask) else None
 
 
+def hits(recorder, mask):
+    """(how many elements of a mask hold, at most; whether so many do)"""
+    number, found = counted(mask), None
+    if number is None and (found := given.agreed(recorder, mask)) is not None:
+        with torch._C._DisableTorchDispatch():
+            number = int(torch.count_nonzero(found))
+    return (most(mask), False) if number is None else (number, True)
+
+
 def most(mask):
     """How many elements of a mask hold, at most."""
     if counted(mask) is not None:
@@ -479,7 +488,7 @@ def on_host(recorder, tensor, dtype=None):
     """The copy on the CPU that tensor.cpu() gives: ones, where it is not known what was there."""
     recorder.value_read()
     recorder.brought(tensor.numel() * tensor.element_size())
-    found = contents(tensor)
+    found = contents(tensor) if contents(tensor) is not None else (given.of(tensor) or [None])[0]
     with torch._C._DisableTorchDispatch():
         if found is not None:
             return found.to(dtype or tensor.dtype, copy=True)
@@ -525,6 +534,9 @@ def install(recorder, patch):
         if tensor.numel() == 1 and is_sure(tensor):
             recorder.value_read()
             return bool(known(tensor))
+        if tensor.numel() == 1 and (found := given.agreed(recorder, tensor)) is not None:
+            recorder.value_read()
+            return bool(real_item(found))
         branched(recorder, "a branch on a tensor on the GPU")
         found = bool(scalar(recorder, None, (tensor,), {}))
         return found if known(tensor) is not None else rounds(found)
@@ -584,6 +596,7 @@ def copy_to(recorder, func, args, kwargs):
         result.radrm_largest = most, version_of(result)
     if small is not None and result.dtype == small.dtype:
         put_contents(result, small)
+    given.came(result, source)
     return result
 
 
@@ -632,16 +645,18 @@ def equal(recorder, func, args, kwargs):
 
 def nonzero(recorder, func, args, kwargs):
     tensor = args[0]
-    if counted(tensor) is None:
+    number, certain = hits(recorder, tensor)
+    if not certain:
         decided(recorder, "a shape that depends on values (nonzero, a mask as an index): the largest possible was taken")
-    return recorder.empty((most(tensor), tensor.dim()), torch.int64, (1, max(most(tensor), 1)))
+    return recorder.empty((number, tensor.dim()), torch.int64, (1, max(number, 1)))
 
 
 def masked_select(recorder, func, args, kwargs):
-    if counted(args[1]) is None:
+    number, certain = hits(recorder, args[1])
+    if not certain:
         decided(recorder, "a shape that depends on values (masked_select): the largest possible was taken")
     size = torch.broadcast_shapes(args[0].shape, args[1].shape)
-    number = int(torch.Size(size).numel()) * most(args[1]) // max(args[1].numel(), 1)
+    number = int(torch.Size(size).numel()) * number // max(args[1].numel(), 1)
     return recorder.empty((number,), args[0].dtype)
 
 
@@ -657,19 +672,20 @@ def index(recorder, func, args, kwargs):
     indices = list(args[1])
     if not any(is_mask(i) for i in indices):
         return NotImplemented
-    frame = asking()
-    certain = all(counted(i) is not None for i in indices if is_mask(i)) or frame is not None and frame.f_code.co_filename.endswith(WHOLE)
-    if not certain:
+    frame, found = asking(), [hits(recorder, i) if is_mask(i) else None for i in indices]
+    if not all(one[1] for one in found if one) and not (frame is not None and frame.f_code.co_filename.endswith(WHOLE)):
         decided(recorder, "a mask as an index: the largest possible result was taken")
     out, temporary = [], []
-    for i in indices:
-        if not is_mask(i):
+    for i, one in zip(indices, found):
+        if not one:
             out.append(i)
             continue
-        columns = recorder.empty((most(i), i.dim()), torch.int64, (1, max(most(i), 1)))
+        columns = recorder.empty((one[0], i.dim()), torch.int64, (1, max(one[0], 1)))
         temporary.append(columns)
         out += recorder.evaluate(aten.unbind.int, (columns, 1), {})
-    return recorder.plain(func, (args[0], out) + tuple(args[2:]), kwargs)
+    result = recorder.plain(func, (args[0], out) + tuple(args[2:]), kwargs)
+    given.told(recorder, func, args, kwargs, result)
+    return result
 
 
 def is_mask(tensor):
