@@ -684,3 +684,23 @@ def test_samples_at_the_end_of_an_epoch(capture, call):
     code, said, f = capture(SAMPLED[:after] + call + SAMPLED[after + len("sample()"):], options=["-v"])
     assert code == 0 and f.steps == 3000 and 800 * 512 * 4 in f.events, said
     assert 2 <= len(re.findall("^one$", said, re.MULTILINE)) <= 20
+
+
+@pytest.mark.parametrize("sizes, varies", [("1, 64", False), ("1, *([64] if n % 2 else [])", False), ("32 + n", True), ("1, 32 + n", True)])
+@pytest.mark.parametrize("before", ["", "if n < 3: first(x).sum().backward(); other.step()"])
+def test_passes_of_several_kinds_are_no_variation(capture, sizes, varies, before):
+    """An agent acts on one state, and learns from many; two optimizers may step in turns at first."""
+    code, said, f = capture(f"""
+        import torch
+        model, first = torch.nn.Linear(8, 8).cuda(), torch.nn.Linear(8, 8).cuda()
+        optimizer, other = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, first))
+        for n in range(99):
+            x = torch.randn(4, 8, device="cuda")
+            model(x[:1])
+            {before}
+            for size in ({sizes},):
+                y = model(torch.randn(size, 8, device="cuda"))
+            y.sum().backward()
+            optimizer.step()
+    """)
+    assert code == 0 and bool(f.header["flags"] & 4) == varies, said

@@ -75,6 +75,7 @@ class Session:
         self.model = None
         self.batch = self.seq_len = 0
         self.shapes = []
+        self.kinds, self.kind = set(), set()  # shapes of each iteration that is over, of this one
         self.lives = []
         self.autocast = None
         self.phase = ff.SETUP
@@ -125,6 +126,8 @@ class Session:
 
     def begin_iteration(self):
         self.lives.append(self.recorder.held())
+        self.kinds.add(frozenset(self.kind))
+        self.kind.clear()
         self.repeated.clear()
         self.mark(ff.ITERATION)
 
@@ -243,6 +246,7 @@ class Session:
     def forget(self):
         """What was described is not what is trained."""
         self.model, self.batch, self.seq_len, self.shapes, self.guessed = None, 0, 0, [], False
+        self.kinds, self.kind = set(), set()
 
     def place(self):
         """Where it is, for back_to()."""
@@ -271,10 +275,18 @@ class Session:
             self.batch = int(shapes[0][0])
             if len(shapes[0]) == 2 and not tensors[0].dtype.is_floating_point:
                 self.seq_len = int(shapes[0][1])
-        if self.model is module and shapes and shapes not in self.shapes:
-            self.shapes.append(shapes)
+        if self.model is module and shapes:
+            self.kind.add(tuple(shapes))
+            if shapes not in self.shapes:
+                self.shapes.append(shapes)
         if torch.is_autocast_enabled("cuda"):
             self.autocast = torch.get_autocast_dtype("cuda")
+
+    def varies(self):
+        """Whether shapes differ from iteration to iteration: not where one has passes of several kinds, as an agent that acts on one state and learns from many,
+        and another some of them."""
+        kinds = sorted(self.kinds | {frozenset(self.kind)}, key=len)
+        return not all(fewer <= more for fewer, more in zip(kinds, kinds[1:]))
 
     def _before_step(self, optimizer, args, kwargs):
         if all(one() is not optimizer for one in self.stepped):
@@ -283,6 +295,8 @@ class Session:
             self.optimizer = self.optimizer or type(optimizer).__name__.lower()
             if any(one() for one in self.stepped[:-1]):  # beside it, not in its place
                 self.since = 0
+                self.kind.update(*self.kinds)  # what was an iteration until now is a part of one
+                self.kinds.clear()
                 self.length.begin()
                 self.recorder.work.begin()
         self.mark(ff.STEP)
@@ -333,7 +347,7 @@ class Session:
         """Of steps that each leave something behind: it may be given up later, so it is not claimed."""
         grown = [after - before for before, after in zip(self.lives[1:], self.lives[2:])]
         each, steps = min(grown, default=0), self.length.steps
-        if len(grown) > 1 and len(self.shapes) < 2 and each * (steps or MANY) > LEAKED * (self.recorder.peak_bytes + CONTEXT):
+        if len(grown) > 1 and not self.varies() and each * (steps or MANY) > LEAKED * (self.recorder.peak_bytes + CONTEXT):
             whole = f"{each * steps >> 20} MiB after all {steps}" if steps else f"{each * MANY >> 20} MiB after {MANY}"
             self.recorder.note(0, f"each step leaves {each / (1 << 20):.1f} MiB on the GPU, {whole}, which is not claimed: something is kept, as a loss with all that it "
                                "was computed from. Keep loss.item(), or say what the run needs (rad submit --gpu-mem)")
@@ -392,7 +406,7 @@ class Session:
         flags, growth = self.recorder.flags, 0
         if len(self.lives) >= 3:
             growth = max(0, self.lives[-1] - self.lives[-2])
-        if len(self.shapes) > 1:
+        if self.varies():
             flags |= ff.VARIABLE_SHAPES
         if torch.backends.cudnn.benchmark:
             flags |= ff.CUDNN_BENCHMARK
