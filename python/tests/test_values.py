@@ -153,6 +153,8 @@ def test_ctc(traced, lengths_on_gpu):
     ("best = 3 if value < best else 5", True),
     ("torch.zeros(int(value), device='cuda')", True), ("n = int(x.long().sum().item())\n        x.expand(n, -1, -1)", True), ("x[:, : 1 + max(int(value), 1)]", True),
     ("for _ in range(int(value)): model(x)", True), ("n = int(value); print(n, range(len(str(n))))", False),
+    ("torch.roll(x, -int(x.argmax()), -1)", False), ("x[:, :int(x.argmax())]", True), ("torch.roll(x, len(model(x[:int(x.argmax())])), -1)", True),
+    ("if int(x.argmax()) > 2: model(x)", True),
     ("counts = [0] * 9; counts[int(value)] += int(x.sum().item())", False), ("torch.full((3,), 2.0 * x.shape[int(value)], device='cuda')", False),
     ("labels = [0, 1, 2]; labels.remove(value)", False), ("labels = [0, 1, 2]\n        if value in labels: model(x)", True),
     ("width = max(width, value)", False), ("width = max(width, value)\n        if width > 2: model(x)", True),

@@ -19,6 +19,7 @@ ROUNDS = 6  # of a loop whose end is not known: steps that the solver of a neura
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm|arange|linspace|eye)$|^(range|view|reshape|expand|repeat|narrow|split|chunk|topk|pad|"
                     r"unflatten|resize_)$")  # what is called with sizes
+PLACING = {"roll", "select"}  # what is called with places: how far, which one
 CAUSAL = "_detect_is_causal_mask"  # of torch.nn, which compares a square mask with a causal one: it is one
 
 
@@ -134,6 +135,26 @@ def sized(path):
         parts += [node.value for node in ast.walk(scope) if isinstance(node, ast.Assign) and any(getattr(target, "id", None) in own for target in node.targets)]
         found.update(part.lineno for part in parts if called(part) == "int")
     return found
+
+
+@functools.lru_cache(None)
+def placed(path):
+    """Lines of a file on which int() makes nothing but a place: how far a tensor is rolled, which of its rows is taken."""
+    found, other = set(), set()
+
+    def visit(node, place):
+        if called(node) == "int":
+            (found if place else other).add(node.lineno)
+        for child in ast.iter_child_nodes(node):
+            visit(child, called(node) in PLACING or place and isinstance(node, (ast.UnaryOp, ast.BinOp, ast.keyword, ast.Tuple, ast.List)))
+    visit(tree_of(path), False)
+    return found - other
+
+
+def is_placed():
+    """Whether the number that int() makes now is nothing but a place."""
+    frame = asking()
+    return frame is not None and frame.f_lineno in placed(frame.f_code.co_filename)
 
 
 def is_sized():

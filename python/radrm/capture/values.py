@@ -18,7 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
-from .asked import Rounds, asking, branched, decided, is_insisted, is_ruled_out, is_sized, script_line, tests
+from .asked import Rounds, asking, branched, decided, is_insisted, is_placed, is_ruled_out, is_sized, script_line, tests
 from .recorder import aten, is_gpu
 
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
@@ -555,7 +555,7 @@ def install(recorder, patch):
         patch(owner, "tolist", lambda tensor: real_tolist(on_host(recorder, tensor) if is_gpu(tensor) else tensor))
     patch(torch.Tensor, "__float__", lambda tensor: float(_plain(read(tensor))))
     patch(torch.Tensor, "__bool__", truth)
-    patch(torch.Tensor, "__int__", size)
+    patch(torch.Tensor, "__int__", lambda tensor: int(_plain(read(tensor))) if is_placed() else size(tensor))
     patch(torch.Tensor, "__index__", size)
     for kind in kinds_of(torch.distributions.constraints.Constraint):
         if "check" in vars(kind):
