@@ -286,7 +286,7 @@ class Later:
         self.steps = self.since = 0  # since it goes on, and since something changed
         self.learners = weakref.WeakSet()  # modules whose passes learn
         self.taught = 0  # backward passes
-        self.current, self.teaching = None, weakref.WeakSet()  # what samples the batches that came last; of such that were followed by a backward pass
+        self.current, self.teaching = None, {}  # what samples the batches that came last; such of which batches a backward pass followed, by id
         self.where = None  # a line that frees parameters and has not yet
 
     # --- what is told ---
@@ -322,7 +322,7 @@ class Later:
 
     def most(self, now, one):
         """Batches that such a pass is to give."""
-        if now.ran and now.taught == self.taught and sampler_of(one) not in self.teaching:
+        if now.ran and now.taught == self.taught and id(sampler_of(one)) not in self.teaching:
             now.learns = False  # an evaluation, though with gradients: the last batch's graph lives on beside the next one's
         if not now.learns and (now.learns is False or self.tests()):
             recorder = self.session.recorder
@@ -391,8 +391,7 @@ class Later:
     def teaches(self):
         """A backward pass is over."""
         self.taught += 1
-        if self.current is not None:
-            self.teaching.add(self.current)
+        self.teaching[id(self.current)] = self.current
 
     def passes(self, learns):
         """A forward pass begins, of the last batch. (That a loader which fetches ahead gave for another step, so it is not counted.)"""
