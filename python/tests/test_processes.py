@@ -88,6 +88,16 @@ def test_one_that_nobody_waits_for(started, method):
     assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and f.steps == 50, said
 
 
+def test_a_process_leaves_folders_of_who_started_it(started, tmp_path):
+    """Those of weights are gone once nothing runs any more that made them."""
+    code, said, _ = started("""os.mkdir("step-1")
+        torch.save(model, "step-1/model.pt")
+        begin(learn, model, number=1)
+        open("step-1/state.json", "x").close()
+        print("written")""")
+    assert code == 0 and "written" in said and not (tmp_path / "step-1").exists(), said
+
+
 def test_ddp_of_processes(started):
     code, said, f = started("begin(one_of_many, 4, number=4)")
     assert code == 0 and "the first of 4 processes was captured" in said

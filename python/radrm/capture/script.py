@@ -51,7 +51,8 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, *, variables
             """In a process that the script starts: (its exit code, what it hands in)."""
             limit(session, seconds - (time.monotonic() - began) - RESERVE)
             before = session.learnt()
-            session.later.trainings.loops.clear()  # those of who started it
+            for of_who_started_it in (session.later.trainings.loops, session.files.made):
+                of_who_started_it.clear()
             try:
                 ended, code, whole = outcome(session, run, seconds)
                 if session.learnt() > before:
