@@ -547,14 +547,15 @@ def test_folders_of_many_files_are_removed(weights, tmp_path, monkeypatch):
 @pytest.mark.parametrize("load, copies", [
     ("torch.load('best.pt')['model']", 1), ("torch.load('best.pt', map_location='cpu')['model']", 0),
     ("os.replace('best.pt', 'last.pt') or torch.load('last.pt')['model']", 1), ("torch.load(open('best.pt', 'rb'))['model']", 1),
-    ("torch.load(open('opened.pt', 'rb'))['model']", 1), ("torch.load('opened.pt', map_location='cpu')['model']", 0), ("torch.load('whole.pt', weights_only=False).state_dict()", 2),  # one of them for a moment
+    ("torch.load(open('opened.pt', 'rb'))['model']", 1), ("torch.load(io.BytesIO(memory.getvalue()))['model']", 1), ("torch.load(passing.name)['model']", 1), ("torch.load('opened.pt', map_location='cpu')['model']", 0), ("torch.load('whole.pt', weights_only=False).state_dict()", 2),  # one of them for a moment
 ])
 def test_the_best_weights_are_tested(capture, load, copies):
     """They were not saved, and are loaded: the test behind the training was missing without a word."""
     code, said, f = capture(f"""
-    import os, torch
+    import io, os, tempfile, torch
     model = torch.nn.Linear(512, 512, bias=False).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    passing = tempfile.NamedTemporaryFile()
     for epoch in range(20):
         for x in torch.utils.data.DataLoader(torch.randn(64, 512), batch_size=4):
             optimizer.zero_grad()
@@ -566,6 +567,9 @@ def test_the_best_weights_are_tested(capture, load, copies):
         torch.save(model, "whole.pt")
         with open("opened.pt", "wb") as f:
             torch.save({{"model": model.state_dict()}}, f)
+        memory = io.BytesIO()
+        torch.save({{"model": model.state_dict()}}, memory)
+        torch.save({{"model": model.state_dict()}}, passing.name)
     best = {load}
     model.load_state_dict(best)
     with torch.no_grad():

@@ -18,6 +18,8 @@ from .recorder import Form
 NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.bin")
 CHECKPOINT = re.compile(r"(checkpoint|ckpt|epoch|step|iter)\D*\d+$|(^|[-_])(best|final|last|latest)([-_]|$)", re.IGNORECASE)  # what folders of weights are called
 
+MARK = len(b"radrm ") + 16
+
 
 def located(file):
     """Its path; of an open file that it was opened by. "": it has none."""
@@ -71,6 +73,7 @@ class Weights:
     def __init__(self, used):
         self.used = used  # whether anything was on the GPU
         self.own, self.unsaved = set(), {}  # paths: of files that the script made, and of those that it did not, though it believes so -> what is in them
+        self.marks = {}  # what stands in files in memory -> what is not in them
         self.folders = set()  # that stay, likewise
         self.made = {}  # folders that the script made once anything was on the GPU -> which they are
 
@@ -126,6 +129,10 @@ class Weights:
             """What is prepared before anything is on the GPU is read again, as a data set; what comes later are weights."""
             obj, f = asked(*args, **kwargs).args[:2]
             path = located(f)
+            if self.used() and isinstance(f, io.BytesIO):
+                mark = b"radrm %016x" % len(self.marks)
+                self.marks[mark] = formed(obj)
+                return f.write(mark) and None
             if self.used() or not hasattr(f, "write") and self.is_kept(path):
                 return self.leaves(path, formed(obj))
             self.own.add(path)
@@ -143,7 +150,11 @@ class Weights:
             tensor = torch.empty(leaf.shape, dtype=leaf.dtype)
             place(tensor.untyped_storage(), "cuda:0")
             return tensor
-        found = None if os.path.exists(path) else self.unsaved.get(path)
+        found = self.unsaved.get(path) if not os.path.exists(path) or not os.path.getsize(path) else None
+        if isinstance(f, io.BytesIO):
+            at = f.tell()
+            found = self.marks.get(f.read(MARK))
+            f.seek(at)
         if isinstance(found, weakref.ref):
             return another(found())
         return torch.utils._pytree.tree_map(one, found)
