@@ -512,6 +512,16 @@ def test_folders_that_hold_what_somebody_else_saved_stay(weights, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "other", "step-1", "step-2", "step-4", "step-5", "step-6"]
 
 
+def test_a_folder_of_weights_that_gets_its_name_later(weights, tmp_path):
+    os.makedirs("step-1.part")
+    torch.save({"epoch": 3}, "step-1.part/model.pt")
+    (tmp_path / "step-1.part" / "state.json").touch()
+    os.rename("step-1.part", "step-1")
+    assert weights.loaded("step-1/model.pt", None) == {"epoch": 3}
+    weights.end()
+    assert not [*tmp_path.iterdir()]
+
+
 def test_links_to_the_last_weights(weights, tmp_path):
     """They are made anew for each epoch, over an earlier run's and where there was none; nothing of it is there in the end."""
     (tmp_path / "epoch1.pt").touch()

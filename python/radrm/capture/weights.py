@@ -187,8 +187,17 @@ class Weights:
                 return dst if owner is shutil else None
             if before in self.own:
                 self.own.add(path)
-            return real(src, dst, *args, **kwargs)
+            moved = real(src, dst, *args, **kwargs)
+            if before in self.made and owner is os:
+                self.follows(before, located(dst))
+            return moved
         return run
+
+    def follows(self, before, now):
+        """A folder that the script made is called otherwise now, as where a checkpoint is made whole before it gets its name."""
+        self.made[now] = self.made.pop(before)
+        for path in [path for path in self.unsaved if path.startswith(before + os.sep)]:
+            self.unsaved[now + path[len(before):]] = self.unsaved.pop(path)
 
     def links(self, real):
         @functools.wraps(real)
