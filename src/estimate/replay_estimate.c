@@ -82,14 +82,18 @@ static void replay_tell(const struct capture *c, const struct replay_figures *f,
 	int n = snprintf(out->note, sizeof out->note, "replay: %llu MiB reserved for %llu in use, %llu outside (%s)",
 			 (unsigned long long)replay_mib(f->comfort), (unsigned long long)replay_mib(f->allocated),
 			 (unsigned long long)replay_mib(f->fixed), o->card[0] ? o->card : "card not known");
-	const char *more = f->capped ? "its own per_process_memory_fraction is too small" : doubt ? doubt :
-			   c->flags & CAPTURE_CUDNN_BENCHMARK ? "cudnn.benchmark takes more where nothing limits it" : NULL;
+	const char *more[] = {
+		f->capped ? "its own per_process_memory_fraction is too small" : doubt,
+		!(c->flags & CAPTURE_CUDNN_BENCHMARK) ? NULL : f->capped || doubt ? "cudnn.benchmark is on" :
+			"cudnn.benchmark takes more where nothing limits it",
+	};
 
 	if (f->scratch && n > 0 && (size_t)n < sizeof out->note)
 		n += snprintf(out->note + n, sizeof out->note - (size_t)n, ", up to %llu for a convolution by rules",
 			      (unsigned long long)replay_mib(f->scratch));
-	if (more && n > 0 && (size_t)n < sizeof out->note)
-		snprintf(out->note + n, sizeof out->note - (size_t)n, "; %s", more);
+	for (size_t i = 0; i < COUNT_OF(more); i++)
+		if (more[i] && n > 0 && (size_t)n < sizeof out->note)
+			n += snprintf(out->note + n, sizeof out->note - (size_t)n, "; %s", more[i]);
 }
 
 /* What the job would take in all if PyTorch kept what it was given back in one range, and not a block for each size that was

@@ -448,6 +448,10 @@ static void test_cudnn_benchmark_is_fenced(void **state)
 	assert_true(r.value.fenced && r.value.enforced_for_life);
 	assert_non_null(strstr(r.note, "cudnn.benchmark"));
 	spec_unref(s);
+	s = spec_of("a100 i i i", CAPTURE_CUDNN_BENCHMARK | CAPTURE_DATA_DEPENDENT, 0, "");
+	assert_true(ask(s, "NVIDIA H200", &r));
+	assert_non_null(strstr(r.note, "; what it runs depends on its data; cudnn.benchmark"));
+	spec_unref(s);
 }
 
 /* Growth of so many bytes a step; steps of 0: not known. */
