@@ -282,3 +282,76 @@ def test_short_loops_cost_little():
     finally:
         sys.setprofile(None)
     assert len(called) <= 9, called  # each round one, and what begins and ends the loop
+
+
+@pytest.mark.parametrize("call, begins", [
+    ("run(3)", True), ("run(3, False)", False), ("run(3, learns=False)", False), ("run(3, learns=quick)", True), ("whole(3)", False), ("whole(3, learns=True)", True),
+    ("agent.train(3, False)", False), ("agent.train(3)", True), ("either(False)", True), ("run(*all)", True), ("run(learns=None, n=3)", False),
+])
+def test_a_function_that_is_told_not_to_train(tmp_path, call, begins):
+    """As `train(loader, backprop=False)`, which is an evaluation."""
+    script = tmp_path / "train.py"
+    script.write_text("""
+def run(n, learns=True):
+    for _ in range(n):
+        loss = model(x)
+        if learns and n:
+            loss.backward()
+def whole(n, *, learns=False):
+    if learns:
+        run(n)
+class Agent:
+    def train(self, n, learns=True):
+        if learns: loss.backward()
+def either(learns):
+    if learns: print(3)
+    loss.backward()
+""")
+    names = trainings.functions([str(script)])
+    assert trainings.begins_one(ast.parse(call, mode="eval").body, names) == begins
+
+
+def test_an_evaluation_by_the_training_function_is_seen(capture):
+    code, said, f = capture("""
+    import torch
+    from torch.utils.data import DataLoader
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    small, large = (DataLoader(torch.randn(n * 40, 64), batch_size=n) for n in (16, 4096))
+
+    def train(loader, learns=True):
+        for x in loader:
+            loss = model(x.cuda()).sum()
+            if learns:
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+    for epoch in range(100):
+        train(small)
+        train(large, False)
+    """)
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and "several" not in said and any(4096 * 64 * 4 in f.iteration(n) for n in range(len(f.marks)))
+
+
+def test_a_loader_of_several_batches_at_once_is_one_training(capture):
+    code, said, f = capture("""
+    import torch
+    from torch.utils.data import DataLoader
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader, step = DataLoader(torch.randn(640, 64), batch_size=64, collate_fn=lambda x: [torch.stack(x[n::4]) for n in range(4)]), 0
+    while True:
+        for batches in loader:
+            for x in batches:
+                model(x.cuda()).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                step += 1
+                if step % 6 == 0:
+                    model.eval()
+                    with torch.no_grad():
+                        for x in DataLoader(torch.randn(16, 64)): model(x.cuda())
+                    raise ValueError("of what was computed")
+                if step == 1000: raise SystemExit
+    """)
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and "several trainings" not in said, said

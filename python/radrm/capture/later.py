@@ -478,6 +478,7 @@ class Later:
             tests = set().union(*map(tests_of, files))
             tested = due or self.session.length.evaluates or any(evaluates(tree, tests) for tree in trees)
             several = self.trainings.begins(frame, files, is_own, resized or bool(self.where))
+            tested = tested or any(isinstance(node, ast.Call) and trainings.is_off(node, self.trainings.names) for tree in trees for node in ast.walk(tree))
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
         passes = self.session.length.passes or list(self.session.length.fetched)

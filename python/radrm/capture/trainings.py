@@ -16,6 +16,8 @@ import threading
 import time
 import weakref
 
+from torch.utils.data import DataLoader
+
 from . import fileformat as ff, length
 from .gpu import Stream
 from .length import WHILE
@@ -103,11 +105,12 @@ def trains(call):
 
 
 class Names(set):
-    """Of functions, methods and classes that train. `methods`: names that methods have; `modules`: that were imported."""
+    """Of functions, methods and classes that train. `methods`: names that methods have; `modules`: that were imported; `bodies`: name -> what it is called for."""
 
     def __init__(self):
         super().__init__()
-        self.methods, self.modules = set(), set()
+        self.methods, self.modules, self.bodies = set(), set(), {}
+        self.switches = {}  # name -> of what it is called for that trains: (it, parameters without which nothing does)
 
     def has(self, call):
         """Whether it may be one of these: what something else has of a function's name, as the `run` of a library's engine, is not."""
@@ -126,14 +129,60 @@ def functions(paths):
                 bodies += [(node.name, inside) for inside in node.body if isinstance(inside, ast.FunctionDef) and inside.name == "__init__"]
             elif isinstance(node, SCOPES[:2]) and node.name not in NEVER and node.name != "__init__":
                 bodies.append((node.name, node))
+    for name, body in bodies:
+        found.bodies.setdefault(name, []).append(body)
     calls = [(name, [n for n in ast.walk(body) if isinstance(n, ast.Call)]) for name, body in bodies]
-    while more := {name for name, inside in calls if name not in found and any(begins_one(call, found) for call in inside)}:
+    while more := {name for name, inside in calls if name not in found and any(may_begin(call, found) for call in inside)}:
         found |= more
     return found
 
 
 def begins_one(call, names):
-    """Whether a call trains, by these names of functions that do; one of them may be given to somebody else who calls it."""
+    """Whether a call trains, by these names of functions that do."""
+    return may_begin(call, names) and not is_off(call, names)
+
+
+def is_off(call, names):
+    """Whether a call says that there is to be no training: `train(epoch, loader, backprop=False)`."""
+    name = length.called(call)
+    if name not in names.switches:
+        names.switches[name] = [(body, found) for body in names.bodies.get(name, ()) if (found := switches(body, names)) is not None]
+    return bool(names.switches[name]) and all(any(is_false(given(call, body, switch)) for switch in found) for body, found in names.switches[name])
+
+
+def is_false(node):
+    return isinstance(node, ast.Constant) and node.value in (False, None)
+
+
+def given(call, function, name):
+    """What a call gives for a parameter; its default, or None."""
+    own, arguments = function.args, [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    arguments = arguments[arguments[:1] == ["self"] and isinstance(call.func, ast.Attribute) or function.name == "__init__":]
+    said = {**dict(zip(arguments, call.args)), **{keyword.arg: keyword.value for keyword in call.keywords}}
+    usual = {**dict(zip(arguments[len(arguments) - len(own.defaults):], own.defaults)), **dict(zip((a.arg for a in own.kwonlyargs), own.kw_defaults))}
+    return None if any(isinstance(a, ast.Starred) for a in call.args) or None in said else said.get(name, usual.get(name))
+
+
+def switches(function, names):
+    """Parameters without which nothing in a function trains; None: nothing does anyway."""
+    own = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+
+    def outside(node, asked):
+        """What was asked for where something trains."""
+        if isinstance(node, ast.Call) and may_begin(node, names):
+            yield asked
+        inside = asked
+        if isinstance(node, ast.If):
+            tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
+            inside = asked | {test.id for test in tests if isinstance(test, ast.Name)}
+        for child in ast.iter_child_nodes(node):
+            yield from outside(child, inside if isinstance(node, ast.If) and child in node.body else asked)
+    found = list(outside(function, frozenset()))
+    return own.intersection(*found) if found else None
+
+
+def may_begin(call, names):
+    """As begins_one(), whatever is said to what is called; a function may be given to somebody else who calls it."""
     if trains(call) or any(isinstance(a, ast.Name) and a.id in names for a in (*call.args, *(k.value for k in call.keywords))):
         return True
     if not names.has(call):
@@ -191,8 +240,9 @@ def outwards(frame):
         frame = frame.f_back
 
 
-def follows(frames, names, is_own, stepping=True):
-    """Whether the script's own code has another training further on, beside the loop whose rounds are steps, if it is in one. `frames`: from where it is outwards."""
+def follows(frames, names, is_own, stepping=True, parts=()):
+    """Whether the script's own code has another training further on, beside the loop whose rounds are steps, if it is in one. `frames`: from where it is outwards;
+    `parts`: where loops stand whose rounds are parts of one training."""
     for frame in frames:
         library = frame.f_globals.get("__name__", "").partition(".")[0]
         if library in TUNERS:
@@ -207,7 +257,7 @@ def follows(frames, names, is_own, stepping=True):
         loops = [loop for loop in length.loops_around(frame) if not length.over_optimizers(loop, frame)]
         if stepping and not loops:
             continue
-        steps = loops[-1] if stepping else None
+        steps = loops[-1] if stepping else next((loop for loop in loops if (frame.f_code.co_filename, loop.lineno) in parts), None)
         stepping = False
         if any(begins_one(call, names) for call in calls(rest(body_of(frame), frame.f_lineno, steps))):
             return True
@@ -268,8 +318,8 @@ class Loop:
         return self.trains() or self.inside and (self.loads or not self.counts)
 
     def differs(self):
-        """Whether a round may be another training than the one before, and not just an epoch that makes its loader."""
-        return self.trains() or not self.counts
+        """Whether a round may be another training than the one before, and not just an epoch that makes its loader, or some batches of one."""
+        return self.trains() or not self.counts and not isinstance(unwrapped(self.what), DataLoader)
 
     def round(self):
         """Another round would begin. Whether the loop is to "end", or to go on with its "last" round."""
@@ -327,6 +377,7 @@ class Trainings:
         self.numbers, self.loops = itertools.count(), {}  # number -> weak reference to a loop that is being gone through
         self.steps, self.passing = 0, weakref.WeakKeyDictionary()  # of any optimizer; pass over a loader -> steps before it, batches
         self.around, self.another = set(), False  # numbers of loops that the first is in; whether another one began once they had ended
+        self.parts = set()  # where loops stand that had steps, of optimizers that are older
         self.told = {}  # a library's trainer, by its id -> steps of it
         self.repeated = {}  # where a loop stands whose rounds are trainings -> those after each other that took no more than those before
         self.most = math.inf  # where trainings were left out: bytes that those before took, if they were alike, else 0
@@ -357,6 +408,7 @@ class Trainings:
             loop.inside |= loop is not loops[-1]
             loop.stepped, loop.steps = True, loop.steps + 1
             loop.most = max(loop.most, loop.steps)
+            (self.parts.discard if loop.made else self.parts.add)(loop.where)
 
     # --- what follows ---
 
@@ -431,7 +483,7 @@ class Trainings:
             frames.insert(0, at.tb_frame)
             at = at.tb_next
         again = any(self.repeated.get((frame.f_code.co_filename, loop.lineno), ALIKE) < ALIKE for frame in frames for loop in length.loops_around(frame))
-        if again or follows(frames, self.names, self.is_own, False):
+        if again or follows(frames, self.names, self.is_own, False, self.parts):
             self.tell("not all of them were seen")
 
     def end(self):
