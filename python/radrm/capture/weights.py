@@ -187,10 +187,10 @@ class Weights:
                 return dst if owner is shutil else None
             if before in self.own:
                 self.own.add(path)
-            moved = real(src, dst, *args, **kwargs)
+            result = real(src, dst, *args, **kwargs)
             if before in self.made and owner is os:
                 self.follows(before, located(dst))
-            return moved
+            return result
         return run
 
     def follows(self, before, now):
