@@ -17,8 +17,7 @@ from .recorder import Form
 
 NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.bin")
 CHECKPOINT = re.compile(r"(checkpoint|ckpt|epoch|step|iter)\D*\d+$|(^|[-_])(best|final|last|latest)([-_]|$)", re.IGNORECASE)  # what folders of weights are called
-
-MARK = len(b"radrm ") + 16
+MARK = len(b"radrm ") + 16  # bytes of what stands in memory in place of weights
 
 
 def located(file):
