@@ -531,7 +531,7 @@ def test_links_to_the_last_weights(weights, tmp_path):
         for name in ("last.pt", "best.pt"):
             if os.path.lexists(name):
                 os.remove(name)
-            os.symlink(f"epoch{epoch}.pt", name)
+            os.symlink(f"epoch{epoch}.pt", dst=name)
     assert weights.loaded("best.pt", None) == {"epoch": 3}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["epoch1.pt", "last.pt"] and os.readlink("last.pt") == "epoch1.pt"
 

@@ -200,13 +200,13 @@ class Weights:
 
     def links(self, real):
         @functools.wraps(real)
-        def run(source, target, *args, **kwargs):
+        def run(src, dst, *args, **kwargs):
             """To the last weights, say: they can be loaded by that name. A link that leads to none would be in a run's way."""
-            path = located(target)
-            before = located(os.path.join(os.path.dirname(os.path.abspath(os.fsdecode(target))), os.fsdecode(source)))
+            path = located(dst)
+            before = located(os.path.join(os.path.dirname(os.path.abspath(os.fsdecode(dst))), os.fsdecode(src)))
             if not kwargs and (before in self.unsaved or self.is_theirs(path)):
                 return self.leaves(path, self.unsaved.get(before))
-            return real(source, target, *args, **kwargs)
+            return real(src, dst, *args, **kwargs)
         return run
 
     def changes(self, real):
