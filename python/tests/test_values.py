@@ -485,3 +485,21 @@ def test_loops_whose_end_is_not_known(capture, test, leave):
     rounds = [int(line.split()[1]) for line in said.splitlines() if line.startswith("rounds")]
     assert code == 0 and rounds and set(rounds) == {6} and f.header["flags"] & DATA_DEPENDENT and f.header["flags"] & 128 == 0, said
     assert peak(f.events) >= (2 + 3 * 6) * 512 * 512 * 4
+
+
+@pytest.mark.parametrize("labels", ["(x[:, 0] > 0).cpu().numpy()", "[0, 1, 0]"])
+def test_scores_of_values_that_are_not_known(capture, labels):
+    pytest.importorskip("sklearn")
+    code, said, f = capture(f"""
+    import torch
+    from sklearn.metrics import log_loss
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(9):
+        x = torch.randn(4, 8, device="cuda")
+        y = model(x).sigmoid()
+        y.sum().backward()
+        optimizer.step()
+        best = max([0.0, log_loss({labels}, y[:, 0].detach().cpu().numpy().astype("float64"))])
+    """)
+    assert code == 0 and f.header["flags"] == 0 and f.steps == 9, said

@@ -141,7 +141,8 @@ def surround(session, programs):
     from . import attention, handmade, values
     imports.Imports({**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
                      "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": values.teach_yaml,
-                     "torchmetrics.functional.classification": values.trust_metrics, "safetensors.torch": functools.partial(save_safely, session.files),
+                     "torchmetrics.functional.classification": values.trust_metrics, "sklearn.metrics": values.trust_scores,
+                     "safetensors.torch": functools.partial(save_safely, session.files),
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     if programs:
         nvidia.put_program(session.gpu, programs)
