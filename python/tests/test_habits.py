@@ -774,12 +774,13 @@ def test_several_optimizers(capture, body, iterations, steps, states):
     ("grad(lambda w: grad(loss)(w, x[0]).square().sum())(w)", (8, 8)),
     ("vmap(jacrev(lambda y: (y @ w).tanh()))(x)", (4, 8, 8)),
     ("vmap(hessian(lambda y: (y @ w).tanh().sum()))(x)", (4, 8, 8)),
-    ("vjp(lambda y: y @ w, x)[1](x)[0]", (4, 8)),
+    ("vjp(lambda y: y @ w, x)[1](x)[0]", (4, 8)), ("jvp(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1)).cuda(), (x,), (x,))[1]", (4, 1)),
     ("torch.autograd.functional.jacobian(lambda y: y @ w, x, vectorize=True)", (4, 8, 4, 8)),
 ])
 def test_gradients_of_functions(capture, call, result):
     code, said, f = capture(STEP.replace("BODY", f"""
-        from torch.func import grad, hessian, jacrev, vjp, vmap
+        from torch import nn
+        from torch.func import grad, hessian, jacrev, jvp, vjp, vmap
         x, w = torch.randn(4, 8, device="cuda"), torch.randn(8, 8, device="cuda")
         def loss(w, x):
             assert x.is_cuda and w.device == torch.device("cuda:0")

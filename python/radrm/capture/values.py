@@ -363,7 +363,7 @@ def same_mask(recorder, func, args, kwargs, result):
         most, version = args[0].radrm_largest
         if version == version_of(args[0]):
             result.radrm_largest = most, version_of(result)
-    if func in SEEN and counted(args[0]) is not None and is_mask(result) and result.numel() == args[0].numel():
+    if func in SEEN and is_mask(result) and result.numel() == args[0].numel() and counted(args[0]) is not None:
         result.radrm_holds = counted(args[0]), version_of(result)
     many, version = getattr(args[0], "radrm_one_of_many", (False, None))
     if many and version == version_of(args[0]) and is_gpu(result):
@@ -372,7 +372,7 @@ def same_mask(recorder, func, args, kwargs, result):
 
 def counted(mask):
     """How many elements of a mask hold that the script itself put there; None: it is not known, or something was written into it."""
-    if not is_gpu(mask):
+    if mask.device.type == "cpu":
         with torch._C._DisableTorchDispatch():
             return int(mask.count_nonzero())
     number, version = getattr(mask, "radrm_holds", (None, None))
