@@ -458,7 +458,7 @@ def test_a_loop_that_was_left_begins_anew(capture, end, solve):
     assert code == 0 and said.count("rounds 6") == 7, said
 
 
-@pytest.mark.parametrize("test, leave", [("t < y.sum()", ""), ("(t < y.sum()).item()", ""), ("not (t >= y.sum())", ""), ("not done.all()", "done = t >= y.sum()")])
+@pytest.mark.parametrize("test, leave", [("t < y.sum()", ""), ("(t < y.sum()).item()", ""), ("not (t >= y.sum())", ""), ("t < end", ""), ("not done.all()", "done = t >= y.sum()")])
 def test_loops_whose_end_is_not_known(capture, test, leave):
     """As an adaptive solver's: six steps, each of which succeeds, are kept for the backward pass. The next loop has as many."""
     code, said, f = capture(f"""
@@ -467,7 +467,7 @@ def test_loops_whose_end_is_not_known(capture, test, leave):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(100):
         y, rounds = torch.randn(512, 512).cuda(), 0
-        t = torch.zeros((), device="cuda")
+        t, end = torch.zeros(()).cuda(), torch.ones(()).cuda()  # known, until something was done
         done = torch.zeros(4, 4, device="cuda") > y[:4, :4]
         while {test}:
             rounds += 1

@@ -163,6 +163,12 @@ def is_sized():
     return frame is not None and frame.f_lineno in sized(frame.f_code.co_filename)
 
 
+def is_round():
+    """Whether it is asked for another round of a `while`."""
+    frame = asking()
+    return frame is not None and frame.f_lineno in loops(frame.f_code.co_filename)
+
+
 class Rounds:
     """Of a `while` that goes on until something holds that is not known: neither none nor one without end. What is tried in a round succeeds:
     it may be what a solver keeps for the backward pass."""

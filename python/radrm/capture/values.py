@@ -18,7 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
-from .asked import Rounds, asking, branched, decided, is_insisted, is_placed, is_ruled_out, is_sized, script_line, tests
+from .asked import Rounds, asking, branched, decided, is_insisted, is_placed, is_round, is_ruled_out, is_sized, script_line, tests
 from .recorder import aten, is_gpu
 
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
@@ -551,7 +551,7 @@ def install(recorder, patch):
         if tensor.numel() == 1 and is_sure(tensor):
             recorder.value_read()
             return bool(known(tensor))
-        if tensor.numel() == 1 and (found := given.agreed(recorder, tensor)) is not None:
+        if tensor.numel() == 1 and not is_round() and (found := given.agreed(recorder, tensor)) is not None:  # what a loop does may be none of that
             recorder.value_read()
             return bool(real_item(found))
         branched(recorder, "a branch on a tensor on the GPU")
@@ -562,6 +562,7 @@ def install(recorder, patch):
         if is_gpu(tensor) and contents(tensor) is None:
             branched(recorder, "a size or a count computed on the GPU")
         return int(_plain(read(tensor)))
+
     def written(tensor, how):
         return format(read(tensor), how) if is_gpu(tensor) and tensor.dim() == 0 else real_format(tensor, how)
     for one in (max, min):
