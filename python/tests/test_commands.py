@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from radd import BUILD  # noqa: E402
 from test_script import COMPILED, train  # noqa: E402
 
 EVALUATE = """
@@ -183,6 +184,7 @@ def test_commands(capture, programs, tmp_path, words):  # noqa: F811
 ])
 def test_commands_that_set_the_path_of_modules(capture, tmp_path, monkeypatch, line):  # noqa: F811
     """They keep what they say, and are captured all the same; so is what was said outside. What was to be loaded before is."""
+    monkeypatch.setenv("RAD", os.path.join(BUILD, "rad"))  # libradcapture.so is beside it
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sizes.py").write_text("import os\nWIDTH = 48 if os.environ['LD_PRELOAD'] == 'libm.so.6' else 16\n")
     (tmp_path / "run.sh").write_text(line.replace("python ", f"{sys.executable} "))
