@@ -393,6 +393,22 @@ def test_an_evaluation_with_gradients_holds_two_graphs(capture, mode):
     assert code == 0 and f"{8 + 2 * 5 * 400 * 512 * 4 / (1 << 20):.0f} MiB in tensors at most" in said, said
 
 
+def test_loaders_that_were_left_leave_nothing(capture):
+    """Each epoch has rows of its own on the GPU, 16 MiB, and the one before has gone, but for what is named."""
+    code, said, _ = capture("""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+    model = torch.nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(30):
+        for x, in DataLoader(TensorDataset(torch.randn(8192, 512, device="cuda")), batch_size=4096, shuffle=True):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+    """)
+    assert code == 0 and int(said.split(" MiB in tensors")[0].split()[-1]) < 3 * 16 + 2 * 8 + 4, said
+
+
 GATHERED = """
     import itertools, time, torch
     from torch import nn

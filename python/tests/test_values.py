@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What scripts do with numbers that they read from the GPU."""
+import textwrap
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -424,11 +426,7 @@ def test_what_pytorch_itself_insists_on(capture):
 @pytest.mark.parametrize("end, solve", [("break", "solve"), ("return", "solve"), ("raise ValueError", "solve"), ("break", "Solver.solve")])
 def test_a_loop_that_was_left_begins_anew(capture, end, solve):
     """All but the first time it has its six rounds."""
-    code, said, f = capture(f"""
-    import torch
-    model = torch.nn.Linear(512, 512, bias=False).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    t = torch.zeros((), device="cuda")
+    solver = f"""
     def solve(last):
         rounds = 0
         while t < model.weight.sum():
@@ -436,17 +434,17 @@ def test_a_loop_that_was_left_begins_anew(capture, end, solve):
             rounds += 1
             if rounds == last:
                 {end}
-        print("rounds", rounds)
+        print("rounds", rounds)"""
+    within = textwrap.indent(solver, "    ")
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(512, 512, bias=False).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    t = torch.zeros((), device="cuda")
+{solver}
     class Solver:
         @staticmethod
-        def solve(last):
-            rounds = 0
-            while t < model.weight.sum():
-                t.add_(1)
-                rounds += 1
-                if rounds == last:
-                    {end}
-            print("rounds", rounds)
+{within}
     for step in range(8):
         try:
             {solve}(99 if step else 4)

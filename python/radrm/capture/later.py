@@ -184,8 +184,12 @@ def elements(batch, within=8):
 
 
 def sampler_of(one):
-    """What all passes over that loader have in common."""
-    return getattr(one, "_index_sampler", None)
+    """What all passes over that loader have in common: a function that gives it, and keeps none alive whose data may lie on the GPU."""
+    sampler = getattr(one, "_index_sampler", None)
+    try:
+        return weakref.ref(sampler)
+    except TypeError:  # a list of batches, or none
+        return lambda: sampler
 
 
 def may_differ(one):
@@ -286,7 +290,7 @@ class Later:
         self.steps = self.since = 0  # since it goes on, and since something changed
         self.learners = weakref.WeakSet()  # modules whose passes learn
         self.taught = 0  # backward passes
-        self.current, self.teaching = None, {}  # what samples the batches that came last; such of which batches a backward pass followed, by id
+        self.current, self.teaching = lambda: None, {}  # sampler_of() the last batch; of those that a backward pass followed, by the sampler's id
         self.where = None  # a line that frees parameters and has not yet
 
     # --- what is told ---
@@ -322,7 +326,7 @@ class Later:
 
     def most(self, now, one):
         """Batches that such a pass is to give."""
-        if now.ran and now.taught == self.taught and id(sampler_of(one)) not in self.teaching:
+        if now.ran and now.taught == self.taught and not self.was_taught(sampler_of(one)()):
             now.learns = False  # an evaluation, though with gradients: the last batch's graph lives on beside the next one's
         if not now.learns and (now.learns is False or self.tests()):
             recorder = self.session.recorder
@@ -391,7 +395,12 @@ class Later:
     def teaches(self):
         """A backward pass is over."""
         self.taught += 1
-        self.teaching[id(self.current)] = self.current
+        self.teaching[id(self.current())] = self.current
+
+    def was_taught(self, sampler):
+        """Whether a backward pass ever followed one of its batches."""
+        found = self.teaching.get(id(sampler))
+        return found is not None and found() is sampler
 
     def passes(self, learns):
         """A forward pass begins, of the last batch. (That a loader which fetches ahead gave for another step, so it is not counted.)"""
