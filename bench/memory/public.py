@@ -11,9 +11,8 @@ A PART is a folder with the sources, which are not ours to ship; `data.py`, whic
 in FILE: those, and what `rad estimate` says of its capture for an H100. With --run, by what that said of them in CAPTURED as many run side by
 side as fit, and a line tells what PyTorch's allocator reserved and had in use at most, what NVML showed for the process, and how many steps
 optimizers made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was said. A line of
-doc/results/memory/public.jsonl.gz has `first` beside `captured`: what was said before anybody had seen a script run, and after captures were mended by the
-first; and `fenced`, where there was such a run. public-unseen.jsonl.gz has others, captured once, by what those had mended. --score prints the tables
-of doc/results/memory/scripts.md.
+doc/results/memory/public.jsonl.gz and public-unseen.jsonl.gz has `first` beside `captured`: what was said before anybody had seen a script run, and by captures
+that were mended since; and `fenced` (`first_fenced`), where a run was limited to the claim. --score prints the tables of doc/results/memory/scripts.md.
 """
 import argparse
 import concurrent.futures
@@ -155,14 +154,16 @@ def score(path):
     every = list(map(json.loads, gzip.open(path, "rt")))
     rows = list(filter(took, every))
     rest = [row for row in rows if "cudnn.benchmark" not in row["captured"].get("note", "")]
-    ways = (("first", "before anybody saw a run"), ("captured", "mended by first captures")) if "first" in every[0] else (("captured", "captured once"),)
+    ways = [(said, when) for said, when in (("first", "before anybody saw a run"), ("captured", "mended since")) if said in every[0]]
     print("| | scripts | captured | median error | p90 | within 5 % | claim above what was taken, median | claims below it |\n" + "|---" * 8 + "|")
     for what, those in (("all of two steps or more", rows), ("of these, without `cudnn.benchmark`", rest)):
         for said, when in ways:
             print(f"| {what}: {when} | " + " | ".join(map(str, scored(those, said))) + " |")
-    fenced = [row["fenced"] for row in every if "fenced" in row]
-    print(f"\nWith the claim as the limit: {len(fenced)} started, {sum(f['rc'] == 0 for f in fenced)} without an error, "
-          f"{sum(f['steps'] >= 2 for f in fenced)} made two steps or more.")
+    for said, when in ways:
+        runs = [row[key] for row in every if (key := "first_fenced" if said == "first" else "fenced") in row]
+        if runs:
+            print(f"\nWith the claim as the limit, {when}: {len(runs)} started, {sum(f.get('rc') == 0 for f in runs)} without an error, "
+                  f"{sum(f.get('steps', 0) >= 2 for f in runs)} made two steps or more.")
 
 
 def main():

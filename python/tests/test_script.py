@@ -305,6 +305,14 @@ def test_no_device_is_visible(capture):
     assert "exit code 7" in said
 
 
+def test_a_script_that_chooses_its_gpu_is_told(capture):
+    own = textwrap.dedent(train())
+    code, said, _ = capture('import os\nos.environ["CUDA_VISIBLE_DEVICES"] = str(1)\n' + own)
+    assert code == 0 and "train.py:2: sets CUDA_VISIBLE_DEVICES to 1 itself" in said, said
+    code, said, _ = capture('import os\nos.environ["CUDA_VISIBLE_DEVICES"] = ""\n' + own)
+    assert code == 0 and "CUDA_VISIBLE_DEVICES" not in said
+
+
 def test_conflicting_allocator_configurations(capture, monkeypatch):
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:False")

@@ -65,6 +65,20 @@ def put_program(gpu, folder):
     os.environ["PATH"] = folder + os.pathsep + os.environ.get("PATH", os.defpath)
 
 
+def watch_choice(gpu, recorder):
+    """A script that chooses GPUs by itself leaves the one that its task was given: its owner should know before it runs."""
+    from .asked import script_line
+    real = os.putenv
+
+    def putenv(name, value):
+        real(name, value)
+        chosen = os.fsdecode(value)
+        if os.fsdecode(name) == "CUDA_VISIBLE_DEVICES" and chosen.strip() not in ("", "-1"):
+            recorder.note(0, f"sets CUDA_VISIBLE_DEVICES to {chosen[:60]} itself, so where there are several GPUs it does not stay on what it was given. Let it not: "
+                             "devices are numbered from 0 among those that a task was given", script_line())
+    gpu.patch(os, "putenv", putenv)
+
+
 def answer_pynvml(gpu, recorder):
     """A function for imports.Imports: makes the module pynvml speak of the GPU."""
     def replace(module):

@@ -144,6 +144,7 @@ def surround(session, programs):
                      "torchmetrics.functional.classification": values.trust_metrics, "sklearn.metrics": values.trust_scores,
                      "safetensors.torch": functools.partial(save_safely, session.files),
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
+    nvidia.watch_choice(session.gpu, session.recorder)
     if programs:
         nvidia.put_program(session.gpu, programs)
 
