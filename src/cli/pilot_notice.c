@@ -12,6 +12,7 @@
 #include "cli/client.h"
 #include "submit/notices.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -99,34 +100,40 @@ static void exec_radd(const char *program, int fd)
 }
 
 /* It lives on by itself, bounded by its own deadline; whose child it is may have no pilot left to ask, so it is nobody's; or
- * with `ours` it is a child that is waited for. Returns its number then; 0: there is nothing to wait for. */
-static pid_t send(const char *program, const struct notice_place *p, bool ours)
+ * where `child` is not NULL it is a child that is waited for. -1: it was not begun. */
+static int send(const char *program, const struct notice_place *p, pid_t *child)
 {
 	scoped_json *request = json_pack("{ss, sO, sI}", "to", p->to, "notices", p->list, "more", (json_int_t)p->more);
 	scoped_free char *text = json_to_text(request);
 	scoped_fd int fd = memfd_create("notices", MFD_CLOEXEC);
+	int status = 0;
 	if (fd < 0 || io_write_full(fd, text, strlen(text)) || lseek(fd, 0, SEEK_SET))
-		return 0;
+		return -1;
 	fflush(NULL);
 	pid_t pid = fork();
 	if (!pid) {
-		if (!ours && fork())
-			_exit(0);
+		pid_t later = child ? 0 : fork();
+		if (later)
+			_exit(later < 0);
 		exec_radd(program, fd);
 	}
-	if (pid > 0 && !ours)
-		waitpid(pid, NULL, 0);
-	return ours && pid > 0 ? pid : 0;
+	if (child)
+		*child = pid > 0 ? pid : 0;
+	else
+		while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	return pid < 0 || status ? -1 : 0;
 }
 
-static pid_t send_all_of(struct notice_place *p, bool ours)
+/* What could not be sent, for want of a process perhaps, is sent with the next. */
+static void send_all_of(struct notice_place *p, pid_t *child)
 {
 	scoped_free char *program = client_find_program("radd");
-	pid_t pid = program ? send(program, p, ours) : 0;
+	if (!program || send(program, p, child))
+		return;
 	json_array_clear(p->list);
 	p->more = 0;
 	p->sent_ms = clock_mono_ms();
-	return pid;
 }
 
 void pilot_notices_work(struct pilot_notices *n)
@@ -135,7 +142,7 @@ void pilot_notices_work(struct pilot_notices *n)
 	for (size_t i = 0; i < n->n; i++) {
 		struct notice_place *p = &n->places[i];
 		if (json_array_size(p->list) && (!p->sent_ms || now - p->sent_ms >= GAP_MS))
-			send_all_of(p, false);
+			send_all_of(p, NULL);
 	}
 }
 
@@ -145,8 +152,10 @@ static void send_last(struct pilot_notices *n)
 	pid_t pids[MOST_PLACES] = { 0 };
 	size_t left = 0;
 	for (size_t i = 0; i < n->n; i++)
-		if (json_array_size(n->places[i].list) && (pids[i] = send_all_of(&n->places[i], true)))
-			left++;
+		if (json_array_size(n->places[i].list)) {
+			send_all_of(&n->places[i], &pids[i]);
+			left += pids[i] > 0;
+		}
 	for (int64_t until = clock_mono_ms() + LAST_MS; left && clock_mono_ms() < until; poll(NULL, 0, 20))
 		for (size_t i = 0; i < n->n; i++)
 			if (pids[i] && waitpid(pids[i], NULL, WNOHANG)) {
