@@ -21,7 +21,7 @@ int io_read_file(const char *path, size_t max, struct buf *out, struct error *er
 /* The same from an open descriptor; `name` is for the error. */
 int io_read_fd(int fd, const char *name, size_t max, struct buf *out, struct error *err);
 /* Replaces a file so that a crash leaves the old or the new one, never a part: temporary, fsync, rename, fsync
- * of the folder. */
+ * of the folder where that can be done. An error of that last step leaves the new one in place. */
 int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode, struct error *err);
 /* The same for a path that a person named: what is there and no file, a device or a pipe, is written into, as by a shell, and
  * so is what a link of root's or of the caller's own leads to (/dev/stdout). */

@@ -389,6 +389,28 @@ static void a_file_is_replaced_through_nobodys_link(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* Where one may write and not read, as in a box for letters. Root may do both: it becomes somebody else. */
+static void a_file_is_replaced_in_a_folder_that_cannot_be_read(void **state)
+{
+	(void)state;
+	char dir[] = "/tmp/rad-base-XXXXXX";
+	int status;
+	assert_non_null(mkdtemp(dir));
+	scoped_free char *file = alloc_printf("%s/file", dir);
+	if (!geteuid())
+		assert_int_equal(chown(dir, 12345, 12345), 0);
+	assert_int_equal(chmod(dir, 0300), 0);
+	pid_t pid = fork();
+	if (!pid) {
+		bool ready = geteuid() || (!setgid(12345) && !setuid(12345));
+		_exit(!ready || io_replace_file(file, "new", 3, 0600, NULL));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	unlink(file);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void processes_are_known_by_pid_and_start(void **state)
 {
 	(void)state;
@@ -682,6 +704,7 @@ int main(void)
 		cmocka_unit_test(words_for_a_shell_are_in_quotes), cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),
+		cmocka_unit_test(a_file_is_replaced_in_a_folder_that_cannot_be_read),
 		cmocka_unit_test(what_is_no_file_is_written_into_and_stays),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
 		cmocka_unit_test(one_that_cannot_be_looked_at_is_not_gone),

@@ -85,17 +85,6 @@ static char *part_end(char *part)
 	return part;
 }
 
-static void keep_once(struct ids *ids)
-{
-	size_t kept = 0;
-	if (ids->n)
-		qsort(ids->list, ids->n, sizeof *ids->list, task_id_compare);
-	for (size_t i = 0; i < ids->n; i++)
-		if (!kept || ids->list[i] != ids->list[kept - 1])
-			ids->list[kept++] = ids->list[i];
-	ids->n = kept;
-}
-
 int ids_add(const char *word, struct ids *ids, struct error *err)
 {
 	scoped_free char *copy = alloc_string(word);
@@ -109,7 +98,7 @@ int ids_add(const char *word, struct ids *ids, struct error *err)
 			return -1;
 		part = end;
 	}
-	keep_once(ids);
+	ids->n = task_ids_sort(ids->list, ids->n);
 	return 0;
 }
 

@@ -61,7 +61,7 @@ static int change_ids(const struct requests *q, const struct message *m, task_id
 		for (size_t k = 0; k < more; k++)
 			change_add(&all, elements[k], TASK_PENDING);
 	}
-	*n = request_sort_ids(all.ids, all.n);
+	*n = task_ids_sort(all.ids, all.n);
 	*ids = all.ids;
 	if (!n_asked)
 		return -1;

@@ -19,18 +19,6 @@ int request_id(const struct message *m, task_id *id, struct error *err)
 	return text ? task_id_parse(text, id, err) : error_set(err, ERR_INVALID, "'id' must be a task id as text");
 }
 
-/* Each once: one that is named twice would meet the second time what was done to it the first. */
-size_t request_sort_ids(task_id *ids, size_t n)
-{
-	size_t kept = 0;
-	if (n)
-		qsort(ids, n, sizeof *ids, task_id_compare);
-	for (size_t i = 0; i < n; i++)
-		if (!kept || ids[i] != ids[kept - 1])
-			ids[kept++] = ids[i];
-	return kept;
-}
-
 /* A list that is empty is refused and never taken for all there are: it is what a script passes whose search found nothing. */
 size_t request_ids(const struct message *m, task_id **ids, struct error *err)
 {
@@ -47,7 +35,7 @@ size_t request_ids(const struct message *m, task_id **ids, struct error *err)
 	for (size_t i = 0; i < n; i++)
 		if (task_id_parse(json_string_value(json_array_get(list, i)), &(*ids)[i], err))
 			return 0;
-	return request_sort_ids(*ids, n);
+	return task_ids_sort(*ids, n);	/* one named twice would meet the second time what was done to it the first */
 }
 
 int request_need_owner(const struct message *m, const struct task *t, struct error *err)

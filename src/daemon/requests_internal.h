@@ -50,8 +50,6 @@ int request_id(const struct message *m, task_id *id, struct error *err);
 /* The list `ids`, or `id` alone; each once, ascending, however often it was named. Free *ids. Returns how many, 0 with an
  * error. */
 size_t request_ids(const struct message *m, task_id **ids, struct error *err);
-/* Sorts ids, and keeps each once. Returns how many are left. */
-size_t request_sort_ids(task_id *ids, size_t n);
 int request_need_owner(const struct message *m, const struct task *t, struct error *err);
 int request_need_admin(const struct message *m, const char *what, struct error *err);
 /* Whether the disk has room for what is new. */

@@ -220,17 +220,6 @@ static size_t list_members(const struct waiting *w, const struct group *g, task_
 	return n;
 }
 
-static size_t sort_once(task_id *ids, size_t n)
-{
-	size_t kept = 0;
-	if (n)
-		qsort(ids, n, sizeof *ids, task_id_compare);
-	for (size_t i = 0; i < n; i++)
-		if (!kept || ids[kept - 1] != ids[i])
-			ids[kept++] = ids[i];
-	return kept;
-}
-
 size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state, task_id **ready)
 {
 	struct awaited *t = idmap_get(&w->targets, id);
@@ -250,7 +239,7 @@ size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state,
 	for (struct edge *e = t->edges; e; e = e->after)
 		if (group_is(e->group) == WAITING_MET && (!e->before || e->before->group != e->group))
 			n = list_members(w, e->group, ready, n, &cap);
-	return sort_once(*ready, n);
+	return task_ids_sort(*ready, n);
 }
 
 bool waiting_for_start(const struct waiting *w, task_id id)

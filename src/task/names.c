@@ -75,6 +75,17 @@ int task_id_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+size_t task_ids_sort(task_id *ids, size_t n)
+{
+	size_t kept = 0;
+	if (n)
+		qsort(ids, n, sizeof *ids, task_id_compare);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || ids[i] != ids[kept - 1])
+			ids[kept++] = ids[i];
+	return kept;
+}
+
 task_id task_dependency_target(task_id id, const struct dependency *d)
 {
 	bool element = d->kind == DEP_AFTERCORR && TASK_INDEX(id) >= 0 && TASK_INDEX(d->task) < 0;

@@ -31,6 +31,8 @@ char *task_id_text(task_id id, char buf[TASK_ID_TEXT]);
 int task_id_parse(const char *text, task_id *id, struct error *err);
 /* Of two ids, for qsort and bsearch. */
 int task_id_compare(const void *a, const void *b);
+/* Sorts ids and keeps each once. Returns how many are left. */
+size_t task_ids_sort(task_id *ids, size_t n);
 /* The task or job that a dependency of that task is on. Under aftercorr, an element of an array depends on the element of the
  * same index of the other array. */
 task_id task_dependency_target(task_id id, const struct dependency *d);
