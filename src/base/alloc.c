@@ -61,6 +61,13 @@ char **alloc_words(char *const *words)
 	return copy;
 }
 
+void alloc_free_list(char **list)
+{
+	for (char **e = list; e && *e; e++)
+		free(*e);
+	free(list);
+}
+
 char *alloc_printf(const char *fmt, ...)
 {
 	char *p;

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#define STATUS_MAX ((size_t)1 << 20)	/* with room for somebody in thousands of groups */
+
 /* Fields 3, 4, 6, 14 to 17, 20, 22 and 24. The command name may hold anything, parentheses too: what counts begins after the
  * last ')'. */
 bool proc_parse_stat(const char *text, struct proc_figures *f)
@@ -31,16 +33,22 @@ bool proc_parse_stat(const char *text, struct proc_figures *f)
 	return true;
 }
 
+ssize_t proc_read(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, size - 1);
+	text[n > 0 ? n : 0] = 0;
+	return n;
+}
+
 int proc_see(pid_t pid, struct proc_seen *seen)
 {
-	char path[40], text[1024];
+	char text[1024];
 	struct proc_figures f;
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, sizeof text - 1);
-	if (n < 0)
+	if (proc_read(pid, "stat", text, sizeof text) < 0)
 		return -1;
-	text[n] = 0;
 	errno = ESRCH;
 	if (!proc_parse_stat(text, &f) || f.state == 'X' || (f.state == 'Z' && f.threads <= 1))
 		return -1;
@@ -107,12 +115,23 @@ bool proc_parse_catches(const char *text, int signal)
 	return signal >= 1 && signal <= 64 && line && strtoull(line, NULL, 16) >> (signal - 1) & 1;
 }
 
-bool proc_catches(pid_t pid, int signal)
+static int read_status(pid_t pid, struct buf *text)
 {
 	char path[40];
-	scoped_buf text = { 0 };
 	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	return !io_read_file(path, PROC_STATUS_MAX, &text, NULL) && proc_parse_catches(buf_text(&text), signal);
+	return io_read_file(path, STATUS_MAX, text, NULL);
+}
+
+bool proc_owned(pid_t pid, uid_t uid)
+{
+	scoped_buf text = { 0 };
+	return !read_status(pid, &text) && proc_parse_owned(buf_text(&text), uid);
+}
+
+bool proc_catches(pid_t pid, int signal)
+{
+	scoped_buf text = { 0 };
+	return !read_status(pid, &text) && proc_parse_catches(buf_text(&text), signal);
 }
 
 int proc_pidfd(pid_t pid)

@@ -43,8 +43,8 @@ bool proc_alive(struct proc_id id);
 bool proc_gone(struct proc_id id);
 /* The effective uid of a process; -1 as uid_t if it is gone. */
 uid_t proc_uid(pid_t pid);
-/* Of /proc/PID/status, with room for somebody in thousands of groups. */
-#define PROC_STATUS_MAX ((size_t)1 << 20)
+/* Whether all of a process is that user's, as proc_parse_owned. False too if it cannot be looked at (errno). */
+bool proc_owned(pid_t pid, uid_t uid);
 /* Whether the text of a /proc/PID/status says that all of it is that user's: real, effective, saved and file-system uid. */
 bool proc_parse_owned(const char *text, uid_t uid);
 /* Whether it says that there is a handler for that signal. */
@@ -57,6 +57,8 @@ bool proc_catches(pid_t pid, int signal);
 int proc_pidfd(pid_t pid);
 /* pidfd_send_signal(2). Returns 0, or -1 (errno). */
 int proc_pidfd_signal(int fd, int signal);
+/* Reads what /proc/PID/`name` begins with as text, at most size - 1 bytes. Returns how many, or -1 (errno) with "" as text. */
+ssize_t proc_read(pid_t pid, const char *name, char *text, size_t size);
 /* Copies the value of `name` from the environment the process was started with. Can block while that process is in
  * an uninterruptible sleep: call it only from a helper process. Returns 0, or -1 if unset or unreadable. */
 int proc_environ(pid_t pid, const char *name, char *value, size_t size);

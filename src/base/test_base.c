@@ -389,6 +389,28 @@ static void a_file_is_replaced_through_nobodys_link(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+static void the_end_of_a_text(void **state)
+{
+	(void)state;
+	assert_true(words_end_in("train.py", ".py"));
+	assert_true(words_end_in(".py", ".py"));
+	assert_false(words_end_in("y", ".py"));
+	assert_false(words_end_in("train.pyc", ".py"));
+}
+
+static void a_file_of_a_process_is_read(void **state)
+{
+	(void)state;
+	char text[4];
+	assert_int_equal(proc_read(getpid(), "stat", text, sizeof text), 3);
+	assert_int_equal(text[3], 0);
+	assert_int_equal(proc_read(INT32_MAX, "stat", text, sizeof text), -1);
+	assert_string_equal(text, "");
+	assert_true(proc_owned(getpid(), getuid()));
+	assert_false(proc_owned(getpid(), getuid() + 1));
+	assert_false(proc_owned(INT32_MAX, getuid()));
+}
+
 /* Where one may write and not read, as in a box for letters. Root may do both: it becomes somebody else. */
 static void a_file_is_replaced_in_a_folder_that_cannot_be_read(void **state)
 {
@@ -704,6 +726,8 @@ int main(void)
 		cmocka_unit_test(words_for_a_shell_are_in_quotes), cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),
+		cmocka_unit_test(the_end_of_a_text),
+		cmocka_unit_test(a_file_of_a_process_is_read),
 		cmocka_unit_test(a_file_is_replaced_in_a_folder_that_cannot_be_read),
 		cmocka_unit_test(what_is_no_file_is_written_into_and_stays),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),

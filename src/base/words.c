@@ -76,6 +76,12 @@ const char *words_base(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+bool words_end_in(const char *text, const char *end)
+{
+	size_t n = strlen(text), k = strlen(end);
+	return n >= k && !strcmp(text + n - k, end);
+}
+
 size_t words_utf8(const char *text, size_t left)
 {
 	const unsigned char *p = (const unsigned char *)text;

@@ -5,6 +5,7 @@
 #ifndef RAD_BASE_WORDS_H
 #define RAD_BASE_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct buf;
@@ -15,6 +16,9 @@ const char *words_nearest(const char *word, const char *const *words);
 
 /* The last part of a path; all of it where that is empty. */
 const char *words_base(const char *path);
+
+/* Whether a text ends so: "train.py" in ".py". */
+bool words_end_in(const char *text, const char *end);
 
 /* The bytes of the UTF-8 character at p, of `left`; 0 if it is none (overlong forms, surrogates, what is above U+10FFFF). */
 size_t words_utf8(const char *p, size_t left);

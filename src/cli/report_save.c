@@ -6,24 +6,19 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool ends_in(const char *path, const char *end)
-{
-	size_t n = strlen(path), m = strlen(end);
-	return n > m && !strcmp(path + n - m, end);
-}
-
 static void fill(const struct report *r, const char *path, enum report_form form, struct buf *out)
 {
 	if (form == REPORT_SERIES_CSV) {
 		report_series_csv(r, out);
-	} else if (form == REPORT_TASKS_CSV || ends_in(path, ".csv")) {
+	} else if (form == REPORT_TASKS_CSV || words_end_in(path, ".csv")) {
 		report_csv(r, out);
-	} else if (ends_in(path, ".json")) {
+	} else if (words_end_in(path, ".json")) {
 		scoped_json *v = report_json(r);
 		scoped_free char *text = json_to_text(v);
 		buf_printf(out, "%s\n", text);

@@ -39,12 +39,6 @@
 
 /* ---- whether ---- */
 
-static bool ends_in(const char *word, const char *end)
-{
-	size_t n = strlen(word), m = strlen(end);
-	return n > m && !strcmp(word + n - m, end);
-}
-
 bool submit_capture_is_interpreter(const char *word)
 {
 	const char *name = words_base(word);
@@ -54,7 +48,8 @@ bool submit_capture_is_interpreter(const char *word)
 static bool is_python(const char *word)
 {
 	const char *name = words_base(word);
-	return submit_capture_is_interpreter(word) || !strcmp(name, "torchrun") || !strcmp(name, "accelerate") || ends_in(name, ".py");
+	return submit_capture_is_interpreter(word) || !strcmp(name, "torchrun") || !strcmp(name, "accelerate") ||
+	       words_end_in(name, ".py");
 }
 
 /* "python train.py", and behind what enters an environment: "uv run train.py", "env X=1 python train.py". */

@@ -113,13 +113,6 @@ static int export_one(char *const *all, char **to, char *item, struct error *err
 	return 0;
 }
 
-static void free_list(char **list)
-{
-	for (char **e = list; *e; e++)
-		free(*e);
-	free(list);
-}
-
 /* What a task has in any case. `pwd` may be NULL. */
 static void keep_login(char *const *all, char **to, char *pwd)
 {
@@ -168,6 +161,6 @@ int submit_caller_export(struct spec *s, const char *list, struct error *err)
 		failed = export_one(s->environ, to, items[i], err);
 	if (!failed)
 		spec_set_environ(s, to);
-	free_list(items);
+	alloc_free_list(items);
 	return failed;
 }

@@ -296,13 +296,6 @@ int submit_radt_read(struct submit_radt *r, const char *path, struct error *err)
 	return rc ? -1 : 0;
 }
 
-static void clear_words(char **words)
-{
-	for (char **w = words; w && *w; w++)
-		free(*w);
-	free(words);
-}
-
 void submit_radt_clear(struct submit_radt *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
@@ -311,10 +304,10 @@ void submit_radt_clear(struct submit_radt *r)
 		free(row->experiment);
 		free(row->name);
 		free(row->folder);
-		clear_words(row->options);
-		clear_words(row->words);
+		alloc_free_list(row->options);
+		alloc_free_list(row->words);
 	}
 	free(r->rows);
-	clear_words(r->notes);
+	alloc_free_list(r->notes);
 	*r = (struct submit_radt){ .n = 0 };
 }

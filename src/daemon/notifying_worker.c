@@ -194,9 +194,7 @@ static int run(const struct sending *s, const char *const *argv, const char *inp
 	pid_t pid = fork();
 	if (!pid)
 		become(s, (char *const *)argv, env, in_fd);
-	for (char **e = env; *e; e++)
-		free(*e);
-	free(env);
+	alloc_free_list(env);
 	if (pid < 0)
 		return error_errno(err, "fork");
 	int status = wait_until(pid, s->until_ms);

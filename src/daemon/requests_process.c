@@ -117,6 +117,6 @@ int request_environ(const struct requests *q, const struct message *m, struct re
 		return error_set(err, ERR_CONFLICT, "task %s: is no lease that has its place", task_id_text(id, text));
 	char **env = q->environment(q->ctx, t);
 	json_t *variables = variables_json(env);
-	environment_free(env);
+	alloc_free_list(env);
 	return request_answer(reply, json_pack("{si, ss, so}", "schema", 1, "id", task_id_text(id, text), "environ", variables));
 }

@@ -57,7 +57,7 @@ void runner_tell_troubles(const struct runner *r, json_t *troubles);
 task_id runner_owner(struct runner *r, const struct proc_reading *p);
 /* The program that announced the task says how its processes ended: ends the attempt with that report. False: none runs. */
 bool runner_departed(struct runner *r, task_id id, const struct exit_report *report);
-/* The variables that tell the running task of its GPUs, for a process that exists already; environment_free. */
+/* The variables that tell the running task of its GPUs, for a process that exists already; alloc_free_list. */
 char **runner_environment(const struct runner *r, const struct task *t);
 /* Sends the signal now to those processes of a running task that have a handler for it. Returns how many got it. */
 int runner_ask(const struct runner *r, const struct task *t, int signal);

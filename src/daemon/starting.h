@@ -49,7 +49,7 @@ bool starting_waits(const struct starting *s);
 /* Whether its launch is under way, so that its program may begin: whatever is asked of the attempt waits for the callback. */
 bool starting_is_launching(const struct starting *s);
 
-/* The variables that tell the running task of its GPUs, for a process that exists already; environment_free. */
+/* The variables that tell the running task of its GPUs, for a process that exists already; alloc_free_list. */
 char **starting_environment(const struct starting_plan *plan, const struct task *t);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -402,16 +403,10 @@ static int parse_file(const char *path, struct devices *out, struct error *err)
 	return rc;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t n = strlen(text), k = strlen(end);
-	return n >= k && !strcmp(text + n - k, end);
-}
-
 int simdev_parse(const char *spec, struct device_model **out, size_t *n, struct error *err)
 {
 	struct devices found = { 0 };
-	bool is_file = ends_with(spec, ".yaml") || ends_with(spec, ".yml");
+	bool is_file = words_end_in(spec, ".yaml") || words_end_in(spec, ".yml");
 	if (is_file ? parse_file(spec, &found, err) : parse_list(spec, &found, err)) {
 		free(found.list);
 		return -1;

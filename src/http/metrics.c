@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/member.h"
 
 #include <ctype.h>
@@ -19,19 +20,13 @@ struct page { struct buf *out; bool open; };
 
 enum kind { GAUGE, COUNTER, INFO, HISTOGRAM };
 
-static bool ends_in(const char *name, const char *end)
-{
-	size_t n = strlen(name), k = strlen(end);
-	return n >= k && !strcmp(name + n - k, end);
-}
-
 /* OpenMetrics names a family without the suffix that its samples have. */
 static void family(const struct page *p, const char *name, enum kind kind, const char *help)
 {
 	static const char *const suffixes[] = { [GAUGE] = "", [COUNTER] = "_total", [INFO] = "_info", [HISTOGRAM] = "" };
 	static const char *const types[] = { [GAUGE] = "gauge", [COUNTER] = "counter", [INFO] = "info",
 		[HISTOGRAM] = "histogram" };
-	size_t n = strlen(name) - (p->open && ends_in(name, suffixes[kind]) ? strlen(suffixes[kind]) : 0);
+	size_t n = strlen(name) - (p->open && words_end_in(name, suffixes[kind]) ? strlen(suffixes[kind]) : 0);
 	buf_printf(p->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)n, name, help, (int)n, name,
 		   !p->open && kind == INFO ? "gauge" : types[kind]);
 }

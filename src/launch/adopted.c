@@ -5,8 +5,6 @@
 #include "launch/adopted.h"
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/io.h"
 #include "base/proc_tree.h"
 #include "base/scope.h"
 
@@ -15,21 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A set-uid program that its caller may not signal is not all its caller's. */
-static bool is_all(pid_t pid, uid_t uid)
-{
-	char path[40];
-	scoped_buf text = { 0 };
-	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	return !io_read_file(path, PROC_STATUS_MAX, &text, NULL) && proc_parse_owned(buf_text(&text), uid);
-}
-
 int adopted_check(struct proc_id process, uid_t uid, struct error *err)
 {
 	struct error unseen = ERROR_INIT;
 	errno = 0;
 	scoped_fd int fd = proc_pidfd(process.pid);
-	bool there = fd >= 0 && proc_alive(process), own = there && is_all(process.pid, uid);
+	bool there = fd >= 0 && proc_alive(process), own = there && proc_owned(process.pid, uid);
 	if (!own)
 		error_errno(&unseen, "process %d: radd cannot look at it now", (int)process.pid);
 	if (error_is_shortage(&unseen))
@@ -82,7 +71,7 @@ static bool is_member(const struct task *t, const struct proc_tree *tree, struct
 	struct proc_id process = spec_process(t->spec);
 	pid_t pid = p->seen.id.pid;
 	bool is = pid == process.pid ? !t->spec->announced && proc_alive(process) : proc_tree_confirm(tree, p, process);
-	return is && is_all(pid, t->spec->uid);
+	return is && proc_owned(pid, t->spec->uid);	/* a set-uid program that its caller may not signal is not */
 }
 
 /* handlers: only those that have one for it. Children first; the process itself may be what holds them together. */

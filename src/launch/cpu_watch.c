@@ -4,12 +4,10 @@
 #include "launch/cpu_watch.h"
 
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/proc_tree.h"
 #include "base/scope.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,20 +29,11 @@ struct cpu_look {
 	bool told;		/* the kernel counts: a thread was seen to have got a core */
 };
 
-static const char *read_text(const char *path, char *text, size_t size)
-{
-	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : io_read_full(fd, text, size - 1);
-	text[n > 0 ? n : 0] = 0;
-	return text;
-}
-
 static void add_process(struct cpu_look *l, pid_t pid)
 {
-	char path[40], text[1024];
+	char text[1024];
 	struct proc_figures f;
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	if (proc_parse_stat(read_text(path, text, sizeof text), &f))
+	if (proc_read(pid, "stat", text, sizeof text) > 0 && proc_parse_stat(text, &f))
 		l->ticks += f.cpu_ticks;
 }
 
@@ -64,15 +53,15 @@ static unsigned place_of(struct cpu_look *l, pid_t tid)
 
 static void add_threads(struct cpu_look *l, pid_t pid)
 {
-	char path[80], text[80];
+	char path[40], text[80];
 	struct dirent *entry;
 	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
 	scoped_dir DIR *dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
 		unsigned long long ran, waited, times;
 		struct cpu_thread t = { .tid = (pid_t)strtol(entry->d_name, NULL, 10) };
-		snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)pid, (int)t.tid);
-		if (t.tid <= 0 || sscanf(read_text(path, text, sizeof text), "%llu %llu %llu", &ran, &waited, &times) != 3)
+		snprintf(path, sizeof path, "task/%d/schedstat", (int)t.tid);
+		if (t.tid <= 0 || proc_read(pid, path, text, sizeof text) <= 0 || sscanf(text, "%llu %llu %llu", &ran, &waited, &times) != 3)
 			continue;
 		t.ran_ns = ran;
 		t.wait_ns = waited;

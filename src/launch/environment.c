@@ -230,10 +230,3 @@ char **launch_environment(const struct environment_input *in)
 	}
 	return l.items;
 }
-
-void environment_free(char **env)
-{
-	for (size_t i = 0; env && env[i]; i++)
-		free(env[i]);
-	free(env);
-}

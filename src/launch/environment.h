@@ -18,11 +18,10 @@ struct environment_input {
 	unsigned master_port;	/* 0: none is free */
 };
 
-/* NULL-terminated "NAME=value"; free with environment_free. Names that we set replace the user's; the exceptions are the
+/* NULL-terminated "NAME=value"; free with alloc_free_list. Names that we set replace the user's; the exceptions are the
  * no-preallocation settings of JAX and TensorFlow, PYTHONUNBUFFERED and MASTER_PORT, where the user's word counts: not
  * that of a task which submits this one. Slurm's variables are taken out. */
 char **launch_environment(const struct environment_input *in);
-void environment_free(char **env);
 /* Whether "NAME=value" is of the step of a Slurm job that its process runs in. In a task it would be wrong: launchers,
  * submitit and MPI take the process for a rank of that step (PMI_FD names a descriptor that it has not got). What people set
  * for MPI themselves, such as PMIX_MCA_*, is not. */

@@ -31,11 +31,9 @@ void host_watch_start(struct host_watch *w, const struct cgroup *c, uint64_t lim
 
 static uint64_t resident_kib(pid_t pid)
 {
-	char path[40];
+	char text[256];
 	unsigned long long size, resident;
-	scoped_buf text = { 0 };
-	snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-	if (io_read_file(path, 256, &text, NULL) || sscanf(buf_text(&text), "%llu %llu", &size, &resident) != 2)
+	if (proc_read(pid, "statm", text, sizeof text) < 0 || sscanf(text, "%llu %llu", &size, &resident) != 2)
 		return 0;
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
 }

@@ -128,7 +128,7 @@ static void encode(const struct launch_request *r, const char *token, struct buf
 		.conda_env = s->conda_env, .argv = s->argv, .environ = env, .rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
 	};
 	shim_request_encode(&request, out);
-	environment_free(env);
+	alloc_free_list(env);
 }
 
 /* Whole or not at all, for a shim that may be reading. It need not survive a power cut: nothing was started then. */

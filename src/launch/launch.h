@@ -68,7 +68,7 @@ void launch_destroy(struct launch *l);
  * half-made is left (a folder that was there before stays). */
 int launch_run(const struct launch *l, struct proc_id *shim, struct error *err);
 
-/* The environment of the attempt, "NAME=value"; environment_free. */
+/* The environment of the attempt, "NAME=value"; alloc_free_list. */
 char **launch_variables(const struct launch_request *r);
 
 /* Whether a shim of the task's last attempt runs, as the task's user or as ours: then *shim is filled. False: it has ended,

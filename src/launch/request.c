@@ -171,19 +171,12 @@ struct shim_request *shim_request_decode(const char *bytes, size_t n, struct err
 	return r;
 }
 
-static void list_free(char **list)
-{
-	for (size_t i = 0; list && list[i]; i++)
-		free(list[i]);
-	free(list);
-}
-
 void shim_request_destroy(struct shim_request *r)
 {
 	if (!r)
 		return;
-	list_free(r->argv);
-	list_free(r->environ);
+	alloc_free_list(r->argv);
+	alloc_free_list(r->environ);
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
 		free(*text_at(r, i));
 	free(r->rlimits);

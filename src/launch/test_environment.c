@@ -102,7 +102,7 @@ static void test_two_gpus(void **state)
 	assert_int_equal(count(env, "CUDA_MPS_PIPE_DIRECTORY="), 1);
 	assert_int_equal(count(env, "CUDA_VISIBLE_DEVICES="), 1);
 	assert_int_equal(count(env, "no equals"), 0);
-	environment_free(env);
+	alloc_free_list(env);
 }
 
 static void test_where_the_users_word_counts(void **state)
@@ -114,23 +114,23 @@ static void test_where_the_users_word_counts(void **state)
 	assert_var(env, "XLA_PYTHON_CLIENT_PREALLOCATE", "false");
 	assert_var(env, "TF_FORCE_GPU_ALLOW_GROWTH", "false");
 	assert_var(env, "PYTHONUNBUFFERED", "");
-	environment_free(env);
+	alloc_free_list(env);
 	b.attempt.mode = SHARE_NEVER;
 	env = launch_environment(&b.in);
 	assert_var(env, "XLA_PYTHON_CLIENT_PREALLOCATE", NULL);
 	assert_var(env, "MASTER_PORT", NULL);
-	environment_free(env);
+	alloc_free_list(env);
 	b.spec.environ = meets_others;
 	b.in.master_port = 40123;
 	env = launch_environment(&b.in);
 	assert_var(env, "MASTER_PORT", "6000");
 	assert_var(env, "PET_MASTER_PORT", NULL);
-	environment_free(env);
+	alloc_free_list(env);
 	b.spec.environ = meets_by_torchrun;
 	env = launch_environment(&b.in);
 	assert_var(env, "MASTER_PORT", NULL);
 	assert_var(env, "PET_MASTER_PORT", "6001");
-	environment_free(env);
+	alloc_free_list(env);
 }
 
 /* A sweep that runs as a task: each of what it submits would have its port, and its number of threads. */
@@ -150,16 +150,16 @@ static void test_submitted_inside_a_task(void **state)
 	assert_var(env, "MASTER_PORT", "40123");
 	assert_var(env, "PET_MASTER_PORT", "40123");
 	assert_var(env, "OMP_NUM_THREADS", "4");
-	environment_free(env);
+	alloc_free_list(env);
 	b.spec.cpus = 0;
 	env = launch_environment(&b.in);
 	assert_var(env, "OMP_NUM_THREADS", NULL);
-	environment_free(env);
+	alloc_free_list(env);
 	b.spec.environ = own;
 	env = launch_environment(&b.in);
 	assert_var(env, "MASTER_PORT", "6000");
 	assert_var(env, "OMP_NUM_THREADS", "6");
-	environment_free(env);
+	alloc_free_list(env);
 }
 
 static void test_mps(void **state)
@@ -181,17 +181,17 @@ static void test_mps(void **state)
 	assert_var(env, "RAD_ARRAY_JOB_ID", "12");
 	assert_var(env, "RAD_SIM_DEVICES", "/run/rad/sim-devices");
 	assert_var(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
-	environment_free(env);
+	alloc_free_list(env);
 	b.request.n_gpus = 2;
 	b.gpus[0].by_uuid = b.gpus[1].by_uuid = true;
 	env = launch_environment(&b.in);
 	assert_var(env, "CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b");
 	assert_var(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=6000M,1=6000M");
-	environment_free(env);
+	alloc_free_list(env);
 	b.request.fence_mib = 0;
 	env = launch_environment(&b.in);
 	assert_var(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", NULL);
-	environment_free(env);
+	alloc_free_list(env);
 }
 
 static void test_mig_by_uuid(void **state)
@@ -205,7 +205,7 @@ static void test_mig_by_uuid(void **state)
 	char **env = launch_environment(&b.in);
 	assert_var(env, "CUDA_VISIBLE_DEVICES", "MIG-x");
 	assert_var(env, "RAD_GPU_MEM_MIB", NULL);
-	environment_free(env);
+	alloc_free_list(env);
 }
 
 static char *list_a[] = { (char *)"x=1\n", (char *)"", (char *)"\xff\xfe", NULL };

@@ -5,11 +5,9 @@
 #include "monitor/peek.h"
 
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/proc.h"
 #include "base/scope.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -69,16 +67,6 @@ void peek_destroy(struct peek *p)
 	free(p);
 }
 
-static size_t read_cmdline(pid_t pid, char *text)
-{
-	char path[40];
-	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, PEEK_CMDLINE);
-	text[n > 0 ? n : 0] = 0;
-	return n > 0 ? (size_t)n : 0;
-}
-
 static bool is_token(const char *text)
 {
 	return strlen(text) == PROC_TOKEN_LEN - 1 && strspn(text, "0123456789abcdef") == PROC_TOKEN_LEN - 1;
@@ -90,7 +78,8 @@ static void *look_there(void *arg)
 	struct peek_found *f = &l->found;
 	char id[TASK_ID_TEXT];
 	const uint64_t over = 1;
-	f->n = read_cmdline(l->pid, f->cmdline);
+	ssize_t n = proc_read(l->pid, "cmdline", f->cmdline, PEEK_CMDLINE + 1);
+	f->n = n > 0 ? (size_t)n : 0;
 	if (proc_environ(l->pid, "RAD_TASK_ID", id, sizeof id) || task_id_parse(id, &f->claimed, NULL))
 		f->claimed = 0;
 	if (f->claimed && (proc_environ(l->pid, "RAD_TASK_TOKEN", f->token, sizeof f->token) || !is_token(f->token)))

@@ -7,13 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "monitor/peek.h"
 #include "monitor/program.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -65,11 +63,7 @@ void procs_destroy(struct procs *p)
 
 static void read_comm(pid_t pid, char *comm, size_t size)
 {
-	char path[40];
-	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : io_read_full(fd, comm, size - 1);
-	comm[n > 0 ? n : 0] = 0;
+	proc_read(pid, "comm", comm, size);
 	comm[strcspn(comm, "\n")] = 0;
 }
 
