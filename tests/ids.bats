@@ -21,6 +21,20 @@ setup()
 	for id in $(rad queue --json | jq -r '.tasks[].id'); do timeout 10 rad wait "$id" >/dev/null 2>&1 || :; done
 }
 
+# between SCRIPT ARGS...: a Python script that stands between rad and radd, in the background ($!), for a minute at most.
+between()
+{
+	cat >between.py <<-'PY'
+		import socket, struct
+		def frame(f): head = f.read(4); return head and head + f.read(struct.unpack(">I", head)[0])
+		def listen(name):
+		    here = socket.socket(socket.AF_UNIX); here.bind(name + ".sock"); here.listen()
+		    open(name + ".ready", "w").close()
+		    return here
+	PY
+	timeout 60 python3 "$@" 3>&- 4>&- &
+}
+
 # on_terminal ANSWER COMMAND...: with a terminal for all three, and that typed.
 on_terminal()
 {
@@ -98,19 +112,17 @@ on_terminal()
 
 @test "a row of ids, and all that rad show and rad why ask, goes over one connection" {
 	cat >count.py <<-'PY'
-		import os, socket, struct, sys
-		def frame(f): head = f.read(4); return head and head + f.read(struct.unpack(">I", head)[0])
-		here = socket.socket(socket.AF_UNIX); here.bind("count.sock"); here.listen()
-		open("count.ready", "w").close()
+		import socket, sys
+		from between import frame, listen
+		here = listen("count")
 		while True:
 		    c = here.accept()[0]; f = c.makefile("rb")
 		    d = socket.socket(socket.AF_UNIX); d.connect(sys.argv[1]); g = d.makefile("rb")
 		    with open("count", "a") as out: out.write("one\n")
 		    while asked := frame(f): d.sendall(asked); c.sendall(frame(g))
 	PY
-	local counter
-	python3 count.py "$RAD_SOCKET" 3>&- 4>&- &
-	counter=$!
+	between count.py "$RAD_SOCKET"
+	local counter=$!
 	wait_for 10 test -e count.ready
 	a=$(submit --hold --array=0-9 true) b=$(submit --hold true)
 	RAD_SOCKET=$PWD/count.sock run timeout 20 rad show --json "${a}_[0-9]" "$b" "$a-$((b + 5))"
@@ -127,10 +139,9 @@ on_terminal()
 @test "radd restarts in the middle of a row of ids: each is shown once, as if it had not" {
 	# Hands on two questions of rad, and hangs up at the third; from then on its path is radd's own.
 	cat >cut.py <<-'PY'
-		import os, socket, struct, sys
-		def frame(f): head = f.read(4); return head and head + f.read(struct.unpack(">I", head)[0])
-		here = socket.socket(socket.AF_UNIX); here.bind("cut.sock"); here.listen()
-		open("cut.ready", "w").close()
+		import os, socket, sys
+		from between import frame, listen
+		here = listen("cut")
 		c = here.accept()[0]; f = c.makefile("rb")
 		d = socket.socket(socket.AF_UNIX); d.connect(sys.argv[1]); g = d.makefile("rb")
 		for _ in range(2): d.sendall(frame(f)); c.sendall(frame(g))
@@ -140,7 +151,7 @@ on_terminal()
 	local verb
 	for verb in show why; do
 		rm -f cut.ready cut.sock
-		python3 cut.py "$RAD_SOCKET" 3>&- 4>&- &
+		between cut.py "$RAD_SOCKET"
 		local cutter=$!
 		wait_for 10 test -e cut.ready
 		RAD_SOCKET=$PWD/cut.sock timeout 60 rad "$verb" "${a}_1" "${a}_2" "${a}_3" >out 2>err 3>&- 4>&- &
@@ -157,16 +168,15 @@ on_terminal()
 
 @test "radd hangs up on each question: it is asked three times, and that is said" {
 	cat >shut.py <<-'PY'
-		import socket, struct
-		def frame(f): head = f.read(4); return head and head + f.read(struct.unpack(">I", head)[0])
-		here = socket.socket(socket.AF_UNIX); here.bind("shut.sock"); here.listen()
-		open("shut.ready", "w").close()
+		import struct
+		from between import frame, listen
+		here = listen("shut")
 		c = here.accept()[0]; f = c.makefile("rb")
 		answer = b'{"v":1,"tasks":[]}'
 		frame(f); c.sendall(struct.pack(">I", len(answer)) + answer)
 		while True: frame(f); c.close(); f.close(); c = here.accept()[0]; f = c.makefile("rb")
 	PY
-	python3 shut.py 3>&- 4>&- &
+	between shut.py
 	local shutter=$!
 	wait_for 10 test -e shut.ready
 	RAD_SOCKET=$PWD/shut.sock run timeout 20 rad show 1-5000
