@@ -38,8 +38,11 @@ static void become_daemon(const char *program, int log_fd, int ready_fd)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
 	setsid();
-	if (fork() > 0)	/* the daemon is no session leader, and nobody's child that must be waited for */
-		_exit(0);
+	pid_t daemon = fork();	/* it is no session leader, and nobody's child that must be waited for */
+	if (daemon < 0)
+		dprintf(ready_fd, "fork: %s\n", strerror(errno));
+	if (daemon)
+		_exit(daemon < 0);
 	dup2(null_fd, 0);
 	dup2(log_fd, 1);
 	dup2(log_fd, 2);

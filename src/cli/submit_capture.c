@@ -295,8 +295,8 @@ int submit_capture_now(struct spec *s, char *const *words, int64_t wait_s, struc
 	const char *front[] = { "/proc/self/exe", "capture", "-o", path, "--timeout", wait, "--memory", MEMORY_MIB, "--", NULL };
 	scoped_free const char **argv = alloc_zero((n + COUNT_OF(front)) * sizeof *argv);
 	add_words(argv, add_words(argv, 0, (char *const *)front), words);
-	scoped_fd int file = mkostemp(path, O_CLOEXEC), said = memfd_create("rad-said", MFD_CLOEXEC);
-	if (file < 0 || said < 0)
+	scoped_fd int said = memfd_create("rad-said", MFD_CLOEXEC), file = said < 0 ? -1 : mkostemp(path, O_CLOEXEC);
+	if (file < 0)
 		return error_errno(err, "its file in /tmp");
 	fflush(NULL);
 	int code = run_until((char **)argv, said, clock_mono_ms() + wait_s * 1000);

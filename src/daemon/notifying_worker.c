@@ -147,10 +147,12 @@ static char **environment(const struct sending *s, const json_t *notice)
 	return env;
 }
 
-/* Nothing of ours goes along: no descriptor but its own, no terminal; and it dies with us, whom radd kills when the time is
- * over. */
+/* Nothing of ours goes along: no descriptor but its own, no terminal, no signal that whoever started us ignores; and it dies
+ * with us, whom radd kills when the time is over. */
 __attribute__((noreturn)) static void become(const struct sending *s, char *const *argv, char *const *env, int in_fd)
 {
+	for (int signum = 1; signum < NSIG; signum++)
+		signal(signum, SIG_DFL);
 	setsid();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(in_fd, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Notices of a pilot that is short of processes: they are told later, not lost.
+ * Where there are no more processes to be had: nothing is lost, and nobody waits for ever.
  */
+#include "cli/client.h"
 #include "cli/pilot_notice.h"
 
 #include "base/alloc.h"
@@ -10,6 +11,7 @@
 
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,7 +47,8 @@ static void without_processes_nothing_is_lost(void **state)
 	char folder[] = "/tmp/rad-notice-XXXXXX";
 	assert_non_null(mkdtemp(folder));
 	scoped_free char *program = alloc_printf("%s/told", folder), *log = alloc_printf("%s/log", folder);
-	scoped_free char *text = alloc_printf("#!/bin/sh\necho $1 $2 >>%s\n", log), *to = alloc_printf("exec:%s", program);
+	scoped_free char *text = alloc_printf("#!/bin/sh\necho $1 $2 >>%s\nkill $$\necho ignored >>%s\n", log, log);
+	scoped_free char *to = alloc_printf("exec:%s", program);
 	struct error err = ERROR_INIT;
 	assert_int_equal(io_replace_file(program, text, strlen(text), 0700, &err), 0);
 	struct pilot_notices *n = pilot_notices_create();
@@ -56,8 +59,10 @@ static void without_processes_nothing_is_lost(void **state)
 	forks_left = 1;		/* the child's own fails */
 	note(n, to, TASK_ID(2, -1));
 	pilot_notices_work(n);
+	signal(SIGTERM, SIG_IGN);	/* as in a pilot: what it starts does not ignore it */
 	forks_left = 1;		/* for what is sent at the end and waited for, as many as are needed */
 	pilot_notices_destroy(n);
+	signal(SIGTERM, SIG_DFL);
 
 	scoped_buf told = { 0 };
 	assert_int_equal(io_read_file(log, 1000, &told, &err), 0);
@@ -67,10 +72,30 @@ static void without_processes_nothing_is_lost(void **state)
 	rmdir(folder);
 }
 
+/* What was meant to become radd becomes none, and rad does not wait for it as if it were only on its way. */
+static void a_daemon_that_cannot_be_begun_is_told(void **state)
+{
+	(void)state;
+	char folder[] = "/tmp/rad-forks-XXXXXX";
+	struct error err = ERROR_INIT;
+	bool started;
+	assert_non_null(mkdtemp(folder));
+	scoped_free char *socket = alloc_printf("%s/s", folder), *remove = alloc_printf("rm -r %s", folder);
+	assert_int_equal(setenv("RAD_SOCKET", socket, 1) | setenv("XDG_STATE_HOME", folder, 1) | setenv("HOME", folder, 1) |
+			 setenv("RAD_DEVICES", "sim:1xa100-40g", 1), 0);
+	forks_left = 1;
+	alarm(30);
+	assert_int_equal(client_start(&started, &err), -1);
+	alarm(0);
+	assert_non_null(strstr(err.text, "could not be started for you: fork: "));
+	assert_int_equal(system(remove), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_processes_nothing_is_lost),
+		cmocka_unit_test(a_daemon_that_cannot_be_begun_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
