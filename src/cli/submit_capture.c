@@ -190,6 +190,10 @@ static int run_until(char **argv, int said, int64_t until_ms)
 {
 	int status;
 	pid_t pid = fork();
+	if (pid < 0) {
+		dprintf(said, "rad: capture: fork: %s\n", strerror(errno));
+		return 127;
+	}
 	if (!pid) {
 		dup2(said, 1);
 		dup2(said, 2);
@@ -197,7 +201,7 @@ static int run_until(char **argv, int said, int64_t until_ms)
 		dprintf(2, "rad: capture: %s: %s\n", argv[0], strerror(errno));
 		_exit(127);
 	}
-	for (bool late = false; pid > 0 && !waitpid(pid, &status, WNOHANG); poll(NULL, 0, POLL_MS)) {
+	for (bool late = false; !waitpid(pid, &status, WNOHANG); poll(NULL, 0, POLL_MS)) {
 		int64_t over_ms = clock_mono_ms() - until_ms;
 		if (over_ms >= 0 && !late)
 			kill(pid, SIGTERM);	/* what it has started is tied to it */
@@ -207,7 +211,7 @@ static int run_until(char **argv, int said, int64_t until_ms)
 	}
 	if (clock_mono_ms() >= until_ms)
 		return -1;
-	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static bool is_refused(const struct error *err)

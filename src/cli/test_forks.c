@@ -3,6 +3,7 @@
  */
 #include "cli/client.h"
 #include "cli/pilot_notice.h"
+#include "cli/submit_capture.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -91,10 +92,21 @@ static void a_daemon_that_cannot_be_begun_is_told(void **state)
 	assert_int_equal(system(remove), 0);
 }
 
+static void a_capture_that_cannot_be_begun_took_no_time(void **state)
+{
+	(void)state;
+	char *const words[] = { (char *)"python", (char *)"train.py", NULL };
+	struct error err = ERROR_INIT;
+	forks_left = 0;
+	assert_int_equal(submit_capture_now(NULL, words, 60, &err), -1);
+	assert_string_equal(err.text, "fork: Resource temporarily unavailable");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_processes_nothing_is_lost),
+		cmocka_unit_test(a_capture_that_cannot_be_begun_took_no_time),
 		cmocka_unit_test(a_daemon_that_cannot_be_begun_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
