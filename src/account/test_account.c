@@ -11,7 +11,6 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <cmocka.h>
 
 #define NEAR(a, b) assert_true(fabs((double)(a) - (b)) < 1e-6)	/* false for NaN */

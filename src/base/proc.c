@@ -6,7 +6,6 @@
 #include "base/io.h"
 #include "base/scope.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -10,7 +10,6 @@
 #include "base/scope.h"
 #include "cli/member.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>

@@ -9,8 +9,6 @@
 #include "cli/log_file.h"
 #include "task/spec.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 

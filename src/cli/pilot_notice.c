@@ -13,7 +13,6 @@
 #include "submit/notices.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>

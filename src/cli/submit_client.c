@@ -24,10 +24,8 @@
 #include "submit/validate.h"
 #include "submit/wire.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -14,7 +14,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <fcntl.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>

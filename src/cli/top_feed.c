@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #define PATIENCE_MS 3000
 #define REST 9		/* of ten parts of the time */

@@ -20,7 +20,6 @@
 #include "store/store.h"
 #include "submit/wire.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

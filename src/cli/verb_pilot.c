@@ -14,12 +14,10 @@
 #include "cli/pilot_slurm.h"
 #include "cli/pilot_submit.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

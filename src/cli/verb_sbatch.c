@@ -24,7 +24,6 @@
 #include "submit/wire.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,8 +10,6 @@
  */
 #include "core/fleet_private.h"
 
-#include <math.h>
-
 #define STEADY_MS 10000		/* nothing is believed that stood still for less */
 #define WHOLE_MS 2000		/* the same, of a run that completed: two samples */
 #define NEARLY 0.8		/* of what was expected: it is at work */

@@ -14,8 +14,6 @@
 
 #include "base/alloc.h"
 
-#include <stdlib.h>
-
 static void turns_clear_slots(const struct pass *p, task_id id)
 {
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++)

@@ -4,7 +4,6 @@
  */
 #include "core/private.h"
 
-#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 

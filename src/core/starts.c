@@ -23,7 +23,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MOST_STARTS 500
 #define MOST_STEPS 5000000	/* looks at a GPU, some 10 ms in all */

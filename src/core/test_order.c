@@ -5,8 +5,6 @@
 #include "core/pass_private.h"
 #include "core/test_world.h"
 
-#include <math.h>
-
 static void later_tasks_pass_a_head_that_does_not_fit(void **unused)
 {
 	(void)unused;

@@ -13,7 +13,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MOST_WAIT_MS (3600 * INT64_C(1000))
 

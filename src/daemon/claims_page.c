@@ -10,7 +10,6 @@
 #include "base/scope.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_TASKS 100000u

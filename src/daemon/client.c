@@ -19,7 +19,6 @@
 #include "submit/wire.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define MAX_UNSENT ((size_t)64 << 20)	/* a client that does not read its answers is dropped at this many bytes */
 #define MAX_USER_BYTES ((size_t)256 << 20)	/* kept for all connections of a user: the one that goes beyond is dropped */

@@ -20,7 +20,6 @@
 #include "store/store.h"
 #include "submit/wire.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -2,7 +2,6 @@
  * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`, `--groups`, `--nobody`,
  * `--notify`), and the line to whoever waits for it.
  */
-#include "base/alloc.h"
 #include "base/args.h"
 #include "base/io.h"
 #include "base/json.h"

@@ -8,8 +8,6 @@
 #include "base/clock.h"
 #include "base/units.h"
 
-#include <stdlib.h>
-
 #define MAX_CHANGES 1000	/* of one task by people */
 #define MAX_IDS 10000		/* of one request */
 

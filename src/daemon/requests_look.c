@@ -9,7 +9,6 @@
 #include "daemon/now.h"
 #include "daemon/sums.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_MEMBERS 64		/* that a list may be asked for, more than a task has, */

@@ -14,7 +14,6 @@
 #include "device/device.h"
 #include "monitor/sampler.h"
 
-#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 

@@ -8,7 +8,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <cmocka.h>
 
 static uv_loop_t loop;

@@ -15,7 +15,6 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>

@@ -7,8 +7,6 @@
  */
 #include "estimate/alloc_private.h"
 
-#include <string.h>
-
 #define FIRST_LOG 9	/* of ALLOC_LEAST: classes begin there */
 #define LOG_PARTS 4	/* 2^4 classes between powers of two */
 #define UNMAPPED 0	/* the class of all that is not mapped, in order of address */

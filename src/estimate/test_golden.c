@@ -11,7 +11,6 @@
 #include "base/units.h"
 #include "estimate/alloc.h"
 
-#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

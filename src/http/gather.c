@@ -7,7 +7,6 @@
 #include "http/ask.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct gather {
 	uv_loop_t *loop;

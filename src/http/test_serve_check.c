@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static void numbers_and_localhost_are_nobodys_names(void **state)

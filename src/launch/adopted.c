@@ -9,9 +9,6 @@
 #include "base/scope.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 int adopted_check(struct proc_id process, uid_t uid, struct error *err)
 {

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 const char *map_reason_word(enum map_reason r)
 {

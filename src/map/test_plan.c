@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 
 #include "base/words.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Their first word that is no option is a script. `code`: after this option comes a program's text, which is nobody's name. */

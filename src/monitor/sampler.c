@@ -18,7 +18,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <spawn.h>
-#include <string.h>
 #include <sys/wait.h>
 
 struct sampler {

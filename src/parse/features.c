@@ -9,7 +9,6 @@
 #include "base/scope.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- what a row is and owns ---- */

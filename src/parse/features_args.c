@@ -4,7 +4,6 @@
  */
 #include "parse/features_private.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* What stands behind "key=", which begins an argument; at NULL: not there. */

@@ -3,8 +3,6 @@
  */
 #include "queue/allowance.h"
 
-#include <string.h>
-
 const char *allowance_word(enum allowance_kind k)
 {
 	static const char *const words[] = {

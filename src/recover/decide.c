@@ -11,8 +11,6 @@
  */
 #include "recover/recover.h"
 
-#include <string.h>
-
 #define LEFT_MIN_MIB 1024	/* a device with more than this free was not what stopped a task at its own limit */
 #define CONTEXT_MIB 640		/* on an H100 CUDA's context takes 514 of its limit, with PyTorch's first tensor 611 */
 

@@ -8,7 +8,6 @@
 #include "base/units.h"
 #include "sim/dice.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* How many tasks of each class: rounded down, and the rest to the largest remainders. */

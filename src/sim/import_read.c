@@ -13,7 +13,6 @@
 #include "task/spec.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MOST_S 1e9

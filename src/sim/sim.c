@@ -11,7 +11,6 @@
 #include "sim/look.h"
 #include "sim/world.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

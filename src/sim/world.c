@@ -8,7 +8,6 @@
 #include "share/power.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

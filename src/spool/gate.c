@@ -10,7 +10,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static void gate_path(uint32_t job, unsigned version, char path[SPOOL_NAME])

@@ -13,7 +13,6 @@
 #include "base/scope.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
