@@ -7,12 +7,12 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/proc_tree.h"
 #include "base/scope.h"
 #include "monitor/procs.h"
 #include "monitor/program.h"
 #include "submit/wire.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -145,17 +145,14 @@ static bool is_of_task(pid_t pid, task_id task, const char *socket_path)
 int watched_task(struct watched *w, task_id task, struct error *err)
 {
 	char text[TASK_ID_TEXT];
-	struct dirent *entry;
 	scoped_free char *radd = wire_socket_path();
-	scoped_dir DIR *dir = opendir("/proc");
+	scoped_proc_tree struct proc_tree tree;
+	proc_tree_read(&tree);
 	w->task = task;
-	while (dir && (entry = readdir(dir))) {
-		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10), parent;
-		uint64_t start;
-		if (pid <= 0 || !is_of_task(pid, task, radd) || proc_stat(pid, &start, &parent))
-			continue;
-		if (!is_of_task(parent, task, radd))	/* the others descend from these */
-			watched_add(w, pid);
+	for (size_t i = 0; i < tree.n; i++) {
+		const struct proc_seen *p = &tree.all[i].seen;
+		if (is_of_task(p->id.pid, task, radd) && !is_of_task(p->parent, task, radd))	/* the others descend from these */
+			watched_add(w, p->id.pid);
 	}
 	watched_identify(w);
 	return w->n ? 0 : error_set(err, ERR_NOT_FOUND, "no process of task %s is to be seen: it does not run, or is another user's "
