@@ -13,6 +13,7 @@ processes of one task, how much those differ from their own mean, which no law c
 """
 import argparse
 import collections
+import functools
 import itertools
 import json
 import pathlib
@@ -137,6 +138,18 @@ def clamp(loads):
     return gract, min(smact, gract)
 
 
+@functools.cache
+def crowds():
+    """From which sum of SM activity on kernels take longer, and by how much, as in models/share.h."""
+    return [float(re.search(rf"#define SHARE_{name} ([\d.]+)", HEADER.read_text())[1]) for name in ("CROWDED", "CROWDING")]
+
+
+def crowding(tasks):
+    """How many times as long kernels take on a GPU as full of MPS clients as that, beside all that they wait for."""
+    begin, each = crowds()
+    return 1 + each * max(0.0, sum(t[1] for t in tasks) - begin)
+
+
 def kernel_us(gract, kernels):
     """How long a kernel is on average, as far as it was measured."""
     return min(max(gract / kernels * 1e6, 2.0), 100.0)
@@ -146,6 +159,7 @@ def speeds(mode, law, tasks, caps=None):
     """Weighted max-min fairness for tasks with these (GRACT, SMACT), and kernels in a second where the law asks for them:
     doc/share.md. `caps`: the most that each gets, 1 if not given."""
     caps = caps or [1.0] * len(tasks)
+    longer = 1.0 if mode == "streams" else crowding(tasks)
     demands = [(t[0] if mode == "streams" else t[1]) * cap for t, cap in zip(tasks, caps)]
     if mode == "streams":
         weights, idle = [1.0] * len(tasks), 0.0
@@ -159,10 +173,10 @@ def speeds(mode, law, tasks, caps=None):
         level = left / (idle + sum(w for w, s in zip(weights, speed) if not s))
         served = [i for i, s in enumerate(speed) if not s and level * weights[i] >= demands[i]]
         if not served:
-            return [s or level * w * cap / d for s, w, d, cap in zip(speed, weights, demands, caps)]
+            speed = [s or level * w * cap / d for s, w, d, cap in zip(speed, weights, demands, caps)]
         for i in served:
             speed[i] = caps[i]
-    return speed
+    return [s / longer for s in speed]
 
 
 def errors(predicted, mixes):

@@ -188,8 +188,9 @@ static void sharing_of(const struct simdev_page *d, bool (*alive)(const struct s
 		out->client[out->n++] = c;
 		all_mps = all_mps && c->mps;
 	}
-	share_speeds(out->tasks, out->n, all_mps ? SHARE_MPS : SHARE_STREAMS, out->running);
-	out->activity = share_activity(out->tasks, out->n, out->running);
+	enum share_mode mode = all_mps ? SHARE_MPS : SHARE_STREAMS;
+	share_speeds(out->tasks, out->n, mode, out->running);
+	out->activity = share_shown(out->tasks, out->n, mode, out->running);
 	for (size_t i = 0; i < out->n; i++) {
 		const struct share_task whole = { out->client[i]->gract, out->client[i]->smact };
 		out->speed[i] = out->running[i] * (part < 1 ? share_part_speed(&whole, part) : 1);

@@ -307,7 +307,7 @@ static void predict(struct company *c, size_t guess, double shown[FIELDS])
 		idle *= 1 - c->speed[i] * c->loads[i].gract;
 		dram += c->speed[i] * c->of[i]->guess[DRAM][guess];
 	}
-	double smact = share_activity(c->loads, c->n, c->speed).smact;
+	double smact = share_shown(c->loads, c->n, c->mode, c->speed).smact;
 	if (c->n < 2)
 		linger = 0;
 	shown[GRACT] = (fmin(sum, 1) + 1 - idle) / 2;

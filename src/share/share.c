@@ -153,11 +153,23 @@ static void fill(const struct law *law, const struct share_task *tasks, size_t n
 #undef ASKED
 }
 
+/* How many times as long kernels take on a GPU as full of MPS clients as that, beside all that they wait for. */
+static double crowding(const struct share_task *tasks, size_t n, enum share_mode mode)
+{
+	double sum = 0;
+	for (size_t i = 0; i < n && mode == SHARE_MPS; i++)
+		sum += sm_activity(&tasks[i]);
+	return sum > SHARE_CROWDED ? 1 + SHARE_CROWDING * (sum - SHARE_CROWDED) : 1;
+}
+
 /* Alone, or on an instance of its own, nobody is in the way. */
 void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode, double *speed)
 {
 	if (n > 1 && mode != SHARE_NEVER && mode != SHARE_MIG) {
+		double longer = crowding(tasks, n, mode);
 		fill(law_of(tasks, n, mode), tasks, n, speed);
+		for (size_t i = 0; i < n && longer > 1; i++)
+			speed[i] /= longer;
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -172,6 +184,12 @@ struct share_activity share_activity(const struct share_task *tasks, size_t n, c
 		sum.smact += speed[i] * sm_activity(&tasks[i]);
 	}
 	return (struct share_activity){ fmin(sum.gract, 1), fmin(sum.smact, 1) };
+}
+
+struct share_activity share_shown(const struct share_task *tasks, size_t n, enum share_mode mode, const double *speed)
+{
+	struct share_activity work = share_activity(tasks, n, speed);
+	return (struct share_activity){ work.gract, fmin(work.smact * crowding(tasks, n, mode), 1) };
 }
 
 double share_part_speed(const struct share_task *t, double sm_part)

@@ -8,7 +8,8 @@
  *		 (8 % go to switching).
  *	mps:	 a task's kernels take 1 / (1 - rho / C) as long beside others that keep a fraction rho of SM activity; its host
  *		 works on meanwhile. A light task of many small kernels beside one that fills the GPU can be slower than
- *		 under streams. Where the kernels of all are known, each launch waits for a part of a kernel of every other.
+ *		 under streams. Where the kernels of all are known, each launch waits for a part of a kernel of every other. Where far more tasks are than a GPU can
+ *		 hold, all kernels take longer.
  */
 #ifndef RAD_SHARE_SHARE_H
 #define RAD_SHARE_SHARE_H
@@ -25,9 +26,11 @@
  * are known; with kernels it may: who holds up another leaves more to a third. */
 void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode, double *speed);
 
-/* The activity of the GPU while these tasks run at those speeds; each at most 1. */
+/* The work that is done while these tasks run at those speeds, as activity; each at most 1. */
 struct share_activity { double gract, smact; };
 struct share_activity share_activity(const struct share_task *tasks, size_t n, const double *speed);
+/* What the GPU shows meanwhile: where it is crowded, its SMs are busy for longer than the work tells. */
+struct share_activity share_shown(const struct share_task *tasks, size_t n, enum share_mode mode, const double *speed);
 
 /* A task alone on a MIG instance with that part of the GPU's SMs (0..1), from what it does alone on the whole GPU: its kernels,
  * which fill SMACT of all SMs on average, then have fewer. It keeps its speed as long as they are enough. */

@@ -114,6 +114,16 @@ static void test_streams_use_their_capacity(void **state)
 	}
 }
 
+/* What the speeds would be if a full GPU's kernels took no longer. */
+static void uncrowd(const struct share_task *tasks, size_t n, double *speed)
+{
+	double sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += tasks[i].smact;
+	for (size_t i = 0; i < n; i++)
+		speed[i] *= 1 + SHARE_CROWDING * fmax(sum - SHARE_CROWDED, 0);
+}
+
 /* The law as it is said in doc/share.md, each task's speed from those of the others. */
 static void test_mps_speeds_are_the_fixed_point(void **state)
 {
@@ -129,6 +139,7 @@ static void test_mps_speeds_are_the_fixed_point(void **state)
 			tasks[i].smact = tasks[i].gract * (0.1 + 0.9 * (double)i / MOST);
 		}
 		share_speeds(tasks, n, SHARE_MPS, speed);
+		uncrowd(tasks, n, speed);
 		for (size_t i = 0; i < n; i++)
 			rho += tasks[i].smact * speed[i];
 		assert_true(rho < SHARE_MPS_CAPACITY);
@@ -170,6 +181,7 @@ static void test_launches_wait(void **state)
 		size_t n = random_mix_with_kernels(tasks);
 		double rho = 0, all_us = 0;
 		share_speeds(tasks, n, SHARE_MPS, speed);
+		uncrowd(tasks, n, speed);
 		for (size_t i = 0; i < n; i++) {
 			assert_true(speed[i] > 0 && speed[i] <= 1);
 			rho += tasks[i].smact * speed[i];
@@ -282,6 +294,24 @@ static void test_published_copies_of_resnet18(void **state)
 	}
 }
 
+/* Seven copies as measured on an H200 (doc/results/collocation): the sum of their speeds. The SMs are as busy as with three, and do less. */
+static void test_many_copies_that_fill_the_gpu(void **state)
+{
+	(void)state;
+	const struct { struct share_task alone; double together, smact; } rows[] = {
+		{ { .84, .64 }, 1.46, .99 }, { { .98, .77 }, 1.18, .98 }, { { .67, .43 }, 2.15, .98 },
+	};
+	for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+		struct share_task tasks[7];
+		double speed[7];
+		for (size_t i = 0; i < 7; i++)
+			tasks[i] = rows[r].alone;
+		share_speeds(tasks, 7, SHARE_MPS, speed);
+		assert_near(7 * speed[0], rows[r].together, 0.03);
+		assert_near(share_shown(tasks, 7, SHARE_MPS, speed).smact, rows[r].smact, 0.05);
+	}
+}
+
 static void test_published_pairs(void **state)
 {
 	(void)state;
@@ -326,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_alone_is_undisturbed),
 		cmocka_unit_test(test_unknown_and_absurd_loads),
 		cmocka_unit_test(test_published_copies_of_resnet18),
+		cmocka_unit_test(test_many_copies_that_fill_the_gpu),
 		cmocka_unit_test(test_published_pairs),
 		cmocka_unit_test(a_part_of_the_sms_slows_those_who_fill_more),
 	};

@@ -71,7 +71,7 @@ static void update_activity(struct world *w, uint32_t gpu)
 	gpu_advance(w, g);
 	g->used = g->n > 0;
 	list_loads(w, g);
-	g->activity = share_activity(w->loads, g->n, w->speeds);
+	g->activity = share_shown(w->loads, g->n, g->n ? g->tasks[0]->mode : SHARE_NEVER, w->speeds);
 	const struct power_board board = { g->model->idle_w, g->model->peak_w, g->model->limit_w };
 	g->watts_m = llround(power_watts(&board, w->loads, w->speeds, g->n, w->alone_w) * 1000);
 	world_touch(w, gpu);
