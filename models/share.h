@@ -28,9 +28,10 @@
 #define SHARE_SHORTEST_KERNEL_US 2
 #define SHARE_LONGEST_KERNEL_US 100
 
-/* Where the SM activity that all have alone adds up to more than CROWDED, every kernel takes longer by CROWDING for each 1 of the rest: the
- * SMs are as busy and do less. Mixes, to which the laws above were fitted, add up to 2.85 at most. Fitted to seven copies of ResNet50,
- * ResNet152 and ViT (doc/results/collocation: 3.0, 4.5 and 5.4), scored on ten others at once on H200s and H100s: decision 213. */
+/* Where the SM activity that all have alone adds up to more than CROWDED, every kernel takes longer by CROWDING for each 1 of the
+ * rest: the SMs are as busy and do less. Mixes, to which the laws above were fitted, add up to 2.85 at most. Fitted to seven
+ * copies of ResNet50, ResNet152 and ViT (doc/results/collocation: 3.0, 4.5 and 5.4), scored on ten others at once on H200s and
+ * H100s: decision 213. */
 #define SHARE_CROWDED 3
 #define SHARE_CROWDING 0.035
 

@@ -8,8 +8,8 @@
  *		 (8 % go to switching).
  *	mps:	 a task's kernels take 1 / (1 - rho / C) as long beside others that keep a fraction rho of SM activity; its host
  *		 works on meanwhile. A light task of many small kernels beside one that fills the GPU can be slower than
- *		 under streams. Where the kernels of all are known, each launch waits for a part of a kernel of every other. Where far more tasks are than a GPU can
- *		 hold, all kernels take longer.
+ *		 under streams. Where the kernels of all are known, each launch waits for a part of a kernel of every other.
+ *		 Where far more tasks are than a GPU can hold, all kernels take longer.
  */
 #ifndef RAD_SHARE_SHARE_H
 #define RAD_SHARE_SHARE_H

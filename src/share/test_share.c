@@ -294,7 +294,8 @@ static void test_published_copies_of_resnet18(void **state)
 	}
 }
 
-/* Seven copies as measured on an H200 (doc/results/collocation): the sum of their speeds. The SMs are as busy as with three, and do less. */
+/* Seven copies as measured on an H200 (doc/results/collocation): the sum of their speeds. The SMs are as busy as with
+ * three, and do less. */
 static void test_many_copies_that_fill_the_gpu(void **state)
 {
 	(void)state;
