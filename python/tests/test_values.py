@@ -207,6 +207,21 @@ def test_what_came_from_the_cpu_is_known(capture, use, doubt):
     assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
 
 
+def test_a_branch_on_a_batch_goes_as_in_a_run(capture):
+    """What a script draws into a batch on the CPU is there, as are answers that hang on it; the next batch may give others."""
+    code, said, f = capture("""
+    import torch
+    model = torch.nn.Linear(8, 8).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n in range(9):
+        at_first = torch.zeros(20000).uniform_(0, n) == 0
+        more = None if torch.all(at_first.to("cuda")) else torch.ones(1 << 20, device="cuda")
+        model(torch.randn(8, 8, device="cuda")).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and f.header["flags"] & DATA_DEPENDENT and peak(f) > 4 << 20, said
+
+
 @pytest.mark.parametrize("copy, copies", [
     ("best, kept_best = value, copy.deepcopy(model.state_dict())", 1),
     ("best, best_state = value, {name: w.detach().clone() for name, w in model.state_dict().items()}", 1),

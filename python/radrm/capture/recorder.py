@@ -29,7 +29,7 @@ META = torch.device("meta")
 SPARE = "radrm"  # what the device type PrivateUse1 is called: the one that C++ takes for the machine's accelerator
 aten = torch.ops.aten
 ENGINE_CODE = torch.autograd.graph._engine_run_backward.__code__
-FILL_LIMIT = 4096  # elements; larger random fills of CPU tensors are skipped: their values cannot matter
+FILL_LIMIT, DRAWN_LIMIT = 4096, 1 << 20  # elements; larger random fills of weights, and of others, on the CPU are skipped: they take long, and a script asks what it drew, not that
 
 SWITCHES = 10000  # of streams that are remembered
 LEAF = 1 << 62  # numbers of nodes are below it, but those of gradients that are added up
@@ -307,7 +307,7 @@ class Recorder(TorchDispatchMode):
         return any(isinstance(a, FakeTensor) for a in tree_leaves(kwargs)) if kwargs else False
 
     def _on_cpu(self, func, args, kwargs):
-        if func in RANDOM_FILLS and args[0].numel() > FILL_LIMIT and args[0].is_floating_point():
+        if func in RANDOM_FILLS and args[0].is_floating_point() and args[0].numel() > (FILL_LIMIT if args[0].requires_grad else DRAWN_LIMIT):
             return args[0]
         return func(*args, **kwargs)
 

@@ -555,6 +555,8 @@ def install(recorder, patch):
             recorder.value_read()
             return bool(real_item(found))
         branched(recorder, "a branch on a tensor on the GPU")
+        if tensor.numel() == 1 and not is_round() and (found := given.of(tensor)) is not None:
+            return bool(real_item(found[0]))  # of this batch: as a run would, though the next one may not
         found = bool(scalar(recorder, None, (tensor,), {}))
         return found if known(tensor) is not None else rounds(found)
 
