@@ -206,7 +206,11 @@ def captured_command(rad, command, file, gpu, **how):
         return {"error": done.stderr[-300:]}
     said = json.loads(subprocess.run([rad, "estimate", "--json", "--gpu-model", gpu, "--capture", file], capture_output=True, text=True, check=True).stdout)
     one = said["estimates"][0]
-    reserved, used, outside = re.search(r"(\d+) MiB reserved for (\d+) in use.* (\d+) outside", one["notes"][0]).groups()
+    found = re.search(r"(\d+) MiB reserved for (\d+) in use.* (\d+) outside", one["notes"][0])
+    if not found:  # no replay, as its note says
+        replayed = subprocess.run([rad, "estimate", "--gpu-model", gpu, "--capture", file], capture_output=True, text=True).stdout
+        return {"error": next((line for line in replayed.splitlines() if line.startswith("replay")), one["notes"][0])}
+    reserved, used, outside = found.groups()
     return {"s": round(time.monotonic() - began, 1), "reserved": int(reserved), "in_use": int(used), "outside": int(outside),
             "claim": one["claim_mib"], "note": one["notes"][0]}
 

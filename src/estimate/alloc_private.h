@@ -28,6 +28,7 @@ struct block {
 	};
 	block_ref before, after;	/* neighbours of the same segment; `after` also chains unused blocks */
 	block_ref lower, upper;		/* neighbours in a set's chain */
+	block_ref left, right;		/* below it in the tree over that chain: what stands in front of it, and behind it */
 	uint16_t stream;
 	uint8_t pool;
 	bool used, mapped;		/* mapped: backed by memory; false only in expandable ranges */
@@ -38,7 +39,7 @@ struct block {
 /* Blocks that are not used, of one pool and stream (alloc_set.c): free ones, and in expandable ranges unmapped ones. */
 struct alloc_set {
 	uint64_t filled[ALLOC_CLASSES / 64];		/* which classes have any */
-	struct { block_ref first, last; } ends[ALLOC_CLASSES];	/* of the others: anything */
+	struct { block_ref first, last, root; } ends[ALLOC_CLASSES];	/* of the others: anything */
 };
 
 struct pool {

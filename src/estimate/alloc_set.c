@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Free blocks in order of size, then address: a chain for each class of sizes, sixteen classes between powers of two, and a bit
- * that says which have any. Jobs ask for few sizes again and again, so chains are short and what comes new belongs near an end
- * of its own: nothing is searched for in the sense of a tree, and taking a block out looks at no other. Steps along a chain are
- * counted as work.
+ * that says which have any. Jobs ask for few sizes again and again, so most chains are short. Where a job leaves thousands of
+ * small blocks they are not, so a place in a chain is found by a tree over it (a treap, whose ranks are drawn from the blocks'
+ * numbers). Blocks that are looked at are counted as work.
  */
 #include "estimate/alloc_private.h"
 
@@ -73,33 +73,86 @@ static void alloc_set_chain(struct alloc_sim *a, struct alloc_set *s, unsigned c
 		s->ends[class].last = b;
 }
 
-void alloc_set_insert(struct alloc_sim *a, struct alloc_set *s, block_ref b)
+/* Which of two is nearer to the root: as good as drawn, and the same everywhere. */
+static bool is_above(block_ref x, block_ref y)
 {
-	const struct block *new = &a->blocks[b];
-	unsigned class = class_of(new);
-	block_ref lower, upper = 0;
-
-	if (!alloc_set_has(s, class)) {
-		s->filled[class / 64] |= (uint64_t)1 << class % 64;
-		alloc_set_chain(a, s, class, b, 0, 0);
-		return;
-	}
-	if (is_before(new, &a->blocks[s->ends[class].first])) {
-		alloc_set_chain(a, s, class, b, 0, s->ends[class].first);
-		return;
-	}
-	for (lower = s->ends[class].last; is_before(new, &a->blocks[lower]); lower = a->blocks[lower].lower) {
-		upper = lower;
-		a->stats.work++;
-	}
-	alloc_set_chain(a, s, class, b, lower, upper);
+	return x * 2654435769u > y * 2654435769u;
 }
 
-/* The block keeps its stale links: whoever takes it out puts it in again or drops it. */
-static void alloc_set_unchain(struct alloc_sim *a, struct alloc_set *s, unsigned class, block_ref b)
-{
-	block_ref lower = a->blocks[b].lower, upper = a->blocks[b].upper;
+/* What a search in a tree passes last on either side of a block: its neighbours. */
+struct sides { block_ref lower, upper; };
 
+/* Where a block hangs that is in the tree, or the place above which nothing else stands that is above it. */
+static block_ref *alloc_set_place(struct alloc_sim *a, struct alloc_set *s, unsigned class, block_ref b, struct sides *sides)
+{
+	block_ref *at = &s->ends[class].root;
+
+	for (; *at != b && *at && is_above(*at, b); a->stats.work++) {
+		if (is_before(&a->blocks[b], &a->blocks[*at])) {
+			sides->upper = *at;
+			at = &a->blocks[*at].left;
+		} else {
+			sides->lower = *at;
+			at = &a->blocks[*at].right;
+		}
+	}
+	return at;
+}
+
+/* Parts a tree into what stands in front of `b`, and behind it. */
+static void alloc_set_part(struct alloc_sim *a, block_ref tree, block_ref b, struct sides *sides)
+{
+	block_ref *left = &a->blocks[b].left, *right = &a->blocks[b].right;
+
+	for (; tree; a->stats.work++) {
+		if (is_before(&a->blocks[tree], &a->blocks[b])) {
+			*left = sides->lower = tree;
+			left = &a->blocks[tree].right;
+			tree = *left;
+		} else {
+			*right = sides->upper = tree;
+			right = &a->blocks[tree].left;
+			tree = *right;
+		}
+	}
+	*left = *right = 0;
+}
+
+void alloc_set_insert(struct alloc_sim *a, struct alloc_set *s, block_ref b)
+{
+	unsigned class = class_of(&a->blocks[b]);
+	struct sides sides = { 0 };
+	block_ref *place;
+
+	if (!alloc_set_has(s, class))
+		s->ends[class].root = 0;
+	s->filled[class / 64] |= (uint64_t)1 << class % 64;
+	place = alloc_set_place(a, s, class, b, &sides);
+	alloc_set_part(a, *place, b, &sides);
+	*place = b;
+	alloc_set_chain(a, s, class, b, sides.lower, sides.upper);
+}
+
+/* Its two subtrees become one in its place. The block keeps its stale links: whoever takes it out puts it in again or drops
+ * it. */
+void alloc_set_remove(struct alloc_sim *a, struct alloc_set *s, block_ref b)
+{
+	unsigned class = class_of(&a->blocks[b]);
+	block_ref lower = a->blocks[b].lower, upper = a->blocks[b].upper, *at = alloc_set_place(a, s, class, b, &(struct sides){ 0 });
+	block_ref left = a->blocks[b].left, right = a->blocks[b].right;
+
+	for (; left && right; a->stats.work++) {
+		if (is_above(left, right)) {
+			*at = left;
+			at = &a->blocks[left].right;
+			left = *at;
+		} else {
+			*at = right;
+			at = &a->blocks[right].left;
+			right = *at;
+		}
+	}
+	*at = left ? left : right;
 	if (lower)
 		a->blocks[lower].upper = upper;
 	else
@@ -112,28 +165,29 @@ static void alloc_set_unchain(struct alloc_sim *a, struct alloc_set *s, unsigned
 		s->filled[class / 64] &= ~((uint64_t)1 << class % 64);
 }
 
-void alloc_set_remove(struct alloc_sim *a, struct alloc_set *s, block_ref b)
+/* Whether a block would stand between its neighbours in the chain. */
+static bool alloc_set_fits(const struct alloc_sim *a, block_ref b, const struct block *changed)
 {
-	alloc_set_unchain(a, s, class_of(&a->blocks[b]), b);
-}
+	const struct block *block = &a->blocks[b];
 
-/* Whether a block stands between its neighbours in the chain. */
-static bool alloc_set_fits(const struct alloc_sim *a, const struct block *b)
-{
-	return (!b->lower || is_before(&a->blocks[b->lower], b)) && (!b->upper || is_before(b, &a->blocks[b->upper]));
+	return class_of(changed) == class_of(block) && (!block->lower || is_before(&a->blocks[block->lower], changed)) &&
+	       (!block->upper || is_before(changed, &a->blocks[block->upper]));
 }
 
 void alloc_set_change(struct alloc_sim *a, struct alloc_set *s, block_ref b, uint64_t address, uint64_t size)
 {
-	struct block *block = &a->blocks[b];
-	unsigned before = class_of(block);
+	struct block changed = a->blocks[b];
+	bool fits;
 
-	block->address = address;
-	block->size = size;
-	if (class_of(block) == before && alloc_set_fits(a, block))
-		return;
-	alloc_set_unchain(a, s, before, b);
-	alloc_set_insert(a, s, b);
+	changed.address = address;
+	changed.size = size;
+	fits = alloc_set_fits(a, b, &changed);
+	if (!fits)
+		alloc_set_remove(a, s, b);
+	a->blocks[b].address = address;
+	a->blocks[b].size = size;
+	if (!fits)
+		alloc_set_insert(a, s, b);
 }
 
 static block_ref first_of(const struct alloc_set *s, unsigned class)
@@ -147,12 +201,15 @@ block_ref alloc_set_at_least(struct alloc_sim *a, const struct alloc_set *s, uin
 {
 	unsigned class = class_of_size(size);
 
-	if (alloc_set_has(s, class)) {
-		for (block_ref b = s->ends[class].first; b; b = a->blocks[b].upper, a->stats.work++)
-			if (a->blocks[b].size >= size)
-				return b;
+	block_ref found = 0;
+
+	for (block_ref at = alloc_set_has(s, class) ? s->ends[class].root : 0; at; a->stats.work++) {
+		bool fits = a->blocks[at].size >= size;
+
+		found = fits ? at : found;
+		at = fits ? a->blocks[at].left : a->blocks[at].right;
 	}
-	return first_of(s, filled_from(s, class + 1));
+	return found ? found : first_of(s, filled_from(s, class + 1));
 }
 
 block_ref alloc_set_next(const struct alloc_sim *a, const struct alloc_set *s, block_ref b)

@@ -466,6 +466,29 @@ static void test_torch_version(void **state)
 	assert_int_equal(alloc_torch_parse("12.100"), 0);
 }
 
+/* A place among thousands of free blocks of one size is found without a look at each of them, in whatever order they come. */
+static void test_many_of_one_size(void **state)
+{
+	enum { N = 20000, STEP = 7919 };	/* which has no divisor in common with N */
+	struct alloc_conf conf = alloc_conf_default();
+	struct alloc_sim *a = alloc_sim_create(&conf, NULL);
+	uint64_t lowest = UINT64_MAX;
+
+	(void)state;
+	for (uint32_t id = 0; id < 2 * N; id++)
+		assert_true(alloc_sim_request(a, id, 512, 0));
+	for (uint32_t n = 0; n < N; n++) {
+		uint32_t id = 2 * (n * STEP % N);
+
+		lowest = alloc_sim_address(a, id) < lowest ? alloc_sim_address(a, id) : lowest;
+		alloc_sim_free(a, id);
+	}
+	assert_true(alloc_sim_request(a, 0, 512, 0));
+	assert_int_equal(alloc_sim_address(a, 0), lowest);
+	assert_true(alloc_sim_stats(a)->work < 64 * N);
+	alloc_sim_destroy(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,6 +497,7 @@ int main(void)
 		cmocka_unit_test(test_random_use),
 		cmocka_unit_test(test_copy),
 		cmocka_unit_test(test_hard_cap),
+		cmocka_unit_test(test_many_of_one_size),
 		cmocka_unit_test(test_conf),
 		cmocka_unit_test(test_conf_by_version),
 		cmocka_unit_test(test_conf_refused),
