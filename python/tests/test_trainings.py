@@ -111,6 +111,26 @@ def test_the_figures_are_of_the_first(capture):
     assert f.steps == 3 * 5000
 
 
+GAN = """
+    fit(net(32))
+    critic, generator, done = net(64), net(64), 0
+    optimizers = [torch.optim.Adam(model.parameters(), foreach=False) for model in (critic, generator)]
+
+    def both(x):
+        for n in range(2):
+            critic(x).sum().backward()
+            optimizers[0].step()
+        if WHEN:
+            raise ValueError("no data")
+        generator(x).sum().backward()
+        optimizers[1].step()
+
+    for x in [torch.randn(16, 64, device="cuda") for n in range(8)]:
+        both(x)
+        done += 1
+"""
+
+
 @pytest.mark.parametrize("body, told", [
     (after("fit(net(32)); raise ValueError('no data')", "fit(net(1024))"), True),   # another one would have come
     (after("fit(net(32))", "fit(net(1024)); raise ValueError('no data')"), False),  # all were seen
@@ -122,6 +142,10 @@ def test_the_figures_are_of_the_first(capture):
         for x, in DataLoader(lines, batch_size={49: 1600}.get(epoch, 16)):
             optimizer.zero_grad(); model(x.cuda()).sum().backward(); optimizer.step()
     """, False),
+    # two optimizers in each step of the last training: what comes behind the first one's in it is none
+    (GAN.replace("WHEN", "done == 1"), False),
+    # batches of one training, of whatever they are
+    (GAN.replace("fit(net(32))", "").replace("range(8)]:", "range(8)]:\n        if done == 4:\n            raise ValueError('no data')").replace("WHEN", "False"), False),
 ])
 def test_what_was_not_seen_is_told(capture, body, told):
     code, said, f = capture(SCRIPT + body)
@@ -355,3 +379,23 @@ def test_a_loader_of_several_batches_at_once_is_one_training(capture):
                 if step == 1000: raise SystemExit
     """)
     assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and "several trainings" not in said, said
+
+
+def test_rounds_of_a_solver_are_alike(capture):
+    """L-BFGS has thousands in a step: of a training that follows a few are enough, with all directions that it keeps, and what comes behind it is seen."""
+    code, said, f = capture(SCRIPT + """
+    fit(net(32))
+    model, rounds = net(64), 0
+    def closure():
+        global rounds
+        rounds += 1
+        optimizer.zero_grad()
+        loss = model(torch.randn(16, 64, device="cuda")).sum()
+        loss.backward()
+        return loss
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5000, history_size=50, tolerance_grad=0, tolerance_change=0)
+    for n in range(3):
+        optimizer.step(closure)
+    torch.empty(1000 if rounds < 20 else 1, 2**18, device="cuda")
+    """)
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and most(said) >= 1000, said

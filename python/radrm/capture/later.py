@@ -392,8 +392,9 @@ class Later:
             self.enough = len(self.ends)
             self.session._finish()
 
-    def teaches(self):
-        """A backward pass is over."""
+    def teaches(self, frame):
+        """A backward pass is over, which came from there."""
+        self.trainings.teaches(frame)
         self.taught += 1
         self.teaching[id(self.current())] = self.current
 

@@ -16,6 +16,7 @@ from .later import Later
 from .length import Length
 from .recorder import Recorder, is_gpu
 from .repeated import Repeated
+from .trainings import ROUNDS
 
 
 class Finished(BaseException):
@@ -151,7 +152,7 @@ class Session:
                     result = real(*args, **kwargs)
                 finally:
                     session.repeated.backward_ends()
-                session.later.teaches()
+                session.later.teaches(sys._getframe(1))
                 session._after_backward()
                 return result
             return run
@@ -299,9 +300,16 @@ class Session:
                 self.kinds.clear()
                 self.length.begin()
                 self.recorder.work.begin()
+        if self.later.going and isinstance(optimizer, torch.optim.LBFGS):
+            group = optimizer.param_groups[0]
+            optimizer.radrm_rounds = group["max_iter"]  # thousands, which are alike
+            group["max_iter"] = min(group["max_iter"], ROUNDS)
         self.mark(ff.STEP)
 
     def _after_step(self, optimizer, args, kwargs):
+        if isinstance(optimizer, torch.optim.LBFGS) and self.iterations is not None:
+            group = optimizer.param_groups[0]
+            group["max_iter"] = vars(optimizer).pop("radrm_rounds", group["max_iter"])
         self.later.trainings.step(optimizer)
         if optimizer is not self.stepped[-1]():
             return  # of several, the last one's step ends an iteration
@@ -309,17 +317,18 @@ class Session:
         self.steps, self.since = self.steps + 1, self.since + 1
         if self.iterations is None:
             return
-        if self.later.going:
+        if not self.later.going:
+            self.length.step(sys._getframe(1))
+        if isinstance(optimizer, torch.optim.LBFGS):
+            self._fill(optimizer)
+        if not self.later.going:
+            if self._enough():
+                self._go_on(sys._getframe(1))
+        else:
             if self.later.trainings.going:
                 self.later.trainings.library(sys._getframe(1))
             if self.later.step():
                 self._finish()
-        else:
-            self.length.step(sys._getframe(1))
-            if isinstance(optimizer, torch.optim.LBFGS):
-                self._fill(optimizer)
-            if self._enough():
-                self._go_on(sys._getframe(1))
         self.begin_iteration()
 
     def _fill(self, optimizer):

@@ -110,6 +110,7 @@ class Names(set):
     def __init__(self):
         super().__init__()
         self.methods, self.modules, self.bodies = set(), set(), {}
+        self.closures = set()  # of functions of whatever name with a backward pass in them: an optimizer's step may be told to call one
         self.switches = {}  # name -> of what it is called for that trains: (it, parameters without which nothing does)
 
     def has(self, call):
@@ -129,6 +130,8 @@ def functions(paths):
                 bodies += [(node.name, inside) for inside in node.body if isinstance(inside, ast.FunctionDef) and inside.name == "__init__"]
             elif isinstance(node, SCOPES[:2]) and node.name not in NEVER and node.name != "__init__":
                 bodies.append((node.name, node))
+            if isinstance(node, SCOPES[:2]) and any(length.called(inside) in BACKWARD for inside in ast.walk(node)):
+                found.closures.add(node.name)
     for name, body in bodies:
         found.bodies.setdefault(name, []).append(body)
     calls = [(name, [n for n in ast.walk(body) if isinstance(n, ast.Call)]) for name, body in bodies]
@@ -185,6 +188,8 @@ def may_begin(call, names):
     """As begins_one(), whatever is said to what is called; a function may be given to somebody else who calls it."""
     if trains(call) or any(isinstance(a, ast.Name) and a.id in names for a in (*call.args, *(k.value for k in call.keywords))):
         return True
+    if length.called(call) == "step":
+        return any(getattr(a, "id", getattr(a, "attr", "")) in names.closures for a in call.args)
     if not names.has(call):
         return False
     return not (length.called(call) == "train" and isinstance(call.func, ast.Attribute)) or bool(RUNS.search(ast.unparse(call.func.value)))
@@ -240,9 +245,9 @@ def outwards(frame):
         frame = frame.f_back
 
 
-def follows(frames, names, is_own, stepping=True, parts=()):
+def follows(frames, names, is_own, stepping=True, parts=(), taught=()):
     """Whether the script's own code has another training further on, beside the loop whose rounds are steps, if it is in one. `frames`: from where it is outwards;
-    `parts`: where loops stand whose rounds are parts of one training."""
+    `parts`: where loops stand whose rounds are parts of one training; `taught`: lines from which backward passes came: what they stand in is none."""
     for frame in frames:
         library = frame.f_globals.get("__name__", "").partition(".")[0]
         if library in TUNERS:
@@ -259,7 +264,9 @@ def follows(frames, names, is_own, stepping=True, parts=()):
             continue
         steps = loops[-1] if stepping else next((loop for loop in loops if (frame.f_code.co_filename, loop.lineno) in parts), None)
         stepping = False
-        if any(begins_one(call, names) for call in calls(rest(body_of(frame), frame.f_lineno, steps))):
+        left = [one for one in rest(body_of(frame), frame.f_lineno, steps)
+                if not any((frame.f_code.co_filename, line) in taught for line in range(one.lineno, one.end_lineno + 1))]
+        if any(begins_one(call, names) for call in calls(left)):
             return True
     return False
 
@@ -289,7 +296,7 @@ def changes(statement, names):
 class Loop:
     """One that is being gone through. Scripts have millions, most of them before any training: what these cost is what is done to make one, and in each of their rounds."""
     rounds, stepped = 0, False  # since the script goes on: rounds in which a step was made; whether this is one
-    inside = False  # another loop is in it, in which the steps are
+    beneath, direct = frozenset(), False  # optimizers that step in loops within it; whether another one does right in it, as a generator beside its critic
     steps = most = 0  # in this round; in any
     loads = False  # a loader or a stream was made in it
     own, foreign, made = (), False, False  # optimizers that were; whether another one steps in it, whether one was made
@@ -303,6 +310,11 @@ class Loop:
 
     def __del__(self):
         self.trainings.loops.pop(self.number, None)
+
+    @property
+    def inside(self):
+        """Whether another loop is in it, in which the steps are."""
+        return len(self.beneath) > 0 and not self.direct
 
     @property
     def counts(self):
@@ -378,6 +390,7 @@ class Trainings:
         self.steps, self.passing = 0, weakref.WeakKeyDictionary()  # of any optimizer; pass over a loader -> steps before it, batches
         self.around, self.another = set(), False  # numbers of loops that the first is in; whether another one began once they had ended
         self.parts = set()  # where loops stand that had steps, of optimizers that are older
+        self.taught = set()  # (file, line) that a backward pass came from, by whatever functions
         self.told = {}  # a library's trainer, by its id -> steps of it
         self.repeated = {}  # where a loop stands whose rounds are trainings -> those after each other that took no more than those before
         self.most = math.inf  # where trainings were left out: bytes that those before took, if they were alike, else 0
@@ -398,6 +411,10 @@ class Trainings:
         for loop in self.around_us():
             loop.loads = True
 
+    def teaches(self, frame):
+        """A backward pass came from there."""
+        self.taught.update((at.f_code.co_filename, at.f_lineno) for at in outwards(frame))
+
     def step(self, optimizer=None):
         """Of any optimizer, or a backward pass without one."""
         self.steps += 1
@@ -405,7 +422,10 @@ class Trainings:
         loops = self.around_us()
         for loop in loops:
             loop.foreign |= optimizer not in loop.own
-            loop.inside |= loop is not loops[-1]
+            if loop is not loops[-1]:
+                loop.beneath |= {id(optimizer)}
+            else:
+                loop.direct |= id(optimizer) not in loop.beneath
             loop.stepped, loop.steps = True, loop.steps + 1
             loop.most = max(loop.most, loop.steps)
             (self.parts.discard if loop.made else self.parts.add)(loop.where)
@@ -483,7 +503,7 @@ class Trainings:
             frames.insert(0, at.tb_frame)
             at = at.tb_next
         again = any(self.repeated.get((frame.f_code.co_filename, loop.lineno), ALIKE) < ALIKE for frame in frames for loop in length.loops_around(frame))
-        if again or follows(frames, self.names, self.is_own, False, self.parts):
+        if again or follows(frames, self.names, self.is_own, False, self.parts, self.taught):
             self.tell("not all of them were seen")
 
     def end(self):
