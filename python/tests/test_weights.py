@@ -119,6 +119,31 @@ def weights(monkeypatch, tmp_path):
     return found
 
 
+@pytest.mark.parametrize("mode", ["ab", "a", "r+b", "r+", "a+b", "xb", "x", "w+b"])
+def test_weights_that_were_there_stay_however_they_are_opened(weights, tmp_path, mode):
+    earlier = os.open(tmp_path / "best.pt", os.O_WRONLY | os.O_CREAT)
+    os.write(earlier, b"an earlier run's")
+    os.close(earlier)
+    for name in ("best.pt", "new.pt"):
+        if name == "best.pt" or "r" not in mode:
+            with open(name, mode) as file:
+                assert file.name.endswith(name) or "+" in mode
+                if "+" in mode and "w" not in mode and name == "best.pt":
+                    file.seek(0)
+                    assert len(file.read()) == 16
+                file.write(b"mine" if "b" in mode else "mine")
+    assert (tmp_path / "best.pt").read_bytes() == b"an earlier run's" and os.listdir(tmp_path) == ["best.pt"]
+
+
+def test_logs_are_written_as_they_are(weights, tmp_path):
+    """Also where weights of an earlier run lie, once the script has made them."""
+    for _ in range(2):
+        with open("log.txt", "a") as file:
+            file.write("a line")
+        (tmp_path / "best.pt").touch()
+    assert (tmp_path / "log.txt").read_text() == 2 * "a line"
+
+
 def test_folders_that_hold_what_somebody_else_saved_stay(weights, tmp_path):
     """Another run of the same script, say, into the folders that a capture made."""
     for name, part in (("step-1", "part/model.safetensors"), ("step-2", "optimizer.bin"), ("step-3", None), ("step-4", None), ("step-5", "model.pt")):

@@ -11,6 +11,7 @@ import io
 import os
 import re
 import shutil
+import tempfile
 import weakref
 
 from .recorder import Form
@@ -39,10 +40,19 @@ def which(folder):
 
 def empty(real, file, mode, *args, **kwargs):
     """What open() gives, of nothing: named as that file is."""
-    opened = real(os.devnull, mode, *args, **kwargs)
+    opened = real(os.devnull, mode.replace("x", "w"), *args, **kwargs)
     raw = getattr(opened, "buffer", opened)
     getattr(raw, "raw", raw).name = file
     return opened
+
+
+def copied(real, file, mode, *args, **kwargs):
+    """What open() gives, of a copy that nobody else sees."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "copy")
+        with real(file, "rb") as original, real(place, "wb") as copy_of_it:
+            shutil.copyfileobj(original, copy_of_it)
+        return real(place, mode, *args, **kwargs)
 
 
 def formed(value):
@@ -161,13 +171,15 @@ class Weights:
     def opens(self, real):
         @functools.wraps(real)
         def run(file, mode="r", *args, **kwargs):
-            if "w" in str(mode):
+            if set("wxa+") & set(str(mode)):
                 path = located(file)
-                if path.endswith(NAMES) and self.used() or self.is_theirs(path):
+                if path.endswith(NAMES) and self.used() and "r" not in mode or self.is_theirs(path):
                     self.leaves(path)
-                    return empty(real, file, mode, *args, **kwargs)
-                self.own.add(path)
-            elif "r" in str(mode) and self.unsaved and (path := located(file)) in self.unsaved and not os.path.exists(path):
+                    read = "+" in mode and not {"w", "x"} & set(mode) and os.path.exists(path)
+                    return (copied if read else empty)(real, file, mode, *args, **kwargs)
+                if path and not os.path.exists(path) or "w" in mode:
+                    self.own.add(path)
+            if "r" in str(mode) and self.unsaved and (path := located(file)) in self.unsaved and not os.path.exists(path):
                 return empty(real, file, mode, *args, **kwargs)
             return real(file, mode, *args, **kwargs)
         return run
