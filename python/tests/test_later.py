@@ -720,3 +720,29 @@ def test_passes_of_several_kinds_are_no_variation(capture, sizes, varies, before
             optimizer.step()
     """)
     assert code == 0 and bool(f.header["flags"] & 4) == varies, said
+
+
+def test_a_loader_that_ended_early_is_no_group_of_processes(capture):
+    """As in torchvision's references: where an evaluation saw fewer images than there are, the first process of a group says so."""
+    code, said, f = capture("""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+    data = TensorDataset(torch.randn(640, 64))
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    def evaluate(model):
+        model.eval()
+        seen = 0
+        with torch.inference_mode():
+            for x, in DataLoader(data, batch_size=16):
+                seen += len(model(x.cuda()))
+        if seen != len(data) and torch.distributed.get_rank() == 0:
+            print("fewer")
+        torch.empty(100, 2**20, device="cuda")
+    for epoch in range(10):
+        for x, in DataLoader(data, batch_size=16):
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+        evaluate(model)
+    """)
+    assert code == 0 and "was not seen" not in said and int(re.search(r"(\d+) MiB in tensors", said)[1]) >= 400, said
