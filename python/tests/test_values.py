@@ -226,6 +226,7 @@ def test_a_branch_on_a_batch_goes_as_in_a_run(capture):
     ("best, kept_best = value, copy.deepcopy(model.state_dict())", 1),
     ("best, best_state = value, {name: w.detach().clone() for name, w in model.state_dict().items()}", 1),
     ("best, best_state = value, {name: w.cpu().clone() for name, w in model.state_dict().items()}", 0),
+    ("best = value; output = double", 1), ("best, best_output = value, double", 1), ("best, best_step = value, step", 0),
 ])
 @pytest.mark.parametrize("rest", ["", "; patience = 0\n        else:\n            patience += 1\n            if patience > 5: break"])
 def test_the_best_weights_are_kept(capture, copy, copies, rest):
@@ -234,13 +235,15 @@ def test_the_best_weights_are_kept(capture, copy, copies, rest):
     import copy, torch
     model = torch.nn.Linear(512, 512, bias=False).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    best = 0
-    for _ in range(9):
+    best, double = 0, None
+    for step in range(9):
         model(torch.randn(4, 512, device="cuda")).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
         value = sum(p.sum().item() for p in model.parameters()) - 5
+        double = model.weight.detach() * 2
         if value > best: {copy}{rest}
+        del double
     """)
     assert code == 0 and f.header["flags"] & 1 == 0, said
     assert f.live_at_end() // (512 * 512 * 4) == 2 + copies  # with the gradient

@@ -64,6 +64,18 @@ def idle(node, copies=False, free=()):
     return fit and all(is_quiet(n) or copies and COPIES.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
+def keeps(branch):
+    """Whether something lives on in a branch that may be large: by another name, and it is neither what was asked for nor a number."""
+    asked = {ast.unparse(node) for node in ast.walk(branch.test) if isinstance(node, (ast.Name, ast.Attribute))}
+
+    def may_be(value):
+        if isinstance(value, (ast.Tuple, ast.List)):
+            return any(map(may_be, value.elts))
+        name = ast.unparse(value)
+        return isinstance(value, (ast.Name, ast.Attribute)) and name not in asked and not NUMBER.search(name)
+    return any(isinstance(node, ast.Assign) and may_be(node.value) for statement in branch.body for node in ast.walk(statement))
+
+
 def targets_of(node):
     return node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
 
@@ -134,7 +146,7 @@ def lines(path):
         free = free_in(scope)
         for node in own(scope):
             if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)):
-                good = isinstance(node, ast.If) and idle(node, free=free)
+                good = isinstance(node, ast.If) and idle(node, free=free) and not keeps(node)
                 for test in node.ifs if isinstance(node, ast.comprehension) else [node.test]:
                     (found if good else other).update(reach(test))
             elif isinstance(node, ast.Return) and is_test(node.value):
@@ -146,10 +158,15 @@ def lines(path):
 
 @functools.lru_cache(None)
 def better(path):
-    """Lines of a file that ask whether something is the best so far, and copy it if it is."""
-    return {line for node in ast.walk(tree_of(path)) if isinstance(node, ast.If) and not idle(node) and idle(node, copies=True) and any(
-        isinstance(n, ast.Call) and COPIES.search(called(n)) for statement in node.body for n in ast.walk(statement)
-    ) for line in range(node.test.lineno, node.test.end_lineno + 1)}
+    """Lines of a file that ask whether something is the best so far, and copy or keep something if it is."""
+    found = set()
+    for scope in [node for node in ast.walk(tree_of(path)) if isinstance(node, SCOPES)]:
+        free = free_in(scope)
+        for node in own(scope):
+            if isinstance(node, ast.If) and idle(node, True, free) and (keeps(node) or not idle(node, free=free) and any(
+                    isinstance(n, ast.Call) and COPIES.search(called(n)) for statement in node.body for n in ast.walk(statement))):
+                found.update(range(node.test.lineno, node.test.end_lineno + 1))
+    return found
 
 
 def is_idle(frame):
