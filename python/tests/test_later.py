@@ -746,3 +746,26 @@ def test_a_loader_that_ended_early_is_no_group_of_processes(capture):
         evaluate(model)
     """)
     assert code == 0 and "was not seen" not in said and int(re.search(r"(\d+) MiB in tensors", said)[1]) >= 400, said
+
+
+def test_a_long_evaluation_before_enough_was_seen(capture):
+    """Each of its many batches has operators of the script's own, as a rank that is looked up for each example: all of them would take minutes."""
+    code, said, f = capture("""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+    data = TensorDataset(torch.randn(80000, 64))
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(1000):
+        model(torch.randn(16, 64, device="cuda")).sum().backward()
+        optimizer.step()
+        if step % 500 == 0:
+            batches, ranks = 0, []
+            with torch.no_grad():
+                for x, in DataLoader(data, batch_size=16):
+                    y = model(x.cuda()).argsort(1)
+                    ranks += [(y[i] * 2 + 1 - 1).sum().item() for i in range(16)]
+                    batches += 1
+            print("batches:", batches, flush=True)
+    """, options=["-v"])
+    assert code == 0 and f.header["flags"] == 0 and int(re.search(r"batches: (\d+)", said)[1]) < 1000, said

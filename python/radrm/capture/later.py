@@ -40,6 +40,7 @@ SAMPLES, WHOLE = 64, 1 << 17  # batches that are looked at for the largest one, 
 FEWER, NUMBERS = 16, 1 << 27  # as many where they are large, as of images, and numbers in all of them from which on they are
 LOOKING = 30  # seconds for it at most
 OPERATORS = 50_000  # that may run for sizes on the way to the largest: as many on a slow machine as on a fast one
+QUIET = 20_000  # likewise, in batches without gradients that all took the same
 CLIMBING = 60  # seconds for them at most, beside the others
 LOOKS = 3  # batches of an evaluation that tell whether something is kept of each: one may be fetched ahead
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
@@ -271,6 +272,7 @@ class Later:
         self.freed = set()  # (file, line) that had something learn
         self.made = set()  # loops in which a loader or a stream was made
         self.given = weakref.WeakKeyDictionary()  # pass over a loader -> Pass
+        self.quiet = weakref.WeakKeyDictionary()  # pass over a loader without gradients -> (operators before it, or before more was taken; bytes alive and in all at most)
         self.last = None  # the Pass that gave the last batch
         self.sizes = weakref.WeakKeyDictionary()  # pass over a loader -> most elements of a batch that it gave before it goes on
         self.larger = {}  # dataset, by its id -> Larger, that it gives then
@@ -313,7 +315,7 @@ class Later:
     def over(self, one):
         """Whether a pass over a loader is to end, in place of giving another batch."""
         if not self.going:
-            return False
+            return self.is_long(one)
         if time.monotonic() > self.deadline:
             self.unseen(self.given.get(one))
             self.session._finish()
@@ -323,6 +325,17 @@ class Later:
         now.given += not over
         now.taught = self.taught
         return over
+
+    def is_long(self, one):
+        """Whether a pass without gradients, before enough steps were seen, has had enough batches: each leaves nothing, and none took more than those before."""
+        import torch
+        if torch.is_grad_enabled() or not self.session.learnt():
+            return False
+        recorder = self.session.recorder
+        began, live, peak = self.quiet.setdefault(one, (recorder.operators, 0, 0))
+        if recorder.live_bytes > live or recorder.peak_bytes > peak:
+            began, live, peak = self.quiet[one] = recorder.operators, max(recorder.live_bytes, live), recorder.peak_bytes
+        return recorder.operators > began + QUIET
 
     def most(self, now, one):
         """Batches that such a pass is to give."""
