@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+import types
 
 import pytest
 
@@ -214,6 +215,13 @@ def test_many_that_are_alike(capture, monkeypatch):
     assert code == 0 and len(seen) < 10 and seen[-1] == 39 and f.header["flags"] & CUT_SHORT, said  # as those between may be larger still
     _, said, f = capture(SCRIPT + "\n    for n in range(40):\n        fit(net(32))")
     assert f.header["flags"] & CUT_SHORT == 0, said
+
+
+def test_what_is_alike_is_left_out_after_as_much_on_any_machine():
+    session = types.SimpleNamespace(recorder=types.SimpleNamespace(operators=trainings.LONG + 7), later=types.SimpleNamespace(ran=7, deadline=0, patience=0))
+    assert not trainings.Trainings(session).waits()
+    session.recorder.operators += 1
+    assert trainings.Trainings(session).waits()
 
 
 @pytest.mark.parametrize("made", ["for epoch in range(10):\n        batches = Fetched(DataLoader(lines, batch_size=16))",

@@ -28,7 +28,7 @@ NUMBA = {"jit", "njit", "vectorize", "guvectorize", "stencil"}  # its decorators
 ROUNDS = 2  # with steps, of a loop over steps or epochs: the first makes the optimizer's state, the second has it all along
 WAITS = 10  # for an optimizer that has not stepped, as a generator's
 ALIKE = 3  # trainings after each other that took no more than those before
-LONG = 5  # seconds after which these are believed to be like the rest
+LONG = 12_000  # operators after which these are believed to be like the rest, some seconds
 HIGHER = 1.02  # times the memory
 RECORDS = 1_000_000
 BACKWARD = {"backward", "manual_backward"}
@@ -451,7 +451,7 @@ class Trainings:
 
     def waits(self):
         """Whether it takes long enough to leave out what is alike."""
-        return time.monotonic() > self.session.later.deadline - self.session.later.patience + LONG
+        return self.session.recorder.operators > self.session.later.ran + LONG
 
     def over(self):
         return time.monotonic() > self.session.later.deadline or self.session.recorder.records.count > RECORDS
