@@ -100,3 +100,21 @@ def test_workspaces_of_two_directions(traced, kind):
         return max(a for a, b, c in zip(sizes(events), sizes(events)[1:], sizes(events)[2:]) if c == -a or b == -a)
     ours, gpu = both(traced, f"{kind}-6")
     assert workspace(ours) == pytest.approx(workspace(gpu), abs=18 << 20)
+
+
+@pytest.mark.parametrize("moved", ["cuda()", "to('cuda')", "to(device='cuda')"])
+def test_layers_whose_shapes_come_with_the_first_batch(capture, moved):
+    code, said, f = capture(f"""
+    import torch
+    from torch import nn
+    model = nn.Sequential(nn.LazyConv2d(8, 3), nn.LazyBatchNorm2d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(1024)).{moved}
+    model(torch.randn(2, 3, 16, 16, device="cuda"))
+    assert not any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()) and all(p.is_cuda for p in [*model.parameters(), *model.buffers()])
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    for _ in range(10):
+        model(torch.randn(2, 3, 16, 16, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """)
+    weight = 1024 * 8 * 14 * 14 * 4
+    assert code == 0 and f.header["flags"] == 0 and f.live_at_end() // weight == 4, (said, f.live_at_end())  # with its gradient and two moments

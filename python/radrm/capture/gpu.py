@@ -212,7 +212,8 @@ class Gpu:
 
     def _devices(self):
         """Where a script names a device: the index is put in."""
-        real_to = torch.Tensor.to
+        real_to, lazy = torch.Tensor.to, torch.nn.parameter.UninitializedTensorMixin
+        real_infer = torch.nn.modules.lazy.LazyModuleMixin._infer_parameters
 
         def from_parts(real):
             """Made where the parts are, then moved."""
@@ -235,7 +236,18 @@ class Gpu:
                 args = (indexed(args[0]), *args[1:])
             if "device" in kwargs:
                 kwargs["device"] = indexed(kwargs["device"])
+            if isinstance(tensor, lazy):
+                tensor.radrm_moved = args, kwargs
+                return tensor
             return real_to(tensor, *args, **kwargs)
+
+        def infer(*args, **kwargs):
+            """What lazy layers have is made on the CPU once its shape is known, then put where they were moved to meanwhile."""
+            places = [own.radrm_moved for own in args[1].parameters(recurse=False) if hasattr(own, "radrm_moved")]
+            result = real_infer(*args, **kwargs)
+            for words, options in places[:1]:
+                args[1].to(*words, **options)
+            return result
 
         def cuda(tensor, device=None, non_blocking=False, memory_format=torch.preserve_format):
             return to(tensor, GPU, non_blocking=non_blocking, memory_format=memory_format)
@@ -275,6 +287,8 @@ class Gpu:
             return real_array(tensor, *args, **kwargs)
         for name, value in (("to", to), ("cuda", cuda), ("new", new), ("new_tensor", new_tensor), ("numpy", numpy), ("__array__", array)):
             self.patch(torch.Tensor, name, value)
+        self.patch(torch.nn.modules.lazy.LazyModuleMixin, "_infer_parameters", infer)
+        self.patch(lazy, "_allowed_methods", [*lazy._allowed_methods, to, cuda])
         tensortypes.install(self.patch)
         self.patch(torch, "Generator", generators(torch.Generator))
         self.patch(torch, "device", devices(torch.device))
