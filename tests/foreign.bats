@@ -10,6 +10,7 @@ setup_file()
 {
 	new_world
 	make_users
+	echo 'stay_on_gpus: no' >>"$RAD_CONFIG"	# scripts choose here
 	start_radd
 	export SIM=$WORLD/state/sim-devices
 }

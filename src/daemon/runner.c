@@ -79,6 +79,7 @@ struct runner {
 	struct idmap watches;		/* task -> struct watch */
 	struct owners *owners;
 	struct starting_plan starting;
+	struct starting_library library;
 	struct stopping_plan stopping;
 	struct effect *effects;
 	size_t n, cap;
@@ -735,7 +736,7 @@ struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan)
 	r->owners = owners_create(plan->core, r->outsiders);
 	r->starting = (struct starting_plan){ .core = plan->core, .home = plan->home, .socket_path = plan->socket_path,
 					      .device = plan->device, .servers = r->servers, .hooks = r->hooks,
-					      .launches = r->launches };
+					      .launches = r->launches, .config = plan->config, .library = &r->library };
 	r->stopping = (struct stopping_plan){ .config = plan->config, .home = plan->home, .servers = r->servers,
 					      .outsiders = r->outsiders };
 	uv_timer_init(loop, &r->tick);
@@ -775,5 +776,6 @@ void runner_destroy(struct runner *r)
 	for (size_t i = 0; i < r->n; i++)
 		free(r->effects[i].folder);
 	free(r->effects);
+	free(r->library.path);
 	uv_close((uv_handle_t *)&r->tick, on_tick_closed);
 }

@@ -18,7 +18,7 @@ struct runner;
 /* What it works with; all of it belongs to others, and outlives it. */
 struct runner_plan {
 	struct core *core;
-	const struct settings *config;	/* kill_wait, mps_idle */
+	const struct settings *config;	/* kill_wait, mps_idle, stay_on_gpus */
 	struct launch_home home;
 	const char *run_dir, *socket_path;
 	const struct device *device;

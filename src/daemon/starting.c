@@ -6,13 +6,16 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "daemon/hooks.h"
 #include "daemon/launching.h"
 #include "daemon/servers.h"
 #include "launch/adopted.h"
+#include "launch/stay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MPS_WAIT_MS 60000	/* for a server to come up, or a former one to leave */
 
@@ -109,10 +112,34 @@ char **starting_environment(const struct starting_plan *plan, const struct task 
 	return launch_variables(&q);
 }
 
+/* The machine has one GPU alone: no number leads elsewhere. A radd that has one of several sees it by the number. */
+static bool can_go_astray(const struct starting_plan *plan, const struct launch_request *q)
+{
+	return core_gpu_count(plan->core) > 1 || (q->n_gpus && q->gpus[0].index);
+}
+
+/* NULL: none. Without it tasks start all the same, which is said once. */
+static const char *library_for(const struct starting_plan *plan, const struct launch_request *q)
+{
+	struct starting_library *library = plan->library;
+	if (!plan->config->stay_on_gpus || !can_go_astray(plan, q))
+		return NULL;
+	if (!library->looked) {
+		struct error err = ERROR_INIT;
+		library->looked = true;
+		library->path = stay_find(!geteuid(), &err);
+		if (!library->path)
+			log_warn("%s; tasks start without it, and those that set CUDA_VISIBLE_DEVICES themselves leave their GPUs "
+				 "(stay_on_gpus)", err.text);
+	}
+	return library->path;
+}
+
 static void starting_launch(struct starting *s)
 {
 	struct launch_gpu gpus[SPEC_MAX_GPUS] = { 0 };
 	struct launch_request q = request_of(s->plan, task_of(s), gpus);
+	q.stay_library = library_for(s->plan, &q);
 	if (adopted_is(q.task))		/* it is there */
 		s->ops->started(s->ctx, spec_process(q.task->spec));
 	else

@@ -9,12 +9,16 @@
 
 #include "core/core.h"
 #include "launch/launch.h"
+#include "settings/settings.h"
 
 struct device;
 struct hooks;
 struct launching_line;
 struct servers;
 struct starting;
+
+/* The library that tasks load to stay on their GPUs; it is looked for when the first one needs it. */
+struct starting_library { bool looked; char *path; };
 
 /* What all of them work with; it belongs to others, and outlives them. */
 struct starting_plan {
@@ -25,6 +29,8 @@ struct starting_plan {
 	struct servers *servers;
 	struct hooks *hooks;
 	struct launching_line *launches;
+	const struct settings *config;	/* stay_on_gpus */
+	struct starting_library *library;
 };
 
 /* How a starting_begin went: exactly one of these is called, from within it or later from the loop. All but the first may

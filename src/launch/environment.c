@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/scope.h"
 #include "device/device.h"
+#include "launch/stay.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -103,6 +104,7 @@ static void set_gpus(struct environment_list *l, const struct launch_request *r)
 	for (unsigned i = 0; i < r->n_gpus; i++)
 		buf_printf(&uuids, "%s%s", i ? "," : "", r->gpus[i].uuid);
 	environment_set_text(l, "RAD_GPU_UUIDS", buf_text(&uuids));
+	environment_set_text(l, "RAD_VISIBLE_DEVICES", names);
 	for (const struct device_variable *v = device_kind(r->device)->variables; v->name; v++) {
 		const char *value = v->says == DEVICE_SAYS_GPUS ? names : v->says == DEVICE_SAYS_FILE ? device_file(r->device) : v->text;
 		if (value)
@@ -140,6 +142,14 @@ static void unset_ours(struct environment_list *l)
 	for (const struct device_kind *const *k = device_kinds; *k; k++)
 		for (const struct device_variable *v = (*k)->variables; v->name; v++)
 			environment_unset(l, v->name);
+}
+
+static void set_preload(struct environment_list *l, const struct launch_request *r)
+{
+	scoped_free char *all = stay_preload(environment_get(l->items, "LD_PRELOAD"), r->stay_library);
+	environment_unset(l, "LD_PRELOAD");
+	if (all)
+		environment_set_text(l, "LD_PRELOAD", all);
 }
 
 static void set_task(struct environment_list *l, const struct launch_request *r)
@@ -214,6 +224,7 @@ char **launch_environment(const struct environment_input *in)
 	unset_outer(&l);
 	unset_ours(&l);
 	set_gpus(&l, in->request);
+	set_preload(&l, in->request);
 	set_task(&l, in->request);
 	if (in->token)
 		environment_set(&l, "RAD_TASK_TOKEN", "%s", in->token);

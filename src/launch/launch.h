@@ -56,6 +56,7 @@ struct launch_request {
 	uint64_t fence_mib;
 	const struct device *device;	/* the kind of the GPUs: decides which variables tell the task of them */
 	const char *socket_path;	/* given to the task as RAD_SOCKET */
+	const char *stay_library;	/* which its programs load (stay.h); NULL: none */
 };
 
 /* A launch in two parts, since the second waits for the disk and for other processes. launch_prepare copies what it needs of

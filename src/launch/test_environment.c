@@ -29,11 +29,11 @@ static char *user_env[] = {
 	(char *)"PATH=/usr/bin", (char *)"SLURM_JOB_ID=4", (char *)"SLURMD_NODENAME=n1",
 	(char *)"SRUN_DEBUG=3", (char *)"PMI_FD=11", (char *)"SUBMITIT_EXECUTOR=slurm",
 	(char *)"PMIX_RANK=0", (char *)"PMIX_MCA_gds=hash", (char *)"CUDA_VISIBLE_DEVICES=7",
-	(char *)"RAD_GPU_MEM_MIB=1",
+	(char *)"RAD_GPU_MEM_MIB=1", (char *)"RAD_VISIBLE_DEVICES=7",
 	(char *)"CUDA_DEVICE_ORDER=FASTEST_FIRST",
 	(char *)"RAD_SIM_DEVICES=/tmp/evil", (char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/evil",
 	(char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/twice", (char *)"no equals sign",
-	(char *)"EMPTY=", (char *)"TF_FORCE_GPU_ALLOW_GROWTH=false", (char *)"PYTHONUNBUFFERED=", NULL,
+	(char *)"EMPTY=", (char *)"LD_PRELOAD=/old/libradstay.so:libjemalloc.so", (char *)"TF_FORCE_GPU_ALLOW_GROWTH=false", (char *)"PYTHONUNBUFFERED=", NULL,
 };
 static char *meets_others[] = { (char *)"MASTER_PORT=6000", NULL };
 static char *meets_by_torchrun[] = { (char *)"PET_MASTER_PORT=6001", NULL };
@@ -82,6 +82,8 @@ static void test_two_gpus(void **state)
 	assert_var(env, "CUDA_VISIBLE_DEVICES", "2,5");
 	assert_var(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 	assert_var(env, "RAD_GPU_UUIDS", "GPU-a,GPU-b");
+	assert_var(env, "RAD_VISIBLE_DEVICES", "2,5");
+	assert_var(env, "LD_PRELOAD", "libjemalloc.so");
 	assert_var(env, "RAD_TASK_ID", "12");
 	assert_var(env, "RAD_ATTEMPT", "1");
 	assert_var(env, "RAD_REQUEUE_CODE", "85");
@@ -184,8 +186,11 @@ static void test_mps(void **state)
 	alloc_free_list(env);
 	b.request.n_gpus = 2;
 	b.gpus[0].by_uuid = b.gpus[1].by_uuid = true;
+	b.request.stay_library = "/lib/libradstay.so";
 	env = launch_environment(&b.in);
 	assert_var(env, "CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b");
+	assert_var(env, "RAD_VISIBLE_DEVICES", "GPU-a,GPU-b");
+	assert_var(env, "LD_PRELOAD", "libjemalloc.so:/lib/libradstay.so");
 	assert_var(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=6000M,1=6000M");
 	alloc_free_list(env);
 	b.request.fence_mib = 0;

@@ -29,6 +29,7 @@ struct settings {
 	char *devices;			/* "nvml", "sim:4xa100-40g"; owned */
 	int64_t interval_ms;		/* between samples */
 	int64_t kill_wait_ms;		/* between TERM and KILL */
+	bool stay_on_gpus;		/* whether tasks load what keeps them on their GPUs (launch/stay.h) */
 	bool positional_policy;		/* whether line 7 of the prototype's task files counts */
 	bool capture_auto;		/* whether tasks that run Python are captured while they wait, where they do not say */
 	int64_t capture_wait_ms;	/* how long a task waits for that */

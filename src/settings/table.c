@@ -113,6 +113,8 @@ const struct setting settings_table[] = {
 	  .help = "hold what tasks are expected to take, not the driver's free memory alone" },
 	{ SWITCH("fence", core.fence, "on"),
 	  .help = "give MPS tasks whose claim is declared or known a memory limit of that size" },
+	{ SWITCH("stay_on_gpus", stay_on_gpus, "on"), .server_only = true,
+	  .help = "tasks that set CUDA_VISIBLE_DEVICES themselves stay on the GPUs that they were given" },
 	{ WORD("positional_policy", positional_policy, "ignore", positionals, "way with it"), .server_only = true,
 	  .help = "what line 7 of positional task files (exclusive, collocation) is to be" },
 	{ WORD("capture", capture_auto, "off", captures, "way with it"), .server_only = true,

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ * libradstay.so, which every program of a task loads (LD_PRELOAD; environment.c): keeps CUDA_VISIBLE_DEVICES among the GPUs that
+ * the task was given, RAD_VISIBLE_DEVICES, by stay_rule.h. It looks when a program starts, before main() and so before CUDA reads
+ * the variable: a shell may have set it for that one. And whenever the program itself sets it, as os.environ of Python does by
+ * setenv(), or by putenv() until 3.8. Needs the C library only, makes no program fail, and says nothing.
+ *
+ * What was given is read once: getenv() beside other threads' setenv() is not safe, and setenv() beside itself is.
+ */
+#include "launch/stay_rule.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GIVEN "RAD_VISIBLE_DEVICES="
+#define VISIBLE "CUDA_VISIBLE_DEVICES"
+#define EXPORTED __attribute__((visibility("default")))
+
+static char given[STAY_BYTES];		/* "": nothing, and all stays as it is */
+static char corrected[sizeof VISIBLE + STAY_BYTES];	/* the entry of the environment; for the life of the process */
+
+/* In `environ` itself: getenv() may be the program's own, and not ready yet (bash has one). */
+static char **find(const char *start)
+{
+	for (char **e = environ; e && *e; e++)
+		if (!strncmp(*e, start, strlen(start)))
+			return e;
+	return NULL;
+}
+
+/* Nothing is allocated: malloc() may be the program's own as well. */
+__attribute__((constructor)) static void begin(void)
+{
+	char **is = find(GIVEN), **visible = find(VISIBLE "=");
+	if (!is || strlen(*is) - strlen(GIVEN) >= sizeof given)
+		return;
+	strcpy(given, *is + strlen(GIVEN));
+	memcpy(corrected, VISIBLE "=", sizeof VISIBLE);
+	if (visible && stay_rule(given, *visible + sizeof VISIBLE, corrected + sizeof VISIBLE))
+		*visible = corrected;
+}
+
+typedef int setenv_function(const char *, const char *, int);
+typedef int putenv_function(char *);
+
+/* Whoever comes first looks it up; others may at the same time, and find the same. */
+static void *next(const char *name, void *_Atomic *known)
+{
+	void *f = atomic_load_explicit(known, memory_order_acquire);
+	if (!f) {
+		f = dlsym(RTLD_NEXT, name);
+		atomic_store_explicit(known, f, memory_order_release);
+	}
+	return f;
+}
+
+static int next_setenv(const char *name, const char *value, int overwrite)
+{
+	static void *_Atomic known;
+	setenv_function *f = (setenv_function *)next("setenv", &known);
+	errno = f ? errno : ENOSYS;
+	return f ? f(name, value, overwrite) : -1;
+}
+
+EXPORTED int setenv(const char *name, const char *value, int overwrite)
+{
+	char instead[STAY_BYTES];
+	bool other = name && !strcmp(name, VISIBLE) && stay_rule(given, value, instead);
+	return next_setenv(name, other ? instead : value, overwrite);
+}
+
+/* The caller's own text becomes part of the environment, so another one is set only where it has to be. */
+EXPORTED int putenv(char *string)
+{
+	static void *_Atomic known;
+	char instead[STAY_BYTES];
+	size_t n = sizeof VISIBLE - 1;
+	if (!strncmp(string, VISIBLE "=", n + 1) && stay_rule(given, string + n + 1, instead))
+		return next_setenv(VISIBLE, instead, 1);
+	putenv_function *f = (putenv_function *)next("putenv", &known);
+	errno = f ? errno : ENOSYS;
+	return f ? f(string) : -1;
+}
