@@ -29,7 +29,7 @@ on()
 	wait_for 10 gpu_is "$2" '[(.tasks | join(" ")), .mem_used_mib > 4000] | @text' "[\"$1\",true]"
 	gpu_is 0 '[(.tasks | length), .mem_foreign_mib] | @text' '[0,0]'
 	[ "$(field "$1" .reason)" != OtherGpus ]
-	! rad show --events "$1" | grep -q moved
+	! rad show --events "$1" | grep -q moved || false
 }
 
 @test "a number that a shell, env or Python says is one of the GPUs that the task was given" {
@@ -110,7 +110,7 @@ subprocess.run([\"rad\", \"simtask\", \"--mem\", \"4G\", \"--seconds\", \"60\", 
 	id=$(submit --gpu-mem 1G -- sleep 60)
 	wait_state "$id" RUNNING
 	wait_for 10 pgrep -u "$(id -u)" -f "rad-shim.*$WORLD/state/attempts/$id[.]"
-	! grep -q radstay "/proc/$(cat "$WORLD/pid")/maps" "/proc/$(pgrep -f "rad-shim.*$WORLD/state/attempts/$id[.]" | head -n 1)/maps"
+	! grep -q radstay "/proc/$(cat "$WORLD/pid")/maps" "/proc/$(pgrep -f "rad-shim.*$WORLD/state/attempts/$id[.]" | head -n 1)/maps" || false
 }
 
 @test "stay_on_gpus: no leaves scripts to themselves, from a reload on" {
@@ -155,7 +155,7 @@ said_by_radd_in()
 	installed_in "$WORLD/there" yes
 	said_by_radd_in "$WORLD/there"
 	[ "$(tail -n 1 said)" = "<$WORLD/there/lib/rad-rm/libradstay.so>" ]
-	! grep -q stay "$WORLD/there/log"
+	! grep -q stay "$WORLD/there/log" || false
 	installed_in "$WORLD/without" ""
 	said_by_radd_in "$WORLD/without"
 	[ "$(tail -n 1 said)" = "<>" ]

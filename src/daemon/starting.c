@@ -127,7 +127,11 @@ static const char *library_for(const struct starting_plan *plan, const struct la
 	if (!library->looked) {
 		struct error err = ERROR_INIT;
 		library->looked = true;
-		library->path = stay_find(!geteuid(), &err);
+		library->path = stay_find(&err);
+		if (library->path && stay_check(library->path, !geteuid(), &err)) {
+			free(library->path);
+			library->path = NULL;
+		}
 		if (!library->path)
 			log_warn("%s; tasks start without it, and those that set CUDA_VISIBLE_DEVICES themselves leave their GPUs "
 				 "(stay_on_gpus)", err.text);

@@ -44,18 +44,14 @@ int stay_check(const char *path, bool all, struct error *err)
 }
 
 /* As radrm finds its own (python/radrm/_libraries.py). */
-char *stay_find(bool all, struct error *err)
+char *stay_find(struct error *err)
 {
 	static const char *const places[] = { "../lib/rad-rm/" LIBRARY, "../" RAD_LIBDIR "/rad-rm/" LIBRARY, LIBRARY };
 	for (size_t i = 0; i < COUNT_OF(places); i++) {
 		scoped_free char *place = paths_beside(places[i]);
 		char *path = place ? realpath(place, NULL) : NULL;
-		if (path && !stay_check(path, all, err))
+		if (path)
 			return path;
-		if (path) {
-			free(path);
-			return NULL;
-		}
 	}
 	error_set(err, ERR_NOT_FOUND, LIBRARY ": is not in lib/rad-rm beside the folder of radd; is the installation complete?");
 	return NULL;

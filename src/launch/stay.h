@@ -9,14 +9,14 @@
 
 #include <stdbool.h>
 
-/* The library that tasks can load, of this installation: beside the programs in a build, else where `libdir` is. `all`: tasks of
- * all users. NULL with an error: it is missing, or would do harm (stay_check). Free it. */
-char *stay_find(bool all, struct error *err);
+/* The library of this installation, for tasks to load: beside the programs in a build, else where `libdir` is. NULL
+ * with an error: it is missing. Free it. */
+char *stay_find(struct error *err);
 /* Whether the loader takes that path from LD_PRELOAD: one that it cannot read, it complains about in every program, and a blank
  * or a colon ends a path. `all`: whoever the user is. 0 or -1. */
 int stay_check(const char *path, bool all, struct error *err);
-/* What LD_PRELOAD is to be: what the user has there, less any such library, and then `library` (NULL: none). Behind the user's, of
- * which some insist on being first (ASan's). NULL: nothing at all. Free it. */
+/* What LD_PRELOAD is to be: what the user has there, less any such library, and then `library` (NULL: none). Behind the
+ * user's, of which some insist on being first (ASan's). NULL: nothing at all. Free it. */
 char *stay_preload(const char *before, const char *library);
 
 #endif

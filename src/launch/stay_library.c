@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * libradstay.so, which every program of a task loads (LD_PRELOAD; environment.c): keeps CUDA_VISIBLE_DEVICES among the GPUs that
- * the task was given, RAD_VISIBLE_DEVICES, by stay_rule.h. It looks when a program starts, before main() and so before CUDA reads
- * the variable: a shell may have set it for that one. And whenever the program itself sets it, as os.environ of Python does by
- * setenv(), or by putenv() until 3.8. Needs the C library only, makes no program fail, and says nothing.
+ * libradstay.so, which every program of a task loads (LD_PRELOAD; environment.c): keeps CUDA_VISIBLE_DEVICES among the GPUs
+ * that the task was given, RAD_VISIBLE_DEVICES, by stay_rule.h. It looks when a program starts, before main() and so before
+ * CUDA reads the variable: a shell may have set it for that one. And whenever the program itself sets it, as os.environ of
+ * Python does by setenv(), or by putenv() until 3.8. Needs the C library only, makes no program fail, and says nothing.
  *
  * What was given is read once: getenv() beside other threads' setenv() is not safe, and setenv() beside itself is.
  */

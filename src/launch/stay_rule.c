@@ -7,16 +7,16 @@
 
 #define ENTRIES_MOST 64
 
-struct word { const char *text; size_t len; };
-struct words { struct word at[ENTRIES_MOST]; size_t n; };
+struct stay_entry { const char *text; size_t len; };
+struct stay_list { struct stay_entry at[ENTRIES_MOST]; size_t n; };
 
 /* Without the blanks around each, which CUDA passes over where numbers are. False: too many, or one is empty. */
-static bool split(const char *text, struct words *out)
+static bool split(const char *text, struct stay_list *out)
 {
 	out->n = 0;
 	for (;; text++) {
 		const char *end = text + strcspn(text, ",");
-		struct word w = { text, (size_t)(end - text) };
+		struct stay_entry w = { text, (size_t)(end - text) };
 		for (; w.len && *w.text == ' '; w.len--)
 			w.text++;
 		while (w.len && w.text[w.len - 1] == ' ')
@@ -30,12 +30,12 @@ static bool split(const char *text, struct words *out)
 	}
 }
 
-static bool same(struct word a, struct word b)
+static bool same(struct stay_entry a, struct stay_entry b)
 {
 	return a.len == b.len && !memcmp(a.text, b.text, a.len);
 }
 
-static bool has(const struct words *list, size_t n, struct word w)
+static bool has(const struct stay_list *list, size_t n, struct stay_entry w)
 {
 	for (size_t i = 0; i < n; i++)
 		if (same(list->at[i], w))
@@ -44,7 +44,7 @@ static bool has(const struct words *list, size_t n, struct word w)
 }
 
 /* As they are written by programs: "01" and "+1" are numbers to CUDA, but who knows to whom else. False: it is none. */
-static bool number(struct word w, size_t *out)
+static bool number(struct stay_entry w, size_t *out)
 {
 	*out = 0;
 	if (w.len > 9 || (w.len > 1 && *w.text == '0'))
@@ -57,11 +57,11 @@ static bool number(struct word w, size_t *out)
 	return true;
 }
 
-static bool write_list(const struct words *given, const size_t *places, size_t n, char out[STAY_BYTES])
+static bool write_list(const struct stay_list *given, const size_t *places, size_t n, char out[STAY_BYTES])
 {
 	size_t len = 0;
 	for (size_t i = 0; i < n; i++) {
-		struct word w = given->at[places[i]];
+		struct stay_entry w = given->at[places[i]];
 		if (w.len + 2 > STAY_BYTES - len)
 			return false;
 		if (i)
@@ -75,7 +75,7 @@ static bool write_list(const struct words *given, const size_t *places, size_t n
 
 bool stay_rule(const char *given_text, const char *value_text, char out[STAY_BYTES])
 {
-	struct words given, value;
+	struct stay_list given, value;
 	size_t places[ENTRIES_MOST], among = 0, below = 0;
 	if (!split(given_text, &given) || !split(value_text, &value) || value.n > given.n)
 		return false;

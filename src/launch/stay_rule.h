@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What CUDA_VISIBLE_DEVICES is to be in a task that was given some GPUs and sets it itself. Scripts count from 0, as if they
- * had the machine, or just the GPUs that they asked for: that is what a number means in a container, and what it is to mean here.
+ * had the machine, or just the GPUs that they asked for: that is what a number means in a container, and is to mean here.
  * Pure; allocates nothing.
  */
 #ifndef RAD_LAUNCH_STAY_RULE_H
@@ -12,14 +12,14 @@
 
 #define STAY_BYTES 4096		/* most of a list, with its end: 64 MIG instances by UUID fit */
 
-/* `given`: what radd set, n entries, indices or UUIDs; `value`: what it is set to now. True: it is to be *out instead. False: it
- * stays as it is, and *out is worth nothing.
+/* `given`: what radd set, n entries, indices or UUIDs; `value`: what it is set to now. True: it is to be *out instead. False:
+ * it stays as it is, and *out is worth nothing.
  *  - Each entry is one of `given`: stays. Who chooses among the GPUs that he found means these (Ray, accelerate). So a number
  *    that can be read in two ways, "1" of given "1,2", names the machine's GPU 1, as it would without this rule.
- *  - Else, if each is a number: those below n count among the given ones; if one of them is not below n, the first given ones
- *    are taken, as many as there are entries.
- *  - All else stays: nothing or "-1" (no GPU), other UUIDs, more entries than were given (who takes more than he asked for would
- *    fail in strange ways with fewer), one twice (CUDA refuses that, and is to), and what is too long.
+ *  - Else, if each is a number, all of them below n: they count among the given ones. If one is not below n, the first given
+ *    ones are taken, as many as there are entries.
+ *  - All else stays: nothing or "-1" (no GPU), other UUIDs, more entries than were given (who takes more than he asked for
+ *    would fail in strange ways with fewer), one twice (CUDA refuses that, and is to), and what is too long.
  * What it makes stays, so to apply it again changes nothing. */
 bool stay_rule(const char *given, const char *value, char out[STAY_BYTES]);
 

@@ -33,7 +33,8 @@ static char *user_env[] = {
 	(char *)"CUDA_DEVICE_ORDER=FASTEST_FIRST",
 	(char *)"RAD_SIM_DEVICES=/tmp/evil", (char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/evil",
 	(char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/twice", (char *)"no equals sign",
-	(char *)"EMPTY=", (char *)"LD_PRELOAD=/old/libradstay.so:libjemalloc.so", (char *)"TF_FORCE_GPU_ALLOW_GROWTH=false", (char *)"PYTHONUNBUFFERED=", NULL,
+	(char *)"LD_PRELOAD=/old/libradstay.so:libjemalloc.so",
+	(char *)"EMPTY=", (char *)"TF_FORCE_GPU_ALLOW_GROWTH=false", (char *)"PYTHONUNBUFFERED=", NULL,
 };
 static char *meets_others[] = { (char *)"MASTER_PORT=6000", NULL };
 static char *meets_by_torchrun[] = { (char *)"PET_MASTER_PORT=6001", NULL };

@@ -21,20 +21,27 @@ static const struct { const char *given, *value, *expected; } cases[] = {
 	{ "1", "0", "1" }, { "1", "7", "1" }, { "1", " 0", "1" }, { "1", "0 ", "1" }, { "12", "3", "12" }, { "0", "1", "0" },
 	{ "1", "1", NULL }, { "0", "0", NULL },
 	/* By UUID, as under MPS and for MIG instances. */
-	{ "GPU-a", "0", "GPU-a" }, { "MIG-x", "2", "MIG-x" }, { "GPU-a,GPU-b", "1", "GPU-b" }, { "GPU-a,GPU-b", "1,0", "GPU-b,GPU-a" },
-	{ "GPU-a,GPU-b", "GPU-b", NULL }, { "GPU-a,GPU-b", "GPU-b,GPU-a", NULL }, { "GPU-a", "GPU-b", NULL }, { "GPU-a", "gpu-a", NULL },
+	{ "GPU-a", "0", "GPU-a" }, { "MIG-x", "2", "MIG-x" }, { "GPU-a,GPU-b", "1", "GPU-b" },
+	{ "GPU-a,GPU-b", "1,0", "GPU-b,GPU-a" },
+	{ "GPU-a,GPU-b", "GPU-b", NULL }, { "GPU-a,GPU-b", "GPU-b,GPU-a", NULL }, { "GPU-a", "GPU-b", NULL },
+	{ "GPU-a", "gpu-a", NULL },
 	/* Several: numbers below n count among them. */
 	{ "2,3", "0", "2" }, { "2,3", "1", "3" }, { "2,3", "0,1", "2,3" }, { "2,3", "1,0", "3,2" }, { "2,3", "0, 1", "2,3" },
 	{ "4,5,6,7", "0,1,2", "4,5,6" },
 	/* Not all of them are below n: the first ones. */
 	{ "2,3", "6", "2" }, { "2,3", "6,7", "2,3" }, { "2,3", "0,3", "2,3" }, { "4,5,6", "1,9", "4,5" },
 	/* Of two readings, what was found wins. */
-	{ "1,2", "1", NULL }, { "1,2", "2", NULL }, { "1,2", "2,1", NULL }, { "1,2", "2, 1", NULL }, { "1,2", "0", "1" }, { "1,2", "0,1", "1,2" },
+	{ "1,2", "1", NULL }, { "1,2", "2", NULL }, { "1,2", "2,1", NULL }, { "1,2", "2, 1", NULL },
+	{ "1,2", "0", "1" }, { "1,2", "0,1", "1,2" },
 	/* No GPU, other ones, more than were given, one twice, and what is odd. */
-	{ "1", "", NULL }, { "1", " ", NULL }, { "1", "-1", NULL }, { "1", "none", NULL }, { "1", "NoDevFiles", NULL }, { "1", "0,1", NULL },
-	{ "2,3", "0,1,2", NULL }, { "2,3", "0,0", NULL }, { "2,3", "7,7", NULL }, { "2,3", "0,-1", NULL }, { "2,3", "-1,0", NULL }, { "1", "0,", NULL },
-	{ "1", ",0", NULL }, { "2,3", "0,,1", NULL }, { "1", "00", NULL }, { "1", "+0", NULL }, { "1", "0x0", NULL }, { "1", "0.0", NULL },
-	{ "2,3", "0 1", NULL }, { "1", "\t0", NULL }, { "2,3", "GPU-a,0", NULL }, { "2,GPU-a", "0", "2" }, { "1", "cuda:0", NULL },
+	{ "1", "", NULL }, { "1", " ", NULL }, { "1", "-1", NULL }, { "1", "none", NULL },
+	{ "1", "NoDevFiles", NULL }, { "1", "0,1", NULL },
+	{ "2,3", "0,1,2", NULL }, { "2,3", "0,0", NULL }, { "2,3", "7,7", NULL }, { "2,3", "0,-1", NULL },
+	{ "2,3", "-1,0", NULL }, { "1", "0,", NULL },
+	{ "1", ",0", NULL }, { "2,3", "0,,1", NULL }, { "1", "00", NULL }, { "1", "+0", NULL }, { "1", "0x0", NULL },
+	{ "1", "0.0", NULL },
+	{ "2,3", "0 1", NULL }, { "1", "\t0", NULL }, { "2,3", "GPU-a,0", NULL }, { "2,GPU-a", "0", "2" },
+	{ "1", "cuda:0", NULL },
 	{ "1", "99999999999999999999", NULL },
 	/* Nothing was given. */
 	{ "", "0", NULL }, { ",", "0", NULL }, { " ", "0", NULL },
