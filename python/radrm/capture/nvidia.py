@@ -66,7 +66,7 @@ def put_program(gpu, folder):
 
 
 def watch_choice(gpu, recorder):
-    """A script that chooses GPUs by itself leaves the one that its task was given: its owner should know before it runs."""
+    """A script that chooses GPUs by itself may leave the one that its task was given: its owner should know before it runs."""
     from .asked import script_line
     real = os.putenv
 
@@ -74,8 +74,8 @@ def watch_choice(gpu, recorder):
         real(name, value)
         chosen = os.fsdecode(value)
         if os.fsdecode(name) == "CUDA_VISIBLE_DEVICES" and chosen.strip() not in ("", "-1"):
-            recorder.note(0, f"sets CUDA_VISIBLE_DEVICES to {chosen[:60]} itself, so where there are several GPUs it does not stay on what it was given. Let it not: "
-                             "devices are numbered from 0 among those that a task was given", script_line())
+            recorder.note(0, f"sets CUDA_VISIBLE_DEVICES to {chosen[:60]} itself. In a task the numbers count among the GPUs that it was given; if it names more "
+                             "than these, others by UUID, or stay_on_gpus is off, it leaves them. Better let it not", script_line())
     gpu.patch(os, "putenv", putenv)
 
 
