@@ -222,6 +222,27 @@ def test_a_branch_on_a_batch_goes_as_in_a_run(capture):
     assert code == 0 and peak(f.events) > 4 << 20, said
 
 
+@pytest.mark.parametrize("use, doubt", [
+    ("assert all(a < b for a, b in zip(times[:-1], times[1:]))\n        if all(a < b for a, b in zip(times[:-1], times[1:])): pass\n        else: raise ValueError('times')", False),
+    ("if not (times[1:] > times[:-1]).all(): raise ValueError('times')", False),
+    ("if not ((times[1:] - times[:-1]) > 0).all(): model(x)", False), ("if (-times).flip(0)[0] > times[1]: model(x)\n        assert times[3].item() == 6", False),
+    ("if torch.logspace(0, 3, 4, device='cuda')[-1] < 999: 1 / 0\n        else: model(x)", False),
+    ("if (times * x.sum() > 0).all(): model(x)", True), ("if times.add_(x.sum())[0] > 0: model(x)", True),
+])
+def test_numbers_that_are_spread_evenly_are_known(capture, use, doubt):
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n in range(9):
+        times, x = torch.linspace(0, 10, steps=6, device="cuda"), torch.randn(8, 8, device="cuda")
+        {use}
+        model(x).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
+
+
 @pytest.mark.parametrize("copy, copies", [
     ("best, kept_best = value, copy.deepcopy(model.state_dict())", 1),
     ("best, best_state = value, {name: w.detach().clone() for name, w in model.state_dict().items()}", 1),

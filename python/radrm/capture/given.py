@@ -2,6 +2,8 @@
 """Tensors that came from the CPU and were not written since, and what is told by them alone: a mask, a constant of a buffer. Their values are known.
 
 A batch came from there, too, and the next one is another. So what hangs on values is certain where they were the same each time that this line asked.
+
+Numbers that are spread evenly, as times of a solver, are made on the GPU of numbers of the script alone: they are certain, and so is what is computed from them.
 """
 import contextlib
 
@@ -11,6 +13,7 @@ from .asked import decided, script_line
 from .recorder import aten, is_gpu
 
 LIMIT = 1 << 22  # elements of one
+SMALL = 1 << 10  # likewise, of one that is computed
 
 
 def of(tensor):
@@ -32,25 +35,50 @@ def came(result, source):
         put(result, values, (values,))
 
 
+def is_constant(tensor):
+    """Whether its values hang on nothing but numbers of the script."""
+    found = of(tensor)
+    return found is not None and not found[1]
+
+
+def spread(recorder, func, args, kwargs, result):
+    """Made of numbers."""
+    if 0 < result.numel() <= SMALL and not result.dtype.is_complex:
+        with torch._C._DisableTorchDispatch():
+            put(result, func(*args, dtype=result.dtype, device="cpu"), ())
+
+
+def computed(recorder, func, args, kwargs, result):
+    """From constants and numbers alone; a batch is not computed on the CPU as well."""
+    if isinstance(result, torch.Tensor) and result.numel() <= SMALL and all(is_constant(arg) for arg in args if is_gpu(arg)):
+        told(recorder, func, args, kwargs, result)
+
+
+def unbound(recorder, func, args, kwargs, results):
+    """A loop goes over one."""
+    if of(args[0]) is not None and args[0].numel() <= SMALL:
+        for number, result in enumerate(results):
+            told(recorder, aten.select.int, (args[0], args[1] if len(args) > 1 else 0, number), {}, result)
+
+
 def told(recorder, func, args, kwargs, result):
     """What is computed from such tensors and from numbers."""
     if not is_gpu(result) or not 0 < result.numel() <= LIMIT or result.is_inference():
         return
-    roots = {}
+    roots, unknown = {}, []
 
     def values(arg):
         if isinstance(arg, (list, tuple)):
             return [values(part) for part in arg]
         if not isinstance(arg, torch.Tensor):
             return arg
-        if not is_gpu(arg):
-            roots[id(arg)] = None
-            return arg
-        found, more = of(arg) or (None, (None,))
+        found, more = is_gpu(arg) and of(arg) or (None, ())
+        if found is None:
+            unknown.append(arg)
         roots.update((id(root), root) for root in more)
         return found
     args = values(args)
-    if roots and None not in roots.values():
+    if not unknown:
         with torch._C._DisableTorchDispatch(), contextlib.suppress(RuntimeError):  # of a view that there is none of on the CPU
             put(result, func(*args, **{name: value for name, value in kwargs.items() if name in ("dtype", "memory_format")}), tuple(roots.values()))
 
@@ -76,13 +104,18 @@ def agreed(recorder, tensor):
 def once(recorder):
     """What hung on such values and was seen but once may be of a batch."""
     for line, (roots, times) in recorder.given.items():
-        if roots is not None and times == 1:
+        if roots and times == 1:
             decided(recorder, "a value that came from the CPU: it may be another the next time", line)
 
 
-AROUND = {op: told for op in (
-    aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.slice.Tensor, aten.select.int, aten.unsqueeze.default, aten.squeeze.default,
-    aten.squeeze.dim, aten.transpose.int, aten.permute.default, aten.t.default, aten.alias.default, aten.detach.default, aten.clone.default, aten._to_copy.default,
-    *(getattr(getattr(aten, name), kind) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")),
-    *(getattr(aten, name).default for name in ("logical_not", "bitwise_not", "logical_and", "logical_or", "all", "any", "max", "min", "sum")),
-    aten.bitwise_and.Tensor, aten.bitwise_or.Tensor)}
+AROUND = {
+    aten.linspace.default: spread, aten.logspace.default: spread,
+    aten.unbind.int: unbound,
+    **{op: computed for op in (*(getattr(getattr(aten, name), kind) for name in ("add", "sub", "mul", "div") for kind in ("Tensor", "Scalar")),
+                               aten.rsub.Scalar, aten.neg.default, aten.flip.default, aten.cumsum.default)},
+    **{op: told for op in (
+        aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.slice.Tensor, aten.select.int, aten.unsqueeze.default, aten.squeeze.default,
+        aten.squeeze.dim, aten.transpose.int, aten.permute.default, aten.t.default, aten.alias.default, aten.detach.default, aten.clone.default, aten._to_copy.default,
+        *(getattr(getattr(aten, name), kind) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")),
+        *(getattr(aten, name).default for name in ("logical_not", "bitwise_not", "logical_and", "logical_or", "all", "any", "max", "min", "sum")),
+        aten.bitwise_and.Tensor, aten.bitwise_or.Tensor)}}
