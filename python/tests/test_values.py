@@ -243,6 +243,25 @@ def test_numbers_that_are_spread_evenly_are_known(capture, use, doubt):
     assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
 
 
+@pytest.mark.parametrize("ends", ["x[0, 0], x[0, 1]", "x[0, 0], 7.5", "0.5, x[0, 1]", "x.new_zeros(2).cpu()[0], x[0, 1]"])
+def test_numbers_between_two_on_the_gpu_come_to_the_cpu(capture, ends):
+    """linspace() takes its ends from there, and makes what it makes on the CPU."""
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n in range(9):
+        x = torch.randn(8, 8, device="cuda")
+        times = torch.linspace({ends}, 5)
+        rising = times[1:] > times[:-1]
+        assert rising.all() or (~rising).all()
+        assert times.device.type == "cpu" and type(times) is torch.Tensor and times.numpy()[0] < times.numpy()[-1]
+        (model(x) * times.cuda()[0]).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and f.header["flags"] & 1 == 0, said
+
+
 @pytest.mark.parametrize("copy, copies", [
     ("best, kept_best = value, copy.deepcopy(model.state_dict())", 1),
     ("best, best_state = value, {name: w.detach().clone() for name, w in model.state_dict().items()}", 1),

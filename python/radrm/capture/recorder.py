@@ -332,10 +332,18 @@ class Recorder(TorchDispatchMode):
         if func._schema.is_mutable and func is not aten.detach_.default and args and isinstance(args[0], FakeTensor):
             for name in ("radrm_value", "radrm_contents"):  # of values.py: no longer known
                 vars(args[0]).pop(name, None)
+        if isinstance(result, FakeTensor) and result.fake_device.type == "cpu":
+            return self.on_cpu_made(result)
         self.record(result)
         for after in self.around.get(func, ()):
             after(self, func, args, kwargs, result)
         return result
+
+    def on_cpu_made(self, result):
+        """An operator takes something from the GPU and makes something on the CPU: an ordinary tensor, of ones."""
+        self.value_read()
+        with torch._C._DisableTorchDispatch():
+            return torch.ones(tuple(result.shape), dtype=result.dtype)
 
     def evaluate(self, func, args, kwargs):
         """The operator on fake tensors; nothing is recorded."""
