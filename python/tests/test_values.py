@@ -207,6 +207,22 @@ def test_what_came_from_the_cpu_is_known(capture, use, doubt):
     assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
 
 
+def test_what_is_not_known_does_not_stay(capture):
+    """Tensors that are looked at for what is known of them go when the script lets them go, not when Python's collector comes."""
+    code, said, f = capture("""
+    import gc, torch
+    gc.disable()
+    model = torch.nn.Linear(8, 8).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n in range(9):
+        for _ in range(6):
+            much = (torch.randn(1 << 20, device="cuda").view(1024, 1024) > 0).t()
+        model(torch.randn(8, 8, device="cuda")).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and peak(f.events) < 7 << 20, said
+
+
 def test_a_branch_on_a_batch_goes_as_in_a_run(capture):
     """What a script draws into a batch on the CPU is there, as are answers that hang on it; the next batch may give others."""
     code, said, f = capture("""

@@ -74,7 +74,7 @@ def told(recorder, func, args, kwargs, result):
             return arg
         found, more = is_gpu(arg) and of(arg) or (None, ())
         if found is None:
-            unknown.append(arg)
+            unknown.append(True)  # not the tensor itself: values() holds on to it until the collector comes
         roots.update((id(root), root) for root in more)
         return found
     args = values(args)
