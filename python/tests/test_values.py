@@ -207,6 +207,29 @@ def test_what_came_from_the_cpu_is_known(capture, use, doubt):
     assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
 
 
+@pytest.mark.parametrize("use, mib", [
+    ("if mask.any(): more = torch.ones(1 << 20, device='cuda')", 4), ("if torch.any(mask): more = torch.ones(1 << 20, device='cuda')", 4),
+    ("if not mask.any(): continue\n        more = torch.ones(1 << 20, device='cuda')", 4),
+    ("if mask.any().item(): more = torch.ones(1 << 20, device='cuda')", 4),
+    ("if mask.any(): continue\n        more = torch.ones(1 << 20, device='cuda')", 4),
+    ("if torch.isnan(x).any(): more = torch.ones(1 << 20, device='cuda')", 0),
+])
+def test_a_mask_holds_somewhere(capture, use, mib):
+    """As it does where it is an index; but no round is left out for it."""
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(8, 8).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n in range(9):
+        x = torch.randn(8, 8, device="cuda")
+        model(x).sum().backward()
+        optimizer.step()
+        mask, more = model(x) > 0, None
+        {use}
+    """)
+    assert code == 0 and peak(f.events) >> 22 == mib >> 2, said
+
+
 def test_what_is_not_known_does_not_stay(capture):
     """Tensors that are looked at for what is known of them go when the script lets them go, not when Python's collector comes."""
     code, said, f = capture("""

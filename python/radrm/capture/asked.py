@@ -91,6 +91,26 @@ def loops(path):
 
 
 @functools.lru_cache(None)
+def endings(path):
+    """Lines of the test of each `if` that, where the value that is asked for holds, ends the loop around it, its round, or the function."""
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.If):
+            test, arm = node.test, node.body
+            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                test, arm = test.operand, node.orelse if arm is node.body else node.body
+            if any(isinstance(statement, (ast.Break, ast.Continue, ast.Return)) for statement in arm):
+                found.update(range(node.test.lineno, node.test.end_lineno + 1))
+    return found
+
+
+def is_ending():
+    """Whether less is done if it is true."""
+    frame = asking()
+    return frame is None or frame.f_lineno in endings(frame.f_code.co_filename)
+
+
+@functools.lru_cache(None)
 def choices(path):
     """{line of the test: whether more is called where it holds than where it does not} of each `if` with an `else`."""
     def calls(nodes):

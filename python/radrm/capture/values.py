@@ -18,7 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
-from .asked import Rounds, asking, branched, decided, is_insisted, is_placed, is_round, is_ruled_out, is_sized, script_line, tests
+from .asked import Rounds, asking, branched, decided, is_ending, is_insisted, is_placed, is_round, is_ruled_out, is_sized, script_line, tests
 from .recorder import aten, is_gpu
 
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
@@ -443,8 +443,15 @@ SEEN = {aten.view.default, aten.select.int, aten.slice.Tensor, aten.unsqueeze.de
         aten.alias.default, aten.detach.default, aten.clone.default, aten.expand.default}  # that change no value
 
 
+def is_some(tensor):
+    """Whether it says that a mask holds somewhere, and nothing more is known: as an index the mask is taken to hold everywhere."""
+    return known(tensor) is None and getattr(tensor, "radrm_some", ()) == (version_of(tensor),)
+
+
 def viewed(recorder, func, args, kwargs, result):
     told(kept)(recorder, func, args, kwargs, result)
+    if func is aten.any.default:
+        result.radrm_some = (version_of(result),)
     if func in SEEN:
         seen(recorder, func, args, kwargs, result)
 
@@ -560,6 +567,8 @@ def install(recorder, patch):
         branched(recorder, "a branch on a tensor on the GPU")
         if tensor.numel() == 1 and not is_round() and (found := given.of(tensor)) is not None:
             return bool(real_item(found[0]))  # of this batch: as a run would, though the next one may not
+        if is_some(tensor) and not is_round() and not is_ending():
+            return True
         found = bool(scalar(recorder, None, (tensor,), {}))
         return found if known(tensor) is not None else rounds(found)
 
