@@ -211,6 +211,7 @@ def test_what_came_from_the_cpu_is_known(capture, use, doubt):
     ("if mask.any(): more = torch.ones(1 << 20, device='cuda')", 4), ("if torch.any(mask): more = torch.ones(1 << 20, device='cuda')", 4),
     ("if not mask.any(): continue\n        more = torch.ones(1 << 20, device='cuda')", 4),
     ("if mask.any().item(): more = torch.ones(1 << 20, device='cuda')", 4),
+    ("if mask.any():\n            assert False\n        more = torch.ones(1 << 20, device='cuda')", 4),
     ("if mask.any(): continue\n        more = torch.ones(1 << 20, device='cuda')", 4),
     ("if torch.isnan(x).any(): more = torch.ones(1 << 20, device='cuda')", 0),
 ])

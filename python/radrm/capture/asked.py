@@ -92,22 +92,23 @@ def loops(path):
 
 @functools.lru_cache(None)
 def endings(path):
-    """Lines of the test of each `if` that, where the value that is asked for holds, ends the loop around it, its round, or the function."""
+    """Lines of the test of each `if` that, where the value that is asked for holds, ends the loop around it, its round, or the function, or asserts something."""
     found = set()
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.If):
             test, arm = node.test, node.body
             while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
                 test, arm = test.operand, node.orelse if arm is node.body else node.body
-            if any(isinstance(statement, (ast.Break, ast.Continue, ast.Return)) for statement in arm):
+            if any(isinstance(statement, (ast.Break, ast.Continue, ast.Return, ast.Assert)) for statement in arm):
                 found.update(range(node.test.lineno, node.test.end_lineno + 1))
     return found
 
 
 def is_ending():
-    """Whether less is done if it is true."""
+    """Whether less is done if it is true; so it is taken of libraries, which ask whether something is wrong."""
     frame = asking()
-    return frame is None or frame.f_lineno in endings(frame.f_code.co_filename)
+    path = frame.f_code.co_filename if frame is not None else "site-packages"
+    return "site-packages" in path or "dist-packages" in path or frame.f_lineno in endings(path)
 
 
 @functools.lru_cache(None)
