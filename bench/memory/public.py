@@ -11,7 +11,7 @@ A PART is a folder with the sources, which are not ours to ship; `data.py`, whic
 in FILE: those, and what `rad estimate` says of its capture for an H100. With --run, by what that said of them in CAPTURED as many run side by
 side as fit, and a line tells what PyTorch's allocator reserved and had in use at most, what NVML showed for the process, and how many steps
 optimizers made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was said. A line of
-doc/results/memory/public.jsonl.gz and public-unseen.jsonl.gz has `first` beside `captured`: what was said before anybody had seen a script run, and by captures
+doc/results/memory/public.jsonl.gz and public-unseen.jsonl.gz have `first` beside `captured`: what was said before anybody had seen a script run, and by captures
 that were mended since; and `fenced` (`first_fenced`), where a run was limited to the claim. public-fresh.jsonl.gz has others, captured once. --score prints the tables of doc/results/memory/scripts.md.
 """
 import argparse

@@ -123,14 +123,14 @@ def test_a_module_that_is_run_may_ask_for_another_framework(capture, tmp_path): 
 
 def test_packages_in_a_folder_are_not_the_scripts_own(tmp_path, monkeypatch):
     """As `pip install --target` puts them there."""
-    from radrm.capture import later, reads
+    from radrm.capture import reads, source
     folder, own = tmp_path / "packages", tmp_path / "own"
     (folder / "board-1.0.dist-info").mkdir(parents=True)
     (folder / "board-1.0.dist-info/RECORD").write_text("board.py,,")
     for path in (folder, own):
         monkeypatch.syspath_prepend(str(path))
     reads.targets.cache_clear()
-    assert not later.is_own(str(folder / "board.py")) and later.is_own(str(own / "train.py"))
+    assert not source.is_own(str(folder / "board.py")) and source.is_own(str(own / "train.py"))
     assert str(folder / "board.py").startswith(reads.installed()) and not str(own / "train.py").startswith(reads.installed())
     reads.targets.cache_clear()
 

@@ -12,7 +12,7 @@ import torch
 from . import fileformat as ff
 from .idle import better, is_idle
 from .length import called, going, local
-from .source import tree_of
+from .source import is_own, tree_of
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 ROUNDS = 6  # of a loop whose end is not known: steps that the solver of a neural ODE came to (torchdiffeq's example, within 55 steps of its training)
@@ -76,15 +76,21 @@ def is_ruled_out():
     return frame is not None and frame.f_lineno in insisted(frame.f_code.co_filename)[1]
 
 
+def affirmed(test):
+    """(a test without the `not` in front of it, whether it is to hold)"""
+    holds = True
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    return test, holds
+
+
 @functools.lru_cache(None)
 def loops(path):
     """{line of the test: (whether it goes on where that holds, its first line, its last line)} of each `while` that hangs on one test."""
     found = {}
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.While):
-            test, holds = node.test, True
-            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-                test, holds = test.operand, not holds
+            test, holds = affirmed(node.test)
             if not isinstance(test, ast.BoolOp):
                 found.update(dict.fromkeys(range(node.test.lineno, node.test.end_lineno + 1), (holds, node.lineno, node.end_lineno)))
     return found
@@ -96,9 +102,7 @@ def endings(path):
     found = set()
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.If):
-            test, arm = node.test, node.body
-            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-                test, arm = test.operand, node.orelse if arm is node.body else node.body
+            arm = node.body if affirmed(node.test)[1] else node.orelse
             if any(isinstance(statement, (ast.Break, ast.Continue, ast.Return, ast.Assert)) for statement in arm):
                 found.update(range(node.test.lineno, node.test.end_lineno + 1))
     return found
@@ -107,8 +111,7 @@ def endings(path):
 def is_ending():
     """Whether less is done if it is true; so it is taken of libraries, which ask whether something is wrong."""
     frame = asking()
-    path = frame.f_code.co_filename if frame is not None else "site-packages"
-    return "site-packages" in path or "dist-packages" in path or frame.f_lineno in endings(path)
+    return frame is None or not is_own(frame.f_code.co_filename) or frame.f_lineno in endings(frame.f_code.co_filename)
 
 
 @functools.lru_cache(None)

@@ -48,6 +48,18 @@ def spread(recorder, func, args, kwargs, result):
             put(result, func(*args, dtype=result.dtype, device="cpu"), ())
 
 
+def spread_on_cpu(recorder, func, args, kwargs):
+    """linspace() and logspace() between numbers on the GPU, by themselves on the CPU: they are read, and are known not to be the same."""
+    if kwargs.get("device") is not None and kwargs["device"].type == "cuda":
+        return NotImplemented
+    recorder.value_read()
+    first, last = ((of(arg) or [None])[0] if is_gpu(arg) else arg for arg in args[:2])
+    with torch._C._DisableTorchDispatch():
+        first = 0.0 if first is None else float(first)
+        last = first + 1 if last is None else float(last)
+        return getattr(aten, func._schema.name.removeprefix("aten::")).default(first, last, *args[2:], **kwargs)
+
+
 def computed(recorder, func, args, kwargs, result):
     """From constants and numbers alone; a batch is not computed on the CPU as well."""
     if isinstance(result, torch.Tensor) and result.numel() <= SMALL and all(is_constant(arg) for arg in args if is_gpu(arg)):
@@ -65,22 +77,22 @@ def told(recorder, func, args, kwargs, result):
     """What is computed from such tensors and from numbers."""
     if not is_gpu(result) or not 0 < result.numel() <= LIMIT or result.is_inference():
         return
-    roots, unknown = {}, []
-
-    def values(arg):
-        if isinstance(arg, (list, tuple)):
-            return [values(part) for part in arg]
-        if not isinstance(arg, torch.Tensor):
-            return arg
-        found, more = is_gpu(arg) and of(arg) or (None, ())
-        if found is None:
-            unknown.append(True)  # not the tensor itself: values() holds on to it until the collector comes
-        roots.update((id(root), root) for root in more)
-        return found
-    args = values(args)
-    if not unknown:
+    roots = {}
+    args = values_of(args, roots)
+    if id(None) not in roots:
         with torch._C._DisableTorchDispatch(), contextlib.suppress(RuntimeError):  # of a view that there is none of on the CPU
             put(result, func(*args, **{name: value for name, value in kwargs.items() if name in ("dtype", "memory_format")}), tuple(roots.values()))
+
+
+def values_of(arg, roots):
+    """An argument with values in place of tensors; `roots` gets what they were told by, by id, and None where one is not known."""
+    if isinstance(arg, (list, tuple)):
+        return [values_of(part, roots) for part in arg]
+    if not isinstance(arg, torch.Tensor):
+        return arg
+    found, more = is_gpu(arg) and of(arg) or (None, (None,))
+    roots.update((id(root), root) for root in more)
+    return found
 
 
 def agreed(recorder, tensor):
@@ -119,3 +131,5 @@ AROUND = {
         *(getattr(getattr(aten, name), kind) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")),
         *(getattr(aten, name).default for name in ("logical_not", "bitwise_not", "logical_and", "logical_or", "all", "any", "max", "min", "sum")),
         aten.bitwise_and.Tensor, aten.bitwise_or.Tensor)}}
+RULES = {getattr(packet, name): spread_on_cpu for packet in (aten.linspace, aten.logspace) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
+         if hasattr(packet, name)}

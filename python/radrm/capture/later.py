@@ -27,8 +27,7 @@ from collections.abc import Mapping
 from . import every, fileformat as ff, given, growing
 from . import length, trainings
 from .recorder import is_gpu
-from .reads import targets
-from .source import tree_of
+from .source import is_own, tree_of
 
 PATIENCE = 30  # seconds for it; half of what is left of the limit at most
 STEPS = 200  # at most
@@ -46,13 +45,6 @@ LOOKS = 3  # batches of an evaluation that tell whether something is kept of eac
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
 DATA = re.compile(r"load|data|batch", re.IGNORECASE)
 FREES = re.compile(r"unfreeze|fine_tune$|Finetuning$")
-NOT_OWN = ("site-packages", "dist-packages", os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
-
-
-def is_own(path):
-    """Whether a source file is the script's, or of what it is part of."""
-    return (bool(path) and path.endswith(".py") and not any(part in path for part in NOT_OWN)
-            and not os.path.abspath(path).startswith(targets()))
 
 
 def own_files(before):

@@ -29,7 +29,8 @@ META = torch.device("meta")
 SPARE = "radrm"  # what the device type PrivateUse1 is called: the one that C++ takes for the machine's accelerator
 aten = torch.ops.aten
 ENGINE_CODE = torch.autograd.graph._engine_run_backward.__code__
-FILL_LIMIT, DRAWN_LIMIT = 4096, 1 << 20  # elements; larger random fills of weights, and of others, on the CPU are skipped: they take long, and a script asks what it drew, not that
+FILL_LIMIT = 4096  # elements; larger random fills of weights on the CPU are skipped: their values cannot matter
+DRAWN_LIMIT = 1 << 20  # likewise, of other tensors, on which a branch may hang: larger ones take long
 
 SWITCHES = 10000  # of streams that are remembered
 LEAF = 1 << 62  # numbers of nodes are below it, but those of gradients that are added up

@@ -178,7 +178,7 @@ def run(kind, target):
 
 def failure(error):
     """The error and the line of the script that led to it; where none of it did, the nearest of somebody else's."""
-    from .later import is_own
+    from .source import is_own
     own = os.path.dirname(os.path.abspath(__file__))
     frames = [f for f in traceback.extract_tb(error.__traceback__)
               if not f.filename.startswith((own, "<")) and "runpy" not in f.filename and "/torch/" not in f.filename]

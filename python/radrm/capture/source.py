@@ -3,6 +3,11 @@
 import ast
 import functools
 import linecache
+import os
+
+from .reads import targets
+
+NOT_OWN = ("site-packages", "dist-packages", os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
 
 
 @functools.lru_cache(None)
@@ -12,3 +17,9 @@ def tree_of(path):
         return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
         return ast.Module([], [])
+
+
+def is_own(path):
+    """Whether a source file is the script's, or of what it is part of."""
+    return (bool(path) and path.endswith(".py") and not any(part in path for part in NOT_OWN)
+            and not os.path.abspath(path).startswith(targets()))

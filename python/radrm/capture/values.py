@@ -632,18 +632,6 @@ def copy_to(recorder, func, args, kwargs):
     return result
 
 
-def spread(recorder, func, args, kwargs):
-    """linspace() and logspace() between numbers on the GPU, by themselves on the CPU: they are read, and are known not to be the same."""
-    if kwargs.get("device") is not None and kwargs["device"].type == "cuda":
-        return NotImplemented
-    recorder.value_read()
-    first, last = ((given.of(arg) or [None])[0] if is_gpu(arg) else arg for arg in args[:2])
-    with torch._C._DisableTorchDispatch():
-        first = 0.0 if first is None else float(first)
-        last = first + 1 if last is None else float(last)
-        return getattr(aten, func._schema.name.removeprefix("aten::")).default(first, last, *args[2:], **kwargs)
-
-
 def from_nowhere(recorder, func, args, kwargs):
     """The engine makes zeros where it takes a result of torch.func to be, which is "meta", and moves them."""
     return recorder.empty(tuple(args[0].shape), args[0].dtype) if type(args[0]) is torch.Tensor and args[0].is_meta else NotImplemented
@@ -784,8 +772,6 @@ RULES = {
     aten._pack_padded_sequence.default: packed,
     aten._to_copy.default: copy_to,
     aten.copy_.default: copy_into,
-    **{getattr(packet, name): spread for packet in (aten.linspace, aten.logspace) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
-       if hasattr(packet, name)},
     **{getattr(aten.to, name): from_nowhere for name in ("dtype_layout", "device", "other")},
     aten._local_scalar_dense.default: scalar,
     aten.equal.default: equal,
