@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Where settings come from: the file, variables, and which file it is. The file is YAML, read with libyaml's event parser,
- * because its marks give the line of every key (doc/decisions/0002-config-reader.md). Reading goes on after a wrong value, so
- * that one look shows all mistakes; what is not YAML ends it.
+ * because its marks give the line of every key (doc/decisions/0002-config-reader.md). Reading goes on after a wrong value or a
+ * line that is none, so that one look shows all mistakes; what is not YAML in a way that no line shows ends it.
  */
 #include "settings/settings.h"
 
@@ -24,6 +24,8 @@ struct reader {
 	void *ctx;
 	size_t mistakes;
 	struct error first;
+	const char *rest;	/* what the parser reads: the file from the line after this number of lines on */
+	size_t before;
 };
 
 /* Always -1. */
@@ -59,28 +61,39 @@ static const char *fault_of_line(const char *line)
 	return NULL;
 }
 
-/* What is not YAML, where it is: the parser notices it a line or more later, and in words of its own. */
-static int not_yaml(struct reader *r, const char *text, const yaml_parser_t *parser)
+/* The text behind its first `lines` lines. */
+static const char *behind(const char *text, size_t lines)
 {
-	struct error err = ERROR_INIT;
-	size_t line = 1;
-	for (const char *p = text; *p && line <= parser->problem_mark.line + 1; line++) {
-		size_t length = strcspn(p, "\r\n");
-		scoped_free char *one = alloc_printf("%.*s", (int)length, p);
-		const char *fault = fault_of_line(one);
-		if (fault) {
-			error_set(&err, ERR_INVALID, "%s:%zu: '%.60s' %s", r->path, line, one + strspn(one, " \t"), fault);
-			return mistake(r, &err);
-		}
-		p += length + (p[length] == '\r' && p[length + 1] == '\n') + !!p[length];
+	for (; lines && *text; lines--) {
+		text += strcspn(text, "\r\n");
+		text += (*text == '\r' && text[1] == '\n') + !!*text;
 	}
-	error_set(&err, ERR_INVALID, "%s:%zu: not YAML: %s", r->path, parser->problem_mark.line + 1,
-		  parser->problem ? parser->problem : "unreadable");
-	return mistake(r, &err);
+	return text;
 }
 
-/* The flat mapping: scalars only, key then value. */
-static int read_mapping(struct reader *r, const char *bytes, yaml_parser_t *parser)
+/* What is not YAML, where it is: the parser notices it a line or more later, and in words of its own. Returns that line; 0 if no
+ * line shows it. */
+static size_t not_yaml(struct reader *r, const yaml_parser_t *parser)
+{
+	struct error err = ERROR_INIT;
+	const char *p = r->rest;
+	for (size_t line = 1; *p && line <= parser->problem_mark.line + 1; line++, p = behind(p, 1)) {
+		scoped_free char *one = alloc_printf("%.*s", (int)strcspn(p, "\r\n"), p);
+		const char *fault = fault_of_line(one);
+		if (fault) {
+			error_set(&err, ERR_INVALID, "%s:%zu: '%.60s' %s", r->path, r->before + line, one + strspn(one, " \t"), fault);
+			mistake(r, &err);
+			return line;
+		}
+	}
+	error_set(&err, ERR_INVALID, "%s:%zu: not YAML: %s", r->path, r->before + parser->problem_mark.line + 1,
+		  parser->problem ? parser->problem : "unreadable");
+	mistake(r, &err);
+	return 0;
+}
+
+/* The flat mapping: scalars only, key then value. Returns 0 at the end, else the line after which it goes on. */
+static size_t read_mapping(struct reader *r, yaml_parser_t *parser)
 {
 	scoped_free char *key = NULL;
 	size_t key_line = 0;
@@ -88,20 +101,24 @@ static int read_mapping(struct reader *r, const char *bytes, yaml_parser_t *pars
 	for (;;) {
 		yaml_event_t e;
 		if (!yaml_parser_parse(parser, &e))
-			return not_yaml(r, bytes, parser);
+			return not_yaml(r, parser);
 		size_t line = e.start_mark.line + 1;
 		yaml_event_type_t type = e.type;
 		scoped_free char *text = type == YAML_SCALAR_EVENT ? alloc_string((const char *)e.data.scalar.value) : NULL;
 		yaml_event_delete(&e);
 		if (type == YAML_STREAM_END_EVENT && key) {
-			error_set(&err, ERR_INVALID, "%s:%zu: '%.60s' is not a 'key: value' line", r->path, key_line, key);
-			return mistake(r, &err);
+			error_set(&err, ERR_INVALID, "%s:%zu: '%.60s' is not a 'key: value' line", r->path, r->before + key_line, key);
+			mistake(r, &err);
 		}
 		if (type == YAML_STREAM_END_EVENT)
 			return 0;
 		if (type == YAML_SEQUENCE_START_EVENT || type == YAML_ALIAS_EVENT || (type == YAML_MAPPING_START_EVENT && key)) {
-			error_set(&err, ERR_INVALID, "%s:%zu: one 'key: value' a line is expected, no lists or blocks", r->path, line);
-			return mistake(r, &err);
+			error_set(&err, ERR_INVALID, "%s:%zu: one 'key: value' a line is expected, no lists or blocks", r->path,
+				  r->before + line);
+			mistake(r, &err);
+			while (strchr(" \t-", *behind(r->rest, line)) && *behind(r->rest, line))	/* more of it */
+				line++;
+			return line;
 		}
 		if (type != YAML_SCALAR_EVENT)
 			continue;
@@ -110,9 +127,30 @@ static int read_mapping(struct reader *r, const char *bytes, yaml_parser_t *pars
 			key_line = line;
 			continue;
 		}
-		take(r, key, text, line);
+		take(r, key, text, r->before + line);
 		free(steal(key));
 	}
+}
+
+/* From behind a line that cannot be read the file is read as if it began there. */
+static void read_all(struct reader *r, const struct buf *text)
+{
+	yaml_parser_t parser;
+	struct error err = ERROR_INIT;
+	size_t line = 0;
+	r->rest = buf_text(text);
+	do {
+		if (!yaml_parser_initialize(&parser)) {
+			error_set(&err, ERR_INTERNAL, "%s: the YAML parser cannot start", r->path);
+			mistake(r, &err);
+			return;
+		}
+		yaml_parser_set_input_string(&parser, (const unsigned char *)r->rest, text->len - (size_t)(r->rest - buf_text(text)));
+		line = read_mapping(r, &parser);
+		yaml_parser_delete(&parser);
+		r->rest = behind(r->rest, line);
+		r->before += line;
+	} while (line && *r->rest);
 }
 
 int settings_read(struct settings *s, const char *path, bool must_exist, settings_tell *tell, void *ctx, struct error *err)
@@ -120,21 +158,14 @@ int settings_read(struct settings *s, const char *path, bool must_exist, setting
 	struct reader r = { .s = s, .path = path, .tell = tell, .ctx = ctx };
 	struct error unreadable = ERROR_INIT;
 	scoped_buf text = { 0 };
-	yaml_parser_t parser;
 	if (access(path, F_OK) && errno == ENOENT && !must_exist)
 		return 0;
 	free(s->file);
 	s->file = alloc_string(path);
-	if (io_read_file(path, MAX_FILE, &text, &unreadable)) {
+	if (io_read_file(path, MAX_FILE, &text, &unreadable))
 		mistake(&r, &unreadable);
-	} else if (!yaml_parser_initialize(&parser)) {
-		error_set(&unreadable, ERR_INTERNAL, "%s: the YAML parser cannot start", path);
-		mistake(&r, &unreadable);
-	} else {
-		yaml_parser_set_input_string(&parser, (const unsigned char *)buf_text(&text), text.len);
-		read_mapping(&r, buf_text(&text), &parser);
-		yaml_parser_delete(&parser);
-	}
+	else
+		read_all(&r, &text);
 	if (r.mistakes > 1 && !tell)
 		return error_set(err, r.first.code, "%s (and %zu more: radd --check-config shows them)", r.first.text, r.mistakes - 1);
 	return r.mistakes ? error_set(err, r.first.code, "%s", r.first.text) : 0;

@@ -249,6 +249,26 @@ static void all_mistakes_are_told(void **state)
 	settings_clear(&s);
 }
 
+static void a_line_that_is_none_ends_no_reading(void **state)
+{
+	(void)state;
+	static const char text[] = "slack: lots\r\nwindow:60\r\n\tmin_free: 3\nordre: fifo\ndevices: [0,2]\nplacement: rr\n"
+				   "policies:\n  - a\n  - b\nmax_gract: 2\nfair: \"on\n";
+	struct settings s = settings_default();
+	struct error err = ERROR_INIT;
+	scoped_buf told = { 0 };
+	assert_int_equal(read_told(text, &s, add_line, &told, &err), -1);
+	assert_string_equal(buf_text(&told), ":1: slack: 'lots' is not a size from 0 to 4096 GiB, or off: write 5, 20G or 512M\n"
+			    ":2: 'window:60' is not a 'key: value' line, with a blank after the colon\n"
+			    ":3: 'min_free: 3' does not begin at the left edge\n"
+			    ":4: unknown key 'ordre': did you mean 'order'? (rad.conf(5) lists them)\n"
+			    ":5: one 'key: value' a line is expected, no lists or blocks\n"
+			    ":8: one 'key: value' a line is expected, no lists or blocks\n"
+			    ":10: max_gract: '2' is not a number from 0 to 1, or off\n"
+			    ":12: not YAML: found unexpected end of stream\n");
+	settings_clear(&s);
+}
+
 /* A file may hold anything: it is taken or refused, and what is in force stays within the rows. */
 static void any_bytes(void **state)
 {
@@ -390,6 +410,7 @@ int main(void)
 		cmocka_unit_test(every_default_is_a_value_of_its_row), cmocka_unit_test(every_row_keeps_its_range),
 		cmocka_unit_test(what_is_printed_is_read_back), cmocka_unit_test(values_arrive), cmocka_unit_test(odd_values),
 		cmocka_unit_test(mistakes_are_named), cmocka_unit_test(all_mistakes_are_told),
+		cmocka_unit_test(a_line_that_is_none_ends_no_reading),
 		cmocka_unit_test(a_missing_file_is_an_error_only_when_named), cmocka_unit_test(any_bytes),
 		cmocka_unit_test(sources_are_known), cmocka_unit_test(what_may_change_changes),
 		cmocka_unit_test(the_manual_says_what_the_rows_say),
