@@ -12,10 +12,12 @@
 
 #define TERM_MAX 64
 #define NEARLY(mib) ((mib) - (mib) / 20)
+#define LEAST_MIB 1024	/* no GPU has less: somebody left the unit out */
 
 enum answer { NO, YES, UNREADABLE };
 
-struct gpu { const char *name; uint64_t total_mib; };
+/* `typed`: it is no GPU, and what cannot be meant is refused. What was accepted by an earlier release stays what it was. */
+struct gpu { const char *name; uint64_t total_mib; bool typed; };
 
 /* The letters and digits of `word` from `at` on, whatever stands between those of the name; a word of the name ends there. */
 static bool word_begins(const char *at, const char *word)
@@ -48,6 +50,11 @@ static enum answer compare_memory(const char *rest, const struct gpu *g, struct 
 	bool or_equal = n == 2 && rest[1] == '=' && *rest != '=';
 	if (!(n == 1 || or_equal) || units_parse_mib(rest + n, &mib, NULL) || !mib) {
 		error_set(err, ERR_INVALID, "'mem%.40s': write mem>=40G (or >, <=, <, =)", rest);
+		return UNREADABLE;
+	}
+	if (g->typed && mib < LEAST_MIB) {
+		error_set(err, ERR_INVALID, "'mem%.40s': no GPU has so little; a number alone is MiB: write mem%.*s%lluG", rest, (int)n, rest,
+			  (unsigned long long)mib);
 		return UNREADABLE;
 	}
 	bool least = g->total_mib >= NEARLY(mib), most = NEARLY(g->total_mib) <= mib;
@@ -110,10 +117,10 @@ static enum answer constraint_ask(const char *text, const struct gpu *g, struct 
 
 int constraint_check(const char *text, struct error *err)
 {
-	return constraint_ask(text, &(struct gpu){ "", 1 }, err) == UNREADABLE ? -1 : 0;
+	return constraint_ask(text, &(struct gpu){ "", 1, true }, err) == UNREADABLE ? -1 : 0;
 }
 
 bool constraint_met(const char *text, const char *gpu_name, uint64_t total_mib)
 {
-	return !text || constraint_ask(text, &(struct gpu){ gpu_name ? gpu_name : "", total_mib }, NULL) == YES;
+	return !text || constraint_ask(text, &(struct gpu){ gpu_name ? gpu_name : "", total_mib, false }, NULL) == YES;
 }
