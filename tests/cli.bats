@@ -496,6 +496,9 @@ while True:
 	run rad acct --month=2020-13
 	[ "$status" -eq 2 ]
 	one_line_error "expected a month"
+	run rad acct --month 2020-02
+	[ "$status" -eq 2 ]
+	one_line_error "--month=2020-02"
 	run rad acct --since yesterweek
 	[ "$status" -eq 2 ]
 	one_line_error "yesterweek"

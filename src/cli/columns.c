@@ -115,8 +115,8 @@ static int bad_name(const char *name, struct error *err)
 	const char *near = column_fields_near(name);
 	for (const struct column_field *f = column_fields_next(NULL); f; f = column_fields_next(f))
 		buf_printf(&known, " %s", f->name);
-	scoped_free char *hint = near ? alloc_printf("did you mean '%s'? ", near) : NULL;
-	return error_set(err, ERR_INVALID, "there is no field '%.40s': %sThere are:%s", name, hint ? hint : "", buf_text(&known));
+	scoped_free char *hint = near ? alloc_printf(": did you mean '%s'?", near) : NULL;
+	return error_set(err, ERR_INVALID, "there is no field '%.40s'%s There are:%s", name, hint ? hint : ".", buf_text(&known));
 }
 
 /* "State", "State%20", "State%-20", "state:20", "state:.20". */

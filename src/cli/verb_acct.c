@@ -484,6 +484,8 @@ int verb_acct(struct cli_call *c)
 		return cli_usage(c, CLI_ONE_OWNER);
 	if (a.month && (a.since || (a.which && a.until)))
 		return cli_usage(c, "--month and --since or --until both say when: give one of them");
+	if (a.month && !a.which && c->n_words && strlen(c->words[0]) == 7 && c->words[0][4] == '-')
+		return cli_usage(c, "--month: its month stands behind a '=': --month=%s", c->words[0]);
 	if (list && (a.by || a.csv))
 		return cli_usage(c, "--%s is of sums of all tasks in a span, and not of some that are listed: give one of them",
 				 a.by ? "by" : "csv");
