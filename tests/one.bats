@@ -264,6 +264,17 @@ machine()
 	[ "$(rad start --json | jq -r .started)" = false ]
 }
 
+@test "rad doctor: a radd of one's own that would have nowhere to keep its queue" {
+	need_root
+	chmod 500 "$WORLD/$BOB"
+	run as "$BOB" env RAD_SOCKET=own rad doctor
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"fail  state      $WORLD/$BOB cannot be written to"*"RAD_STATE="* ]]
+	run as "$BOB" env RAD_SOCKET=own RAD_STATE="$WORLD/elsewhere/rad" rad doctor
+	[[ "$output" == *"fail  state      $WORLD cannot be written to"* ]]
+	as "$ALICE" env RAD_SOCKET=own rad doctor | grep "ok    state      $WORLD/$ALICE/.local/state/rad will be made"
+}
+
 @test "RAD_SOCKET of a radd that is not there: whose own runs elsewhere is told where" {
 	need_root
 	as "$ALICE" rad start >/dev/null 2>&1

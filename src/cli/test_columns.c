@@ -107,7 +107,8 @@ static void refused(void **state)
 	static const struct { const char *format, *says; } bad[] = {
 		{ "%y", "'%y': stands for nothing" }, { "%.999999i", "stands for nothing" }, { "%5", "stands for nothing" },
 		{ "%", "stands for" },
-		{ "Elasped", "did you mean 'Elapsed'? There are: JobID" }, { "JobID,Nonsense", "there is no field 'Nonsense'. There are: JobID" },
+		{ "Elasped", "did you mean 'Elapsed'? There are: JobID" },
+		{ "JobID,Nonsense", "there is no field 'Nonsense'. There are: JobID" },
 		{ "State%0", "expected a width" }, { "State:9999", "expected a width" },
 	};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {

@@ -20,6 +20,7 @@
 #include "store/store.h"
 #include "submit/wire.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -249,14 +250,32 @@ static bool takes_writes(struct doctor *d, const char *dir)
 	return false;
 }
 
+/* The folder, or the nearest one above it that is there: what a radd that is to be started must be able to write to. */
+static char *begun_folder(const char *dir)
+{
+	char *at = alloc_string(dir), *slash;
+	while (access(at, F_OK) && (slash = strrchr(at + 1, '/')))
+		*slash = 0;
+	if (access(at, F_OK))
+		at[1] = 0;
+	return at;
+}
+
 static void check_state(struct doctor *d)
 {
 	scoped_free char *own = wire_own_state_dir();
 	const char *dir = d->status ? member_text(d->status, "state_dir") : own;
+	scoped_free char *begun = begun_folder(dir);
 	struct statvfs fs;
 	char room[32];
+	if (!d->status && !client_server() && access(begun, W_OK | X_OK) && errno == EACCES) {
+		doctor_say(d, GRADE_FAIL, "state", "%s cannot be written to: a radd of yours needs a folder that can: export "
+			   "RAD_STATE=/var/tmp/rad-%u, or another on a local disk", begun, (unsigned)geteuid());
+		return;
+	}
 	if (access(dir, F_OK)) {
-		doctor_say(d, GRADE_OK, "state", "%s will be made", dir);
+		if (!d->status)
+			doctor_say(d, GRADE_OK, "state", "%s will be made", dir);
 		return;
 	}
 	if (!takes_writes(d, dir))

@@ -71,8 +71,8 @@ static const char *behind(const char *text, size_t lines)
 	return text;
 }
 
-/* What is not YAML, where it is: the parser notices it a line or more later, and in words of its own. Returns that line; 0 if no
- * line shows it. */
+/* What is not YAML, where it is: the parser notices it a line or more later, and in words of its own. Returns that line; 0 if
+ * no line shows it. */
 static size_t not_yaml(struct reader *r, const yaml_parser_t *parser)
 {
 	struct error err = ERROR_INIT;

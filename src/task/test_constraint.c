@@ -55,7 +55,7 @@ static void what_cannot_be_read_is_said(void **state)
 	struct error err = ERROR_INIT;
 	assert_int_equal(constraint_check("a100&mem>=80", &err), -1);
 	assert_non_null(strstr(err.text, "'mem>=80': no GPU has so little; a number alone is MiB: write mem>=80G"));
-	assert_true(constraint_met("mem>=80", "NVIDIA A100", 40960));	/* accepted by an earlier release: it goes on waiting for the same */
+	assert_true(constraint_met("mem>=80", "NVIDIA A100", 40960));	/* as accepted by an earlier release */
 	memset(many, 'a', sizeof many - 1);
 	for (size_t i = 1; i < sizeof many - 1; i += 2)
 		many[i] = '|';
