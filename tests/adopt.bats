@@ -351,13 +351,13 @@ sleeper()
 		    assert t["state"] == "RUNNING" and t["process"] == os.getpid() and t["time_limit_s"] == 1800, t
 		    assert os.environ["RAD_TASK_ID"] == id and os.environ["CUDA_VISIBLE_DEVICES"] and "PYTHONUNBUFFERED" not in held.environ
 		    again = radrm.lease("1G")		# it has its place
-		    assert again.id is None
+		    assert again.id is None and repr(again) == repr(held).replace("Lease ", "Lease of task "), again
 		    if os.fork() == 0:
 		        held.release()			# a child's does nothing
 		        os._exit(0)
 		    os.wait()
 		    assert task(id)["state"] == "RUNNING"
-		assert "RAD_TASK_ID" not in os.environ
+		assert "RAD_TASK_ID" not in os.environ and "given back" in repr(held)
 		subprocess.check_call(["rad", "wait", id])
 		class cuda:
 		    is_initialized = staticmethod(lambda: True)

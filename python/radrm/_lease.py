@@ -59,7 +59,8 @@ class Lease:
 
     def __repr__(self):
         where = self.environ.get("CUDA_VISIBLE_DEVICES", "?")
-        return f"<radrm.Lease {self.id or 'given back'}: GPU {where}>"
+        whose = self.id or ("given back" if self._rad else "of task " + self.environ["RAD_TASK_ID"])
+        return f"<radrm.Lease {whose}: GPU {where}>"
 
 
 def _find_rad():
