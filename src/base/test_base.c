@@ -229,6 +229,18 @@ static void a_path_is_called_by_its_last_part(void **state)
 	assert_string_equal(words_base(""), "");
 }
 
+static void text_is_cut_between_characters(void **state)
+{
+	(void)state;
+	assert_int_equal(words_cut("abc", 3), 3);
+	assert_int_equal(words_cut("abc", 9), 3);
+	assert_int_equal(words_cut("abc", 2), 2);
+	assert_int_equal(words_cut("a\xc3\xa4\xe2\x82\xac", 2), 1);
+	assert_int_equal(words_cut("a\xc3\xa4\xe2\x82\xac", 5), 3);
+	assert_int_equal(words_cut("a\xc3\xa4\xe2\x82\xac", 6), 6);
+	assert_int_equal(words_cut("\xa4\xa4\xa4", 2), 0);
+}
+
 static void a_field_of_csv_is_text_to_readers_and_spreadsheets(void **state)
 {
 	static const struct { const char *text, *field; } rows[] = {
@@ -721,7 +733,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
-		cmocka_unit_test(a_path_is_called_by_its_last_part), cmocka_unit_test(programs_are_beside_this_one_or_in_path),
+		cmocka_unit_test(a_path_is_called_by_its_last_part), cmocka_unit_test(text_is_cut_between_characters),
+		cmocka_unit_test(programs_are_beside_this_one_or_in_path),
 		cmocka_unit_test(a_field_of_csv_is_text_to_readers_and_spreadsheets),
 		cmocka_unit_test(words_for_a_shell_are_in_quotes), cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),

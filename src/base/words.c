@@ -96,6 +96,15 @@ size_t words_utf8(const char *text, size_t left)
 	return n;
 }
 
+size_t words_cut(const char *text, size_t max)
+{
+	size_t n = strnlen(text, max + 1);
+	if (n > max)
+		for (n = max; n && ((unsigned char)text[n] & 0xc0) == 0x80;)
+			n--;
+	return n;
+}
+
 /* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069. */
 size_t words_turns(const char *text)
 {

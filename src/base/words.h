@@ -23,6 +23,9 @@ bool words_end_in(const char *text, const char *end);
 /* The bytes of the UTF-8 character at p, of `left`; 0 if it is none (overlong forms, surrogates, what is above U+10FFFF). */
 size_t words_utf8(const char *p, size_t left);
 
+/* The bytes of the text's beginning, `max` of them at most, behind which no character is cut in two. */
+size_t words_cut(const char *text, size_t max);
+
 /* The bytes of the character at p (UTF-8) if it turns the direction of the text behind it, or ends a line unseen; 0: it does
  * not. Such text can look like another one. */
 size_t words_turns(const char *p);

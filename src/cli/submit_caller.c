@@ -59,11 +59,7 @@ char *submit_caller_name(const char *file)
 	for (char *p = name; *p; p++)
 		if (iscntrl((unsigned char)*p))
 			*p = '_';
-	size_t len = strlen(name);
-	if (len > MAX_NAME)
-		for (len = MAX_NAME; len && ((unsigned char)name[len] & 0xc0) == 0x80; len--)	/* cut between characters */
-			;
-	name[len] = 0;
+	name[words_cut(name, MAX_NAME)] = 0;
 	return name;
 }
 

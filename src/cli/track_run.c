@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/member.h"
 
 #include <math.h>
@@ -48,14 +49,9 @@ char *track_run_key(const json_t *task, const char *host)
 	return alloc_printf("%s:%s:%s", host, member_text(task, "id"), member_text(task, "submit_time"));
 }
 
-/* At most `max` bytes of it, and no character cut in two. */
 static json_t *short_text(const char *text, size_t max)
 {
-	size_t n = strlen(text);
-	if (n > max)
-		for (n = max; n && ((unsigned char)text[n] & 0xc0) == 0x80;)
-			n--;
-	return json_stringn(text, n);
+	return json_stringn(text, words_cut(text, max));
 }
 
 static void add_pair(json_t *list, const char *key, const char *value)

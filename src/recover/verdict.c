@@ -13,6 +13,7 @@
 #include "recover/recover.h"
 
 #include "base/units.h"
+#include "base/words.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -44,18 +45,6 @@ static void verdict_say(struct verdict_result *out, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Cuts at most `max` bytes so that no character is split. */
-static int quote_length(const char *text, size_t max)
-{
-	size_t len = strnlen(text, max + 1);
-
-	if (len <= max)
-		return (int)len;
-	for (len = max; len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80; len--)
-		;
-	return (int)len;
-}
-
 /* Signal names come from the C library; real-time signals have none. */
 static void say_how(const struct exit_report *r, struct verdict_result *out)
 {
@@ -74,7 +63,7 @@ static void say_how(const struct exit_report *r, struct verdict_result *out)
 static void say_error(const struct exit_report *r, struct verdict_result *out)
 {
 	const struct scan_result *o = &r->output;
-	int len = quote_length(o->line, QUOTE_MAX);
+	int len = (int)words_cut(o->line, QUOTE_MAX);
 
 	if (o->kind == SCAN_NOTHING) {
 		verdict_add(out, "; no error in its output");

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -487,13 +488,9 @@ json_t *task_estimate_json(const struct estimate *e)
 /* A command is shown to be recognised: with two MiB of arguments each, a few tasks would fill a message. */
 static json_t *command_json(const struct spec *s)
 {
-	size_t n = COMMAND_MAX - strlen("...");
 	scoped_free char *text = spec_command_text(s);
-	if (strlen(text) > COMMAND_MAX) {
-		while (n && ((unsigned char)text[n] & 0xc0) == 0x80)	/* not inside a character */
-			n--;
-		strcpy(text + n, "...");
-	}
+	if (strlen(text) > COMMAND_MAX)
+		strcpy(text + words_cut(text, COMMAND_MAX - strlen("...")), "...");
 	return json_text(text);
 }
 
