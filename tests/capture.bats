@@ -22,7 +22,9 @@ setup_file()
 		while what == "hang" and not os.path.exists("go"):
 		    time.sleep(0.05)
 		if what == "fail":
-		    print("rad: capture: ModuleNotFoundError: No module named 'nothere' (at train.py:1)", file=sys.stderr)
+		    print("rad: capture: ModuleNotFoundError: No module named 'nothere' (at train.py:1)", file=sys.stderr, flush=True)
+		sys.stderr.buffer.write(os.environb.get(b"NOTES", b"") + b"\n")
+		if what == "fail":
 		    sys.exit(1)
 		if what != "hang":
 		    shutil.copy(what, out)
@@ -34,7 +36,7 @@ setup_file()
 	start_radd
 }
 
-setup() { cd "$WORLD/work"; rm -f "$WORLD/captured" go; unset STAND_IN; }
+setup() { cd "$WORLD/work"; rm -f "$WORLD/captured" go; unset STAND_IN NOTES; }
 teardown_file() { end_world; }
 
 @test "a capture is made while the task waits, and decides where it goes" {
@@ -65,6 +67,33 @@ teardown_file() { end_world; }
 	[ "$(state "$id")" = COMPLETED ]
 	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "none" and (.note | test("no capture: ModuleNotFoundError"))'
 	rad show "$id" | grep -q "no capture: ModuleNotFoundError: No module named 'nothere'"
+}
+
+@test "its notes are in rad show, for each element of an array, also when radd is started anew" {
+	export STAND_IN=$captures/max-split NOTES=$'words\nrad: capture: sets CUDA_VISIBLE_DEVICES itself\nrad: capture: größer'
+	id=$(submit --capture=auto --array 0-1 -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	run rad show "${id}_1"
+	[[ "$output" == *$'\n    captured  sets CUDA_VISIBLE_DEVICES itself\n              größer\n'* && "$output" != *words* ]]
+	kill_radd
+	start_radd
+	[ "$(field "${id}_1" .capture_notes)" = $'sets CUDA_VISIBLE_DEVICES itself\ngrößer' ]
+}
+
+@test "as many notes as there is room for, whatever bytes they are" {
+	export STAND_IN=$captures/max-split NOTES
+	NOTES=$(printf 'rad: capture: %0990d\xff\n' {1..9})
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	[ "$(field "$id" .estimate.estimator)" = replay ]
+	[ "$(field "$id" .capture_notes | wc -l)" = 4 ]
+}
+
+@test "a reason that is too long is cut, between characters, and told at once" {
+	export NOTES=$(printf 'rad: capture: x'; printf 'ä%.0s' {1..900})
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	[[ "$(field "$id" .estimate.note)" == *"replay: no capture: x??"* ]]
 }
 
 @test "one that is none is not believed" {

@@ -6,6 +6,7 @@
 #include "cli/submit_capture.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -35,6 +36,7 @@
 #define TELLS 4			/* so often in the time after which radd gives it up */
 #define ENDING_MS 2000
 #define MAX_SAID (64 << 10)
+#define MAX_WHY 900
 #define IOPRIO_IDLE (3 << 13)	/* of ioprio_set(2); no header has it */
 
 /* ---- whether ---- */
@@ -75,7 +77,7 @@ const char *submit_capture_wish(const struct spec *s, enum submit_capture how)
 	return silent && runs_python(s) ? "may" : NULL;
 }
 
-/* ---- leaving a process behind ---- */
+/* ---- its command ---- */
 
 static size_t add_words(const char **argv, size_t n, char *const *words)
 {
@@ -108,6 +110,37 @@ const char **submit_capture_words(const struct spec *s, char path[32])
 	return argv;
 }
 
+/* ---- telling radd ---- */
+
+static bool is_refused(const struct error *err)
+{
+	return err->code == ERR_CONFLICT || err->code == ERR_NOT_FOUND || err->code == ERR_DENIED;
+}
+
+/* A radd that is being started anew is waited for. */
+static int tell(const char *id, const struct spec *captured, const char *why, int64_t until_ms)
+{
+	struct error err = ERROR_INIT;
+	for (;;) {
+		json_t *request = wire_request("captured");
+		json_object_set_new(request, "id", json_string(id));
+		if (captured) {
+			json_object_set_new(request, "capture", json_string(captured->capture));
+			json_object_set_new(request, "notes", json_text_or_null(captured->capture_notes));
+		}
+		scoped_free char *short_why = alloc_printf("%.*s", (int)words_cut(why, MAX_WHY), why);
+		json_object_set_new(request, "why", json_text(short_why));
+		scoped_json *reply = client_call(request, &err);
+		if (reply)
+			return CLI_DONE;
+		if (is_refused(&err) || clock_mono_ms() >= until_ms)
+			return CLI_FAILED;
+		poll(NULL, 0, 5 * POLL_MS);
+	}
+}
+
+/* ---- leaving a process behind ---- */
+
 static void set_variables(const struct spec *s, const char *id)
 {
 	char index[16];
@@ -121,7 +154,14 @@ static void set_variables(const struct spec *s, const char *id)
 	setenv("RAD_ARRAY_JOB_ID", id, 1);
 }
 
-/* Never returns. The task waits: its capture must not take the time of those that run. */
+/* The capture cannot begin: radd is told why, once, so that the task does not wait for it. */
+static void give_up(const char *id, const char *what)
+{
+	scoped_free char *why = alloc_printf("%s: %s", what, strerror(errno));
+	tell(id, NULL, why, 0);
+}
+
+/* Returns only if it cannot. The task waits: its capture must not take the time of those that run. */
 static void become_capture(const struct spec *s, const char *id, int64_t wait_s)
 {
 	char wait[24], gpus[16], path[32];
@@ -130,7 +170,7 @@ static void become_capture(const struct spec *s, const char *id, int64_t wait_s)
 		dup2(null, fd);
 	syscall(SYS_close_range, 3, ~0u, 0);
 	if (chdir(s->cwd))
-		_exit(1);
+		return give_up(id, s->cwd);
 	setpriority(PRIO_PROCESS, 0, 19);
 	syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
 	set_variables(s, id);
@@ -145,7 +185,7 @@ static void become_capture(const struct spec *s, const char *id, int64_t wait_s)
 	size_t at = add_words(argv, 0, (char *const *)front);
 	add_words(argv, at, (char *const *)words);
 	execv("/proc/self/exe", (char *const *)argv);
-	_exit(127);
+	give_up(id, "/proc/self/exe");
 }
 
 void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s)
@@ -154,35 +194,45 @@ void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s)
 	pid_t pid = fork();
 	if (!pid) {
 		setsid();
-		if (!fork())
+		if (!(pid = fork()))
 			become_capture(s, id, wait_s);
+		else if (pid < 0)
+			give_up(id, "fork");
 		_exit(0);
 	}
-	if (pid > 0)
+	if (pid < 0)
+		give_up(id, "fork");
+	else
 		waitpid(pid, NULL, 0);
 }
 
 /* ---- what is left behind ---- */
 
-/* The last line that speaks for the capture, without its "rad: capture: "; else the last one. Free it. */
-static char *last_words(int fd)
+/* The lines that speak for the capture, without their "rad: capture: ", as many as a spec has room for; *last: the last of them
+ * or, where none does, of all. Free both. */
+static char *spoken(int fd, char **last)
 {
 	static const char mark[] = "rad: capture: ";
 	scoped_free char *text = alloc_zero(MAX_SAID + 1);
+	scoped_buf notes = { 0 };
 	off_t size = lseek(fd, 0, SEEK_END), from = size > MAX_SAID ? size - MAX_SAID : 0;
-	if (size <= 0 || pread(fd, text, MAX_SAID, from) <= 0)
-		return alloc_string("");
-	char *last = NULL, *any = text;
+	if (size > 0 && pread(fd, text, MAX_SAID, from) < 0)
+		*text = 0;
+	char *of_it = NULL, *any = text;
 	for (char *line = text, *next; line; line = next) {
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = 0;
-		if (!strncmp(line, mark, sizeof mark - 1))
-			last = line + sizeof mark - 1;
 		if (*line)
 			any = line;
+		if (strncmp(line, mark, sizeof mark - 1))
+			continue;
+		of_it = line + sizeof mark - 1;
+		if (notes.len + strlen(of_it) < SPEC_MAX_NOTES)
+			buf_printf(&notes, "%s%s", notes.len ? "\n" : "", of_it);
 	}
-	return alloc_string(last ? last : any);
+	*last = alloc_string(of_it ? of_it : any);
+	return buf_steal(&notes);
 }
 
 /* Runs it until it ends or the time is over. Returns its exit code; -1: it was ended. */
@@ -212,31 +262,6 @@ static int run_until(char **argv, int said, int64_t until_ms)
 	if (clock_mono_ms() >= until_ms)
 		return -1;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static bool is_refused(const struct error *err)
-{
-	return err->code == ERR_CONFLICT || err->code == ERR_NOT_FOUND || err->code == ERR_DENIED;
-}
-
-/* A radd that is being started anew is waited for. */
-static int tell(const char *id, const char *capture, const char *why, int64_t until_ms)
-{
-	struct error err = ERROR_INIT;
-	for (;;) {
-		json_t *request = wire_request("captured");
-		json_object_set_new(request, "id", json_string(id));
-		if (capture)
-			json_object_set_new(request, "capture", json_string(capture));
-		scoped_free char *short_why = alloc_printf("%.900s", why);
-		json_object_set_new(request, "why", json_stringn_nocheck(short_why, strlen(short_why)));
-		scoped_json *reply = client_call(request, &err);
-		if (reply)
-			return CLI_DONE;
-		if (is_refused(&err) || clock_mono_ms() >= until_ms)
-			return CLI_FAILED;
-		poll(NULL, 0, 5 * POLL_MS);
-	}
 }
 
 /* One that waits for its turn. */
@@ -281,9 +306,11 @@ int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t w
 	int code = run_until(argv, said, until_ms);
 	struct error err = ERROR_INIT;
 	struct spec *s = spec_create();
-	scoped_free char *why = code < 0 ? alloc_string("it took too long") : last_words(said);
+	scoped_free char *why = NULL;
+	s->capture_notes = spoken(said, &why);
 	bool good = !code && !submit_read_capture(s, path, &err);
-	int rc = tell(id, good ? s->capture : NULL, good ? "" : code ? why : err.text, clock_mono_ms() + wait_s * 1000);
+	int rc = tell(id, good ? s : NULL, good ? "" : code < 0 ? "it took too long" : code ? why : err.text,
+		      clock_mono_ms() + wait_s * 1000);
 	unlink(path);
 	spec_unref(s);
 	return rc;
@@ -304,9 +331,11 @@ int submit_capture_now(struct spec *s, char *const *words, int64_t wait_s, struc
 		return error_errno(err, "its file in /tmp");
 	fflush(NULL);
 	int code = run_until((char **)argv, said, clock_mono_ms() + wait_s * 1000);
-	scoped_free char *why = last_words(said);
+	scoped_free char *why = NULL, *notes = spoken(said, &why);
 	int rc = code < 0 ? error_set(err, ERR_UNAVAILABLE, "it took longer than %lld s", (long long)wait_s) :
 		 code ? error_set(err, ERR_INVALID, "%.900s", why) : submit_read_capture(s, path, err);
+	if (!rc)
+		s->capture_notes = steal(notes);
 	unlink(path);
 	return rc;
 }

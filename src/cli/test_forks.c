@@ -8,7 +8,9 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/scope.h"
+#include "submit/wire.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -18,7 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -102,11 +107,64 @@ static void a_capture_that_cannot_be_begun_took_no_time(void **state)
 	assert_string_equal(err.text, "fork: Resource temporarily unavailable");
 }
 
+/* One question, which goes into the pipe; the answer is that all is well. */
+static void answer_one(int listener, int to)
+{
+	struct error err;
+	alarm(30);
+	int fd = accept(listener, NULL, NULL);
+	json_t *asked = wire_receive(fd, &err), *reply = json_pack("{sb}", "ok", true);
+	scoped_free char *text = json_to_text(asked);
+	bool good = asked && !wire_send(fd, reply, &err) && !io_write_full(to, text, strlen(text));
+	_exit(!good);
+}
+
+/* `forks`: how many of the two succeed. radd is told why there is none, by whoever is left. */
+static void begin_capture(int listener, unsigned forks)
+{
+	struct error err = ERROR_INIT;
+	struct spec s = { .cwd = (char *)"/", .gpus = 1 };
+	int pipes[2], status;
+	assert_int_equal(pipe(pipes), 0);
+	alarm(30);
+	pid_t radd = _Fork();
+	if (!radd)
+		answer_one(listener, pipes[1]);
+	close(pipes[1]);
+	forks_left = forks;
+	submit_capture_start(&s, "7", 60);
+	assert_int_equal(waitpid(radd, &status, 0), radd);
+	alarm(0);
+	assert_int_equal(status, 0);
+	scoped_buf told = { 0 };
+	assert_int_equal(io_read_fd(pipes[0], "the pipe", 1000, &told, &err), 0);
+	close(pipes[0]);
+	assert_non_null(strstr(buf_text(&told), "\"captured\""));
+	assert_non_null(strstr(buf_text(&told), "\"id\":\"7\",\"why\":\"fork: Resource temporarily unavailable\""));
+}
+
+static void a_task_does_not_wait_for_a_capture_that_cannot_be_begun(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/rad-forks-XXXXXX";
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	assert_non_null(mkdtemp(path));
+	snprintf(address.sun_path, sizeof address.sun_path, "%s/s", path);
+	scoped_fd int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address) | listen(listener, 1), 0);
+	setenv("RAD_SOCKET", address.sun_path, 1);
+	begin_capture(listener, 0);
+	begin_capture(listener, 1);
+	unlink(address.sun_path);
+	rmdir(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_processes_nothing_is_lost),
 		cmocka_unit_test(a_capture_that_cannot_be_begun_took_no_time),
+		cmocka_unit_test(a_task_does_not_wait_for_a_capture_that_cannot_be_begun),
 		cmocka_unit_test(a_daemon_that_cannot_be_begun_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

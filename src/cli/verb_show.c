@@ -113,6 +113,15 @@ static void show_run(const struct term *term, const json_t *load)
 		     format_seconds(run_s, text));
 }
 
+/* What its capture, which was made while it waited, has to tell its user. */
+static void show_notes(const struct term *term, const char *notes)
+{
+	const char *label = "captured";
+	for (size_t n; *notes; notes += n + (notes[n] == '\n'), label = "")
+		if ((n = strcspn(notes, "\n")))
+			line(term, label, "%.*s", (int)n, notes);
+}
+
 static void show_request(const struct term *term, const json_t *t)
 {
 	const json_t *e = json_object_get(t, "estimate");
@@ -143,6 +152,7 @@ static void show_request(const struct term *term, const json_t *t)
 		line(term, "memory", json_object_get(t, "claims") ? "is estimated by the pilot that takes it" : "is being estimated");
 	if (*member_text(e, "note"))
 		line(term, "estimate", "%s", member_text(e, "note"));
+	show_notes(term, member_text(t, "capture_notes"));
 	show_load(term, "expected", json_object_get(e, "load"));
 	show_run(term, json_object_get(e, "load"));
 }

@@ -147,19 +147,21 @@ void capturing_goes_on(struct capturing *c, struct spec *spec, int64_t wait_ms, 
 }
 
 /* In the spec before anybody is told, since all elements of an array share it, and who is asked next reads it there. */
-void capturing_came(struct capturing *c, struct spec *spec, char *capture, const char *why)
+void capturing_came(struct capturing *c, struct spec *spec, char *capture, const char *said)
 {
 	struct capturing_question *q;
 	spec->capture_until_s = spec->capture_turn_s = 0;
 	if (capture) {
 		free(spec->capture);
+		free(spec->capture_notes);
 		spec->capture = capture;
+		spec->capture_notes = *said ? alloc_string(said) : NULL;
 	}
 	while ((q = capturing_take(c, spec, 0))) {
 		if (capture)
 			c->ask(c->ctx, q->number, q->row, spec, q->declared_mib, &q->context);
 		else
-			capturing_decline(c, q, why);
+			capturing_decline(c, q, said);
 		capturing_free(q);
 	}
 	capturing_set_timer(c);

@@ -424,15 +424,17 @@ int request_capturing(const struct requests *q, const struct message *m, struct 
  * end while they are told. The spec is stored anew: what was submitted is now what came with its capture. */
 int request_captured(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	scoped_free char *capture = NULL, *why = NULL;
+	scoped_free char *capture = NULL, *notes = NULL, *why = NULL;
 	uint32_t job;
 	struct spec *s;
 	if (json_read_text(m->json, "capture", SPEC_MAX_CAPTURE, &capture, err) ||
+	    json_read_text(m->json, "notes", SPEC_MAX_NOTES, &notes, err) ||
 	    json_read_text(m->json, "why", 1000, &why, err) || !(s = change_awaiting(q, m, &job, err)))
 		return -1;
 	spec_ref(s);
 	change_bound_capture(q, m, job, &capture, &why);
-	capturing_came(q->capturing, s, steal(capture), why ? why : "");
+	const char *said = capture ? notes : why;
+	capturing_came(q->capturing, s, steal(capture), said ? said : "");
 	int failed = store_set_spec(q->store, job, s, err);
 	spec_unref(s);
 	return failed ? -1 : request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));

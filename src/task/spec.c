@@ -45,6 +45,7 @@ static const struct text texts[] = {
 	TEXT(model, SPEC_MAX_TEXT),
 	TEXT(model_name, SPEC_MAX_PATH),
 	TEXT(capture, SPEC_MAX_CAPTURE),
+	TEXT(capture_notes, SPEC_MAX_NOTES),
 	TEXT(optimizer, 100),
 	TEXT(precision, 100),
 	TEXT(signature, 100),

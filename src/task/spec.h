@@ -111,6 +111,7 @@ struct spec {
 	char *model;		/* content of the model summary, read by the client */
 	char *model_name;	/* its file name */
 	char *capture;		/* base64 of a capture file's content */
+	char *capture_notes;	/* what people should know of the script, by the capture that was made: a line each */
 	int64_t capture_until_s;	/* wall: the submitter's `rad` makes one, and the task waits for it until then; 0: not */
 	int64_t capture_turn_s;	/* wall: until then it may wait for its turn; 0: it is made */
 	int64_t batch_size, seq_len;
@@ -199,6 +200,7 @@ char *spec_literal_path(const char *path);
 #define SPEC_MAX_STORED_ARRAY 100000	/* what earlier releases accepted */
 #define SPEC_MAX_TEXT (1 << 20)		/* script, summary */
 #define SPEC_MAX_CAPTURE (8 << 20)
+#define SPEC_MAX_NOTES 4000
 #define SPEC_MAX_PATH 4096
 #define SPEC_MAX_SOCKET 108		/* sun_path's */
 

@@ -552,6 +552,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 		"signal", json_int_or_null(last ? last->signal : 0, ended && last->signal));
 	json_object_update(o, rest);
 	json_decref(rest);
+	json_object_set_new(o, "capture_notes", json_text_or_null(t->spec->capture_notes));
 	json_object_set_new(o, "suspended_s", json_round3(times.suspended_s));
 	json_object_set_new(o, "cpus", json_int_or_null(t->spec->cpus, t->spec->cpus != 0));
 	json_object_set_new(o, "host_mem_mib", json_int_or_null((int64_t)t->host_mem_mib, t->host_mem_mib != 0));

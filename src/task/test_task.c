@@ -528,7 +528,8 @@ static void task_objects_have_the_members_of_the_contract(void **state)
 	(void)state;
 	static const char *const members[] = { "id", "name", "user", "state", "priority", "gpus_requested", "share", "command",
 		"cwd", "log_path", "submit_time", "begin_time", "start_time", "end_time", "wait_s", "held_s", "run_s", "lost_s", "jct_s",
-		"suspended_s", "time_limit_s", "exit_code", "signal", "slowdown", "estimate", "attempts", "terminal", "process", "lease" };
+		"suspended_s", "time_limit_s", "exit_code", "signal", "slowdown", "estimate", "attempts", "terminal", "process", "lease",
+		"capture_notes" };
 	struct task *t = task_in(TASK_COMPLETED);
 	json_t *o = task_to_json(t, 9000);
 	for (size_t i = 0; i < COUNT_OF(members); i++)
