@@ -393,6 +393,39 @@ def test_an_evaluation_with_gradients_holds_two_graphs(capture, mode):
     assert code == 0 and f"{8 + 2 * 5 * 400 * 512 * 4 / (1 << 20):.0f} MiB in tensors at most" in said, said
 
 
+@pytest.mark.parametrize("after, more", [
+    ("for x, in rest: out = model(x.cuda())", ""),
+    ("for n, (x,) in enumerate(iter(rest)): out = model(x.cuda())", ""),
+    ("[model(x.cuda()) for x, in rest]", ""),
+    ("check(rest)", "def check(them):\n        for x, in them: model(x.cuda())\n\n    "),
+    ("check(data=both['test'])", "both = {'test': rest}\n    def check(data):\n        for x, in data: model(x.cuda())\n\n    "),
+], ids=["loop", "counted", "comprehension", "function", "by name"])
+def test_a_loop_over_another_loader_is_reached(capture, after, more):
+    """Whatever it is called, and with gradients: 800 rows and what four layers make of them, beside weights and gradients of 4 MiB."""
+    code, said, f = capture(EVALUATED.replace("WIDTH", "800").replace("AFTER", after).replace("def loss_of", more + "def loss_of"))
+    assert code == 0 and len([p for _, p in f.marks if p == 1]) == 5, said
+    assert peak(f.events) >= 2 * 4 * W + 5 * 800 * 512 * 4
+
+
+@pytest.mark.parametrize("after", ["print(len(rest), rest)", "other = rest", "for x in range(len(rest)): print(x)", "def unused():\n            for x, in rest: model(x)"])
+def test_a_loader_that_nothing_goes_over_is_no_sign(capture, after):
+    _, said, f = capture(EVALUATED.replace("WIDTH", "800").replace("AFTER", after))
+    assert len([p for _, p in f.marks if p == 1]) == 3, said
+
+
+def test_the_last_graph_of_a_test_is_there_when_the_next_epoch_begins(capture):
+    """Where it begins, all that four layers take and give of 800 rows is beside weights and gradients."""
+    body = EVALUATED.replace("batch_size=8)", "batch_size=200)").replace("WIDTH", "800").replace(
+        "AFTER", "model.eval()\n        for x, in rest: out = model(x.cuda()).sum()\n        model.train()")
+    code, said, f = capture(body)
+    last = [at for at, p in f.marks if p == 5][3]
+    live, sizes = set(), []
+    for event in f.events[:last]:
+        live.add(len(sizes)) if event > 0 else live.discard(-1 - event)
+        sizes += [event] * (event > 0)
+    assert code == 0 and sum(sizes[n] for n in live) >= 2 * 4 * W + 4 * 800 * 512 * 4 and f.beside > 0, said
+
+
 def test_loaders_that_were_left_leave_nothing(capture):
     """Each epoch has rows of its own on the GPU, 16 MiB, and the one before has gone, but for what is named."""
     code, said, _ = capture("""

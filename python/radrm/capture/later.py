@@ -24,6 +24,8 @@ import weakref
 from collections import UserDict
 from collections.abc import Mapping
 
+from torch.utils.data import DataLoader
+
 from . import every, fileformat as ff, given, growing
 from . import length, trainings
 from .recorder import is_gpu
@@ -131,16 +133,42 @@ def loops_from(frame):
 
 
 def repeated(frame):
-    """What is gone through again and again: the outermost loop, and functions that were called in it."""
+    """[(what is gone through again and again, the frame that it is in)]: the outermost loop, and functions that were called in it."""
     found, inside = [], []
     while frame is not None and frame.f_globals.get("__name__") not in length.BEGINNING:
         if is_own(frame.f_code.co_filename):
             loops = length.loops_around(frame)
             if loops:
-                found = [*inside, loops[0]]
-            inside.append(length.function_of(frame))
+                found = [*inside, (loops[0], frame)]
+            inside.append((length.function_of(frame), frame))
         frame = frame.f_back
-    return filter(None, found)
+    return [(tree, where) for tree, where in found if tree is not None]
+
+
+def is_loader(node, frame):
+    """Whether an expression is a data loader, in that frame, or what goes over one."""
+    while length.called(node) in length.OVER and node.args:
+        node = node.args[0]
+    try:
+        return isinstance(trainings.unwrapped(length.value(node, frame)), DataLoader)
+    except Exception:  # of whatever stands in a script
+        return False
+
+
+def goes_over(tree, frame, own):
+    """Whether something there goes over a loader, beside what the frame is in the midst of; one of the functions `own` that is given a loader does."""
+    for node in trainings.within(tree.body):
+        if isinstance(node, ast.For):
+            over = [node.iter]
+        elif isinstance(node, trainings.COMPREHENSIONS):
+            over = [part.iter for part in node.generators]
+        elif length.called(node) in own:
+            over = [*node.args, *(keyword.value for keyword in node.keywords)]
+        else:
+            continue
+        if not node.lineno <= frame.f_lineno <= node.end_lineno and any(is_loader(part, frame) for part in over):
+            return True
+    return False
 
 
 def again(batch):
@@ -481,7 +509,8 @@ class Later:
             loops = loops_from(frame)
             files = own_files(self.loaded)
             self.where = self.line() if self.frozen() else None
-            trees = list(repeated(frame))
+            parts = repeated(frame)
+            trees = [tree for tree, _ in parts]
             resized = any(map(resizes, trees))
             self.phases = bool(self.made & loops.keys()) or resized
             self.seen = self.session.learnt()
@@ -493,7 +522,8 @@ class Later:
             tests = set().union(*map(tests_of, files))
             tested = due or self.session.length.evaluates or any(evaluates(tree, tests) for tree in trees)
             several = self.trainings.begins(frame, files, is_own, resized or bool(self.where))
-            tested = tested or any(isinstance(node, ast.Call) and trainings.is_off(node, self.trainings.names) for tree in trees for node in ast.walk(tree))
+            tested = tested or any(isinstance(node, ast.Call) and trainings.is_off(node, self.trainings.names) for tree in trees for node in ast.walk(tree)) or any(
+                goes_over(*part, self.trainings.names.bodies) for part in parts)
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
         passes = self.session.length.passes or list(self.session.length.fetched)

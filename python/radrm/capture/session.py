@@ -215,7 +215,7 @@ class Session:
             self.forget()
         if torch.is_grad_enabled():
             self.later.learners.add(module)
-        if torch.is_grad_enabled() or not self.learns:
+        if torch.is_grad_enabled() and not (self.later.going and self.later.tests()) or not self.learns:
             self.guessed = not self.learns
             self._describe(module, args, kwargs)
         if not self.learns or self.iterations is None:
