@@ -18,6 +18,8 @@ TEXT = {"join", "chr"}  # what was generated becomes a text
 LETTERS = re.compile(r"decode|^(chr|str|join|int|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")  # what is called for it
 FILES = {"os", "shutil"}
 NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$|(^|_)lr$|learning_rate$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
+INTO = re.compile(r"^(mul|div|add|sub|clamp|clamp_min|clamp_max|neg|zero|fill|copy|nan_to_num)_$")  # writes into a tensor, and takes nothing
+GIVES = re.compile(r"^(named_)?(parameters|children|modules)$")  # goes over what is there
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
     "json/encoder.py", "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
@@ -29,9 +31,17 @@ SIMPLE = (ast.Expr, ast.Pass, ast.Break, ast.Raise, ast.Global, ast.Nonlocal)
 
 
 def is_quiet(node):
-    """Whether a call does nothing on the GPU: by its name, or it is one of those that work on files."""
+    """Whether a call takes no memory on the GPU: by its name, it is one of those that work on files, or it changes a gradient where it is."""
     owner = getattr(node.func, "value", None)
-    return bool(CALLS.search(called(node))) or getattr(owner, "id", "") in FILES
+    changes = INTO.search(called(node)) and of_gradient(owner) and not computes([*node.args, *node.keywords])
+    return bool(CALLS.search(called(node)) or changes) or getattr(owner, "id", "") in FILES
+
+
+def of_gradient(node):
+    """Whether that is a gradient: `p.grad`, `p.grad.data`."""
+    while isinstance(node, ast.Attribute) and node.attr == "data":
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr == "grad"
 
 
 def assigned(target, free):
@@ -41,6 +51,11 @@ def assigned(target, free):
     if isinstance(target, ast.Subscript):
         return assigned(target.value, ()) or bool(BEST.search(str(getattr(target.slice, "value", ""))))
     return getattr(target, "id", None) in free or bool(BEST.search(getattr(target, "id", getattr(target, "attr", "")).lower()))
+
+
+def computes(parts):
+    """Whether something there may be computed from tensors."""
+    return any(isinstance(n, ast.BinOp) and not numbers(n) for part in parts for n in ast.walk(part))
 
 
 def numbers(node):
@@ -53,12 +68,12 @@ def idle(node, copies=False, free=()):
     if isinstance(node, ast.Try):
         return all(idle(n, copies, free) for n in [*node.body, *node.handlers, *node.orelse, *node.finalbody])
     if isinstance(node, DEEPER):
-        fit = not isinstance(node, ast.For) or not any(isinstance(n, ast.Call) for n in ast.walk(node.iter))
+        fit = not isinstance(node, ast.For) or all(GIVES.search(called(n)) for n in ast.walk(node.iter) if isinstance(n, ast.Call))
         return fit and all(idle(n, copies, free) for n in [*node.body, *getattr(node, "orelse", ())])
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         counts = not isinstance(node, ast.AugAssign) or isinstance(node.value, ast.Constant)
-        fit = counts and all(assigned(target, free) for target in targets_of(node)) and not any(
-            isinstance(n, ast.BinOp) and not numbers(n) for n in ast.walk(node.value))
+        changes = isinstance(node, ast.AugAssign) and of_gradient(node.target)
+        fit = (changes or counts and all(assigned(target, free) for target in targets_of(node))) and not computes([node.value])
     else:
         fit = isinstance(node, SIMPLE)
     return fit and all(is_quiet(n) or copies and COPIES.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
