@@ -213,6 +213,35 @@ def test_what_came_from_the_cpu_is_known(capture, use, doubt):
     assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
 
 
+@pytest.mark.parametrize("use, doubt", [
+    ("loss = nn.functional.smooth_l1_loss(y[mask], x[mask])", False), ("loss = y.masked_select(mask).mean()", False), ("print(y[mask].std().item())", False),
+    ("rows, columns = torch.where(mask); loss = y[rows, columns].mean()", False), ("z = x.clone(); z[mask] = y[mask]; loss = z.mean() * len(z)", False),
+    ("z = torch.zeros_like(y).index_put((mask,), y[mask]); loss = z.mean() * z.numel()", False), ("loss = y[mask].sum() / mask.sum()", False),
+    ("first, second = torch.stack((y[mask], x[mask]), -1).chunk(2, -1); loss = (first - second).mean()", False),
+    ("more = [y[mask] for _ in range(99)]", True),
+    ("print(len(y[mask]))", True), ("print(y[mask].shape)", True), ("print((y[mask] * 2).size(0))", True), ("print(torch.cat((y[mask], y[~mask])).detach().numel())", True),
+    ("print(torch.where(mask)[0].nelement())", True), ("print([one for one in y[mask]][-1:])", True), ("y[mask].tolist()", True), ("y[mask].detach().cpu()", True),
+    ("loss = y.mean() * nn.Parameter(y[mask].detach()).sum()", False), ("copy.deepcopy(y[mask].detach())", True), ("torch.save(y[mask].detach(), 'mask.pt')", True),
+    ("y[mask].split(99)", True), ("torch.unbind(y[mask])", True), ("print(mask.nonzero().shape)", True), ("y.masked_select(mask).unsqueeze(0).shape", True),
+])
+def test_how_much_a_mask_holds(capture, use, doubt):
+    """All of it is taken. That is no doubt where nobody asks for it and it is little, as 16 KiB are of 9 MiB and 99 times as much are not."""
+    code, said, f = capture(f"""
+    import copy, torch
+    from torch import nn
+    model = nn.Linear(1024, 1024, bias=False).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n in range(9):
+        x = torch.randn(4, 1024, device="cuda")
+        y = model(x)
+        mask, loss = y > 0, y.mean()
+        {use}
+        loss.backward()
+        optimizer.step()
+    """)
+    assert code == 0 and bool(f.header["flags"] & 1) == doubt and ("train.py:10" in said) == doubt, said
+
+
 @pytest.mark.parametrize("use, mib", [
     ("if mask.any(): more = torch.ones(1 << 20, device='cuda')", 4), ("if torch.any(mask): more = torch.ones(1 << 20, device='cuda')", 4),
     ("if not mask.any(): continue\n        more = torch.ones(1 << 20, device='cuda')", 4),

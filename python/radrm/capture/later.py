@@ -669,6 +669,7 @@ class Later:
         if self.trying:
             self.trying = False
             self.session.recorder.records, self.session.recorder.peak_bytes = self.records, self.peak
+        self.session.recorder.masked.settle(self.session.recorder)
 
 
 def install(later, patch):

@@ -89,6 +89,7 @@ class Recorder(TorchDispatchMode):
         self.given = {}  # line -> [what values that hang on it were told by, of given.py; how often it asked]
         self.numbers = {}  # (storage, its version, line) -> what it was compared with, of values.py
         self.packed = {}  # line -> how many sequences each step has that it packs
+        self.masked = None  # what is as large as a mask holds, of masked.py
         self.emptied = {}  # storage's address -> weak reference to it: was live, and was resized to nothing
         self.live_bytes = 0
         self.capacity = math.inf  # bytes, where a script asks what fits
@@ -174,11 +175,13 @@ class Recorder(TorchDispatchMode):
             return
         del self.live[key]
         self.live_bytes -= known[1]
+        self.masked.gone(key, known[1])
         self.records.free(number)
 
     def _resized(self, key, known, nbytes, storage):
         """resize_() takes the new block before it gives the old one back."""
         del self.live[key]
+        self.masked.gone(key, known[1])
         if nbytes:
             self._born(key, nbytes, storage)
         self.live_bytes -= known[1]
@@ -324,6 +327,8 @@ class Recorder(TorchDispatchMode):
                 return func.decompose(*args, **kwargs)
         if result is NotImplemented:
             result = self.plain(func, args, kwargs)
+        if self.masked.of:
+            self.masked.follow(self, func, args, kwargs, result)
         if self.recording:
             self.work.note(self, func, args, kwargs, result)
         return result

@@ -14,6 +14,7 @@ from .between import filled
 from .gpu import Gpu
 from .later import Later
 from .length import Length
+from .masked import Masked
 from .recorder import Recorder, is_gpu
 from .repeated import Repeated
 from .trainings import ROUNDS
@@ -51,6 +52,7 @@ class Session:
 
     def __init__(self, iterations=None, gpu=None):
         self.recorder = Recorder()
+        self.recorder.masked = Masked()
         self.gpu = Gpu(self.recorder, **(gpu or {}))
         self.repeated = Repeated(self.recorder)
         self.iterations = iterations

@@ -514,6 +514,7 @@ def item(tensor):
 def on_host(recorder, tensor, dtype=None):
     """The copy on the CPU that tensor.cpu() gives: ones, where it is not known what was there."""
     recorder.value_read()
+    recorder.masked.asks(tensor)
     recorder.brought(tensor.numel() * tensor.element_size())
     found = contents(tensor) if contents(tensor) is not None else (given.of(tensor) or [None])[0]
     with torch._C._DisableTorchDispatch():
@@ -678,18 +679,27 @@ def equal(recorder, func, args, kwargs):
 def nonzero(recorder, func, args, kwargs):
     tensor = args[0]
     number, certain = hits(recorder, tensor)
+    result = recorder.empty((number, tensor.dim()), torch.int64, (1, max(number, 1)))
     if not certain:
-        decided(recorder, "a shape that depends on values (nonzero, a mask as an index): the largest possible was taken")
-    return recorder.empty((number, tensor.dim()), torch.int64, (1, max(number, 1)))
+        at_most(recorder, "a shape that depends on values (nonzero, a mask as an index)", result, number, tensor)
+    return result
+
+
+def at_most(recorder, what, result, number, mask):
+    """The size of a result hangs on how many elements of a mask hold; so many were taken."""
+    if number == mask.numel():
+        recorder.masked.begin(recorder, f"data-dependent: {what}", result, number)
+    else:
+        decided(recorder, f"{what}: the largest possible was taken")
 
 
 def masked_select(recorder, func, args, kwargs):
     number, certain = hits(recorder, args[1])
-    if not certain:
-        decided(recorder, "a shape that depends on values (masked_select): the largest possible was taken")
     size = torch.broadcast_shapes(args[0].shape, args[1].shape)
-    number = int(torch.Size(size).numel()) * number // max(args[1].numel(), 1)
-    return recorder.empty((number,), args[0].dtype)
+    result = recorder.empty((int(torch.Size(size).numel()) * number // max(args[1].numel(), 1),), args[0].dtype)
+    if not certain:
+        at_most(recorder, "a shape that depends on values (masked_select)", result, number, args[1])
+    return result
 
 
 def unique(recorder, func, args, kwargs):
@@ -705,8 +715,6 @@ def index(recorder, func, args, kwargs):
     if not any(is_mask(i) for i in indices):
         return NotImplemented
     frame, found = asking(), [hits(recorder, i) if is_mask(i) else None for i in indices]
-    if not all(one[1] for one in found if one) and not (frame is not None and frame.f_code.co_filename.endswith(WHOLE)):
-        decided(recorder, "a mask as an index: the largest possible result was taken")
     out, temporary = [], []
     for i, one in zip(indices, found):
         if not one:
@@ -716,6 +724,9 @@ def index(recorder, func, args, kwargs):
         temporary.append(columns)
         out += recorder.evaluate(aten.unbind.int, (columns, 1), {})
     result = recorder.plain(func, (args[0], out) + tuple(args[2:]), kwargs)
+    for i, one in zip(indices, found):
+        if one and not one[1] and not (frame is not None and frame.f_code.co_filename.endswith(WHOLE)):
+            at_most(recorder, "a mask as an index", result, one[0], i)
     given.told(recorder, func, args, kwargs, result)
     return result
 

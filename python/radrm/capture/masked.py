@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""What is as large as a mask holds: `x[mask]`, masked_select(), nonzero(), and all that is computed from it.
+
+It is taken as large as it can be, by a mask that holds everywhere. Whether that is a doubt comes out in the end. It is none where nobody asked for such a size, so that nothing
+hangs on it but how large these tensors are, which is no more than was taken; and where all of them together are little, so that their sizes, which differ from step to step, do
+not cut up PyTorch's cache.
+"""
+import sys
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
+
+from . import fileformat as ff
+from .asked import OWN, TORCH, script_line
+from .recorder import aten, is_gpu
+
+LITTLE = 0.02  # of the most that was in use
+GIVEN = {getattr(aten, "new_" + name).default for name in ("empty", "empty_strided", "zeros", "ones", "full")}  # whose sizes are given
+INTO = {op for name in ("index_put", "index_add", "index_copy", "index_fill", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_scatter")
+        for op in (getattr(getattr(aten, name), overload) for overload in getattr(aten, name).overloads())}  # gives what is as large as its first argument
+PARTS = {aten.unbind.int: 1, aten.split.Tensor: 2, aten.split_with_sizes.default: 2}  # give several -> where their arguments say along which dimension
+
+
+def asks(tensor):
+    """Somebody asks how large it is; what PyTorch itself makes of that is in the capture."""
+    if not sys._getframe(2).f_code.co_filename.startswith((OWN, TORCH)):
+        Sized.masked.asks(tensor)
+
+
+class Sized(FakeTensor):
+    """A tensor that tells when it is asked for its size."""
+    masked = None
+
+    @property
+    def shape(self):
+        asks(self)
+        return FakeTensor.shape.__get__(self)
+
+    def size(self, *dim):
+        asks(self)
+        return super().size(*dim)
+
+    def numel(self):
+        asks(self)
+        return super().numel()
+
+    nelement = numel
+
+    def __len__(self):
+        asks(self)
+        return super().__len__()
+
+    def __iter__(self):
+        asks(self)
+        return super().__iter__()
+
+    def plain(self):
+        """The same for whom its type counts, and who has its size as well: it tells no more."""
+        Sized.masked.asks(self)
+        self.__class__ = FakeTensor
+        return self
+
+    def __deepcopy__(self, memo):
+        return self.plain().__deepcopy__(memo)
+
+    def __reduce_ex__(self, protocol):
+        return self.plain().__reduce_ex__(protocol)
+
+
+class Masked:
+    """Such tensors of a recording."""
+
+    def __init__(self):
+        self.of = {}  # storage's address -> what it hangs on: (what was done, line of the script)s
+        self.all, self.asked = {}, set()  # of them: all, each with how many elements were taken at least; those whose size somebody asked for
+        Sized.masked = self
+        self.bytes = self.most = 0  # of such tensors that are alive; at most
+
+    def begin(self, recorder, what, result, number):
+        """That is as large as a mask holds, of `number` elements at most."""
+        one = f"{what}: the largest possible was taken", script_line()
+        self.all[one] = min(number, self.all.get(one, number))
+        self.mark(recorder, result, {one})
+
+    def mark(self, recorder, tensor, why):
+        key = tensor.untyped_storage()._cdata
+        if key in recorder.live and key not in self.of:
+            self.of[key] = why
+            self.bytes += recorder.live[key][1]
+            self.most = max(self.most, self.bytes)
+        if key in self.of and type(tensor) is FakeTensor:
+            tensor.__class__ = Sized
+
+    def gone(self, key, nbytes):
+        if self.of.pop(key, None):
+            self.bytes -= nbytes
+
+    def why(self, tensor):
+        """What its size hangs on."""
+        return self.of.get(tensor.untyped_storage()._cdata, set()) if is_gpu(tensor) and tensor.layout is torch.strided and tensor.dim() else set()
+
+    def asks(self, tensor):
+        self.asked |= self.why(tensor)
+
+    def follow(self, recorder, func, args, kwargs, result):
+        """What was computed from some is as large as they are, unless it is one number, or was there before."""
+        if func in GIVEN or func._schema.is_mutable:
+            return
+        why = set().union(*map(self.why, tree_leaves(args[0] if func in INTO else (args, kwargs))))
+        if not why:
+            return
+        made = [part for part in tree_leaves(result) if is_gpu(part) and part.layout is torch.strided and part.dim()]
+        for part in made:
+            self.mark(recorder, part, why)
+        if func in PARTS:
+            dim = args[PARTS[func]] if len(args) > PARTS[func] else 0
+            if args[0].shape[dim] >= min(map(self.all.get, why)):  # not that of nonzero() in which its dimensions are
+                self.asked |= why
+
+    def settle(self, recorder):
+        """Nothing more is recorded."""
+        little = self.most <= LITTLE * recorder.peak_bytes
+        for what, line in self.all:
+            if not little or (what, line) in self.asked:
+                recorder.note(ff.DATA_DEPENDENT, what, line)
