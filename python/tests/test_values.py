@@ -218,10 +218,10 @@ def test_what_came_from_the_cpu_is_known(capture, use, doubt):
     ("rows, columns = torch.where(mask); loss = y[rows, columns].mean()", False), ("z = x.clone(); z[mask] = y[mask]; loss = z.mean() * len(z)", False),
     ("z = torch.zeros_like(y).index_put((mask,), y[mask]); loss = z.mean() * z.numel()", False), ("loss = y[mask].sum() / mask.sum()", False),
     ("first, second = torch.stack((y[mask], x[mask]), -1).chunk(2, -1); loss = (first - second).mean()", False),
-    ("more = [y[mask] for _ in range(99)]", True),
+    ("assert type(y[mask]) is torch.Tensor", False), ("more = [y[mask] for _ in range(99)]", True),
     ("print(len(y[mask]))", True), ("print(y[mask].shape)", True), ("print((y[mask] * 2).size(0))", True), ("print(torch.cat((y[mask], y[~mask])).detach().numel())", True),
     ("print(torch.where(mask)[0].nelement())", True), ("print([one for one in y[mask]][-1:])", True), ("y[mask].tolist()", True), ("y[mask].detach().cpu()", True),
-    ("loss = y.mean() * nn.Parameter(y[mask].detach()).sum()", False), ("copy.deepcopy(y[mask].detach())", True), ("torch.save(y[mask].detach(), 'mask.pt')", True),
+    ("loss = y.mean() * nn.Parameter(y[mask].detach()).sum()", False), ("copy.deepcopy(y[mask].detach())", True),
     ("y[mask].split(99)", True), ("torch.unbind(y[mask])", True), ("print(mask.nonzero().shape)", True), ("y.masked_select(mask).unsqueeze(0).shape", True),
 ])
 def test_how_much_a_mask_holds(capture, use, doubt):

@@ -10,6 +10,7 @@ import builtins
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .masked import Sized
 from .recorder import is_gpu
 
 TYPE, SIZED = "__radrm_type__", "__radrm_sized__"  # what they call
@@ -70,7 +71,7 @@ def type_of(kind, value):
     found = kind(value)
     if kind is not type or not is_gpu(value):
         return found
-    if found is not FakeTensor:
+    if found not in (FakeTensor, Sized):
         return found.__bases__[0] if FakeTensor in found.__bases__ else found
     return torch.nn.Parameter if isinstance(value, torch.nn.Parameter) else torch.Tensor
 
