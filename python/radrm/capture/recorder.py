@@ -108,6 +108,7 @@ class Recorder(TorchDispatchMode):
         self.operators = 0  # that ran: how long a capture took, on whatever machine
         self.work = Work(self)
         self.counts = (0, 0)
+        self.casts = None  # of repeated.py: weights that autocast keeps, by their storages' keys
         self.generators = None
         self.adds_bias = False  # a linear layer is running
         self.turn = threading.RLock()  # a dispatch mode is a thread's own: see threads(); one at a time is recorded

@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from .longer import Longer, Unlike, outline, parts
-from .recorder import Form, is_gpu
+from .recorder import Form, aten, is_gpu
 from .values import ReadFloat, ReadInt
 
 LEARNT = 2  # likewise, of passes that learn, after two that were not: before the first there were no gradients
@@ -69,6 +69,14 @@ def keeps(module):
                for leaf in (tree_leaves(value) if isinstance(value, (list, tuple, dict)) else [value]))
 
 
+def casts(recorder, func, args, kwargs, result):
+    """A weight in less precision: autocast makes it once for all passes within it."""
+    if recorder.casts is not None and is_gpu(result) and args[0].requires_grad and args[0].is_leaf:
+        key = result.untyped_storage()._cdata
+        if key in recorder.live:
+            recorder.casts[key] = recorder.live[key][0]
+
+
 class Left(torch.autograd.Function):
     """A pass that was left out: its results learn, and their gradients go nowhere."""
 
@@ -94,11 +102,14 @@ class Alike:
 
     def begin(self, recorder):
         self.before, self.first = recorder.live_bytes, recorder.records.allocs
+        recorder.casts = {} if torch.is_autocast_enabled("cuda") and torch.is_autocast_cache_enabled() else None
 
     def end(self, recorder, module, result):
-        """Whatever a pass left behind beside its results, it counts anew until none does. Whether this one did."""
+        """Whatever a pass left behind beside its results, and weights that autocast keeps until it is left, it counts anew until none does. Whether this one did."""
         leaves = tree_leaves(result)
-        keys = {part.untyped_storage()._cdata for part in parts(result) if is_gpu(part)}
+        keys = {part.untyped_storage()._cdata for part in parts(result) if is_gpu(part)} | {
+            key for key, number in (recorder.casts or {}).items() if recorder.live.get(key, (None,))[0] == number}
+        recorder.casts = None
         given = sum(recorder.live[key][1] for key in keys if key in recorder.live and recorder.live[key][0] >= self.first)
         grew = recorder.live_bytes - given > self.before
         if grew:
@@ -197,3 +208,6 @@ class Repeated:
 
     def again(self, leaf):
         return self.recorder.empty(leaf.shape, leaf.dtype, leaf.stride) if isinstance(leaf, Form) else leaf
+
+
+AROUND = {aten._to_copy.default: casts}

@@ -9,7 +9,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import fileformat as ff
-from . import attention, distributed, given, indexing, kernels, layers, linalg, losses, recurrent, sparse, together, values
+from . import attention, distributed, given, indexing, kernels, layers, linalg, losses, recurrent, repeated, sparse, together, values
 from .between import filled
 from .gpu import Gpu
 from .later import Later
@@ -88,7 +88,7 @@ class Session:
 
     def __enter__(self):
         recorder = self.recorder
-        for part in (values, kernels, indexing, attention, recurrent, losses, linalg, together, sparse, given):
+        for part in (values, kernels, indexing, attention, recurrent, losses, linalg, together, sparse, given, repeated):
             recorder.rules.update(getattr(part, "RULES", {}))
             for op, note in getattr(part, "AROUND", {}).items():
                 recorder.around.setdefault(op, []).append(note)
