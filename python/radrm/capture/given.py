@@ -8,18 +8,43 @@ Numbers that are spread evenly, as times of a solver, are made on the GPU of num
 import contextlib
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .asked import decided, script_line
 from .recorder import aten, is_gpu
 
 LIMIT = 1 << 22  # elements of one
 SMALL = 1 << 10  # likewise, of one that is computed
+DEEP = 16  # computations of large ones that wait for somebody to ask
+
+
+class Unasked:
+    """What a large tensor holds, computed when somebody asks: of most masks nobody does."""
+
+    def __init__(self, func, args, kwargs):
+        self.how, self.values = (func, args, kwargs), None
+        self.depth = 1 + max((arg.depth for arg in tree_leaves(args) if isinstance(arg, Unasked)), default=0)
+
+    def get(self):
+        if self.how:
+            (func, args, kwargs), self.how = self.how, None
+            args = tree_map(lambda arg: arg.get() if isinstance(arg, Unasked) else arg, args)
+            with torch._C._DisableTorchDispatch(), contextlib.suppress(RuntimeError):  # of a view that there is none of on the CPU
+                self.values = func(*args, **kwargs)
+        return self.values
+
+
+def noted(tensor):
+    """(its values on the CPU, or an Unasked, the tensors they were told by, there as well); None: they are not known, or something was written into it."""
+    found, version = getattr(tensor, "radrm_given", (None, None))
+    return found if found is not None and not tensor.is_inference() and version == tensor._version else None
 
 
 def of(tensor):
-    """(its values on the CPU, the tensors they were told by, there as well); None: they are not known, or something was written into it."""
-    found, version = getattr(tensor, "radrm_given", (None, None))
-    return found if found is not None and not tensor.is_inference() and version == tensor._version else None
+    """Likewise, the values themselves."""
+    values, roots = noted(tensor) or (None, ())
+    values = values.get() if isinstance(values, Unasked) else values
+    return None if values is None else (values, roots)
 
 
 def put(tensor, values, roots):
@@ -80,8 +105,11 @@ def told(recorder, func, args, kwargs, result):
     roots = {}
     args = values_of(args, roots)
     if id(None) not in roots:
-        with torch._C._DisableTorchDispatch(), contextlib.suppress(RuntimeError):  # of a view that there is none of on the CPU
-            put(result, func(*args, **{name: value for name, value in kwargs.items() if name in ("dtype", "memory_format")}), tuple(roots.values()))
+        found = Unasked(func, args, {name: value for name, value in kwargs.items() if name in ("dtype", "memory_format")})
+        if result.numel() <= SMALL or found.depth > DEEP:
+            found = found.get()
+        if found is not None:
+            put(result, found, tuple(roots.values()))
 
 
 def values_of(arg, roots):
@@ -90,7 +118,7 @@ def values_of(arg, roots):
         return [values_of(part, roots) for part in arg]
     if not isinstance(arg, torch.Tensor):
         return arg
-    found, more = is_gpu(arg) and of(arg) or (None, (None,))
+    found, more = is_gpu(arg) and noted(arg) or (None, (None,))
     roots.update((id(root), root) for root in more)
     return found
 
