@@ -504,6 +504,21 @@ while True:
 	one_line_error "yesterweek"
 }
 
+@test "acct: what was held at its submission is in sums by user as in others" {
+	local held begun gone
+	held=$(rad submit --parsable --hold --gpu-mem 1G -- true)
+	gone=$(rad submit --parsable --hold --gpu-mem 1G -- true)
+	begun=$(rad submit --parsable --begin now+1 --gpu-mem 1G -- true)
+	rad wait "$begun"
+	rad release "$held"
+	rad wait "$held"
+	rad cancel "$gone"
+	rad acct --since 1d --json | jq -c '.totals | [.tasks, .began, .held_s, .avg_wait_s, .gpu_hours, .gpu_share_hours]' >listed
+	rad acct --since 1d --by user --json | jq -c '.totals | [.tasks, .began, .held_s, .avg_wait_s, .gpu_hours, .gpu_share_hours]' >summed
+	diff listed summed
+	jq -e '.[1] >= 2 and .[2] > 0' summed
+}
+
 @test "acct: GPU time as shares adds up to the time in which GPUs were in use" {
 	local first second part
 	first=$(submit --gpus 4 --gpu-mem 2G --share streams -- sh -c "$(until_file shared)")

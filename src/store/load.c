@@ -30,6 +30,7 @@ struct loader {
 	struct store *s;
 	enum load_depth depth;
 	struct store_request r;
+	bool brief;	/* r.spec says only whose it is */
 };
 
 static const char *load_column(sqlite3_stmt *st, int i)
@@ -66,19 +67,20 @@ static struct spec *spec_of_row(sqlite3_stmt *st, enum load_depth depth, struct 
 }
 
 /* Makes l->r.spec the request of that job; a placeholder with the reason in l->r.broken if it cannot be read. */
-static int load_spec(struct loader *l, uint32_t job, struct error *err)
+static int load_spec(struct loader *l, uint32_t job, enum load_depth depth, struct error *err)
 {
-	if (l->r.spec && l->r.job == job)
+	if (l->r.spec && l->r.job == job && (!l->brief || depth == LOAD_SUMS))
 		return 0;
+	l->brief = depth == LOAD_SUMS;
 	spec_unref(l->r.spec);
 	l->r.spec = NULL;
 	l->r.job = job;
 	l->r.broken = ERROR_INIT;
-	sqlite3_stmt *st = l->s->statements[load_by[l->depth].job];
+	sqlite3_stmt *st = l->s->statements[load_by[depth].job];
 	sqlite3_bind_int64(st, 1, job);
 	int rc = sqlite3_step(st);
 	if (rc == SQLITE_ROW)
-		l->r.spec = spec_of_row(st, l->depth, &l->r.broken);
+		l->r.spec = spec_of_row(st, depth, &l->r.broken);
 	else if (rc == SQLITE_DONE)
 		error_set(&l->r.broken, ERR_CORRUPT, "its stored request is missing");
 	else if (load_damaged(l->s, rc, &l->r.broken, err)) {
@@ -131,7 +133,14 @@ static int apply_row(sqlite3_stmt *st, struct task *t, struct error *broken)
 	return rc ? error_wrap(broken, "event %u of its log", t->n_events + 1) : 0;
 }
 
-/* Stops at the first event that does not fit: what came after it assumed it. */
+/* What is placed first was neither held nor waited for others or its time. Of anything else the request says in which state the
+ * log begins, so that sums hang on it, too. */
+static bool lacks_request(const struct loader *l, const struct task *t, sqlite3_stmt *st)
+{
+	return l->brief && t->n_events == 1 && strcmp(load_column(st, 1), event_kind_name(EV_PLACED)) != 0;
+}
+
+/* Stops at the first event that does not fit: what came after it assumed it. 1: the request is to be read first. */
 static int apply_log(struct loader *l, struct task *t, struct error *broken, struct error *err)
 {
 	struct store *s = l->s;
@@ -139,8 +148,13 @@ static int apply_log(struct loader *l, struct task *t, struct error *broken, str
 	sqlite3_bind_int64(st, 1, t->id);
 	int rc, failed = 0;
 	unsigned seen = 0;
-	for (; (rc = sqlite3_step(st)) == SQLITE_ROW && !failed; seen++)
+	for (; (rc = sqlite3_step(st)) == SQLITE_ROW && !failed; seen++) {
+		if (lacks_request(l, t, st)) {
+			sqlite3_reset(st);
+			return 1;
+		}
 		failed = apply_row(st, t, broken);
+	}
 	int hard = failed || rc == SQLITE_DONE ? 0 : load_damaged(s, rc, broken, err);
 	if (!failed && rc == SQLITE_DONE && !seen)
 		error_set(broken, ERR_CORRUPT, "its log is empty");
@@ -151,16 +165,20 @@ static int apply_log(struct loader *l, struct task *t, struct error *broken, str
 /* The task as far as its log goes; broken->code says whether it goes to the end. NULL only when the store cannot be read. */
 static struct task *load_replay(struct loader *l, task_id id, struct error *broken, struct error *err)
 {
-	*broken = ERROR_INIT;
-	if (load_spec(l, TASK_JOB(id), err))
-		return NULL;
-	struct task *t = task_create(id, spec_ref(l->r.spec));
-	*broken = l->r.broken;
-	if (!broken->code && apply_log(l, t, broken, err)) {
+	enum load_depth depth = l->depth;
+	for (;; depth = LOAD_ENDED) {
+		*broken = ERROR_INIT;
+		if (load_spec(l, TASK_JOB(id), depth, err))
+			return NULL;
+		struct task *t = task_create(id, spec_ref(l->r.spec));
+		*broken = l->r.broken;
+		int rc = broken->code ? 0 : apply_log(l, t, broken, err);
+		if (!rc)
+			return t;
 		task_destroy(t);
-		return NULL;
+		if (rc < 0)
+			return NULL;
 	}
-	return t;
 }
 
 struct load_ids { task_id *ids; size_t n, cap; };

@@ -80,7 +80,8 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err);
 /* Which finished tasks: those that ended in [from_ms, to_ms), of user `uid` (-1: all users). To split a millisecond in which
  * several ended: at from_ms from the id `from` on, at to_ms up to the one before `to` (0: none).
  * Specs come without `environ`, and EV_MEASURED is left out, since the end of the attempt has the same. `sums`: specs say only
- * whose the task was, and estimates are left out, since nearly all the time of reading goes into JSON. */
+ * whose the task was, unless it was not placed first of all, and estimates are left out, since nearly all the time of reading
+ * goes into JSON. */
 struct store_span { int64_t from_ms, to_ms, uid; task_id from, to; bool sums; };
 /* The tasks of that span, oldest end first, then by id. */
 int store_load_finished(struct store *s, const struct store_span *span, store_each each, void *ctx, struct error *err);

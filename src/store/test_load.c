@@ -261,6 +261,56 @@ static void sums_are_read_from_little(void **state)
 	store_close(s);
 }
 
+/* Submitted at 0 on hold (or to begin at 50 s), let go at 50 s, run from 60 to 100 s; or, cancelled at 100 s as it was. */
+static void submit_waiting(struct store *s, bool hold, bool runs)
+{
+	struct error err = ERROR_INIT;
+	struct spec *spec = fixture_spec(1000);
+	uint32_t job = store_next_job(s);
+	spec->hold = hold;
+	spec->begin_s = hold ? 0 : 50;
+	assert_int_equal(store_add_job(s, job, spec, 1, &err), 0);
+	struct task *t = task_create(TASK_ID(job, -1), spec);
+	fixture_event(s, t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1 });
+	if (runs) {
+		fixture_event(s, t, (struct event){ .kind = hold ? EV_RELEASED : EV_ELIGIBLE, .t_ms = 50001 });
+		fixture_event(s, t, fixture_placed(60001));
+		fixture_event(s, t, fixture_ended(100001, VERDICT_OK, NEXT_DONE, TASK_COMPLETED));
+	} else {
+		fixture_event(s, t, (struct event){ .kind = EV_CANCELLED, .t_ms = 100001 });
+	}
+	task_destroy(t);
+}
+
+static int held_first(void *ctx, struct task *t, const char *broken)
+{
+	const struct task_times times = task_times(t, 0);
+	bool ran = t->state == TASK_COMPLETED;
+	assert_null(broken);
+	assert_true(times.held_s == (ran ? 50 : 100) && times.wait_s == (ran ? 10 : 0) && times.run_s == (ran ? 40 : 0));
+	++*(int *)ctx;
+	task_destroy(t);
+	return 0;
+}
+
+/* What was held at its submission was no task to sums, which read no request: it was not billed. */
+static void sums_know_what_was_held(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	for (unsigned i = 0; i < 4; i++) {
+		submit_waiting(s, i % 2, i / 2);
+		fixture_finished(s, 1000, 1);
+	}
+	fixture_commit(s);
+	for (int sums = 0; sums < 2; sums++) {
+		int n = 0;
+		assert_int_equal(store_load_finished(s, &(struct store_span){ 10000, 200000, -1, 0, 0, sums }, held_first, &n, &err), 0);
+		assert_int_equal(n, 4);
+	}
+	store_close(s);
+}
+
 static void unknown_tasks_are_not_found(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -411,7 +461,7 @@ int main(void)
 		T(a_reader_of_another_release_says_what_to_do),
 		T(elements_asked_for_one_by_one_share_it_too),
 		T(reports_do_not_see_environments),
-		T(sums_are_read_from_little),
+		T(sums_are_read_from_little), T(sums_know_what_was_held),
 		T(unknown_tasks_are_not_found),
 		T(damage_stays_in_its_task),
 		T(the_store_may_be_used_while_it_is_read),
