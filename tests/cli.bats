@@ -162,6 +162,20 @@ setup() { cd "$WORLD/work"; }
 		(.attempts | length) == 1 and .attempts[0].verdict == "ok" and (.submit_time | test("^20.*Z$"))'
 }
 
+@test "the manual of rad show and rad acct has every member" {
+	local page member missing=
+	for page in show acct; do
+		sed 's/\\//g' "$RAD_SOURCE_ROOT/man/rad-$page.1.scd" >"$page.page"
+	done
+	for member in $(rad show --json 1 | jq -r '.tasks[0] | keys[], (.attempts[0] | keys[])'); do
+		grep -qw "_*${member}_*" show.page || missing+=" show:$member"
+	done
+	for member in $(rad acct --json | jq -r '.totals | keys[]'); do
+		grep -qw "_*${member}_*" acct.page || missing+=" acct:$member"
+	done
+	[ -z "$missing" ] || { echo "missing:$missing"; return 1; }
+}
+
 @test "gpus object: exactly the members of the contract, and users of processes" {
 	local id
 	id=$(submit --gpu-mem 2G -- rad simtask --mem 1G --seconds 60)
