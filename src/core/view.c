@@ -120,7 +120,7 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	} else if (pass_would_place(c->pass, &r, findings, now)) {
 		reason_behind(c, out);
 	} else {
-		enum map_reason why = map_summary(findings, n);
+		enum map_reason why = map_summary(findings, n, r.gpus);
 		out->word = map_reason_word(why);
 		snprintf(out->text, sizeof out->text, "%s", map_reason_help(why));
 		if (why == MAP_ELSEWHERE && r.planned)

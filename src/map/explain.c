@@ -29,7 +29,7 @@ const char *map_reason_help(enum map_reason r)
 	return r < MAP_REASON_COUNT ? helps[r] : "?";
 }
 
-enum map_reason map_summary(const struct map_finding *findings, size_t n)
+enum map_reason map_summary(const struct map_finding *findings, size_t n, unsigned gpus)
 {
 	size_t count[MAP_REASON_COUNT] = { 0 };
 	for (size_t i = 0; i < n; i++)
@@ -40,7 +40,8 @@ enum map_reason map_summary(const struct map_finding *findings, size_t n)
 	for (unsigned i = 0; i < MAP_REASON_COUNT; i++)
 		if (count[i] && count[i] >= count[best])
 			best = (enum map_reason)i;
-	return best;
+	/* Each of these GPUs fits; the task does not, whatever the plan has it wait for, where they are too few. */
+	return best == MAP_LATER && count[best] < gpus ? MAP_TOO_FEW : best;
 }
 
 struct explain_line { char *buf; size_t size, len; };

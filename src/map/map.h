@@ -310,8 +310,8 @@ bool map_loads_alike(const struct map_policy *p, const struct load *a, const str
 /* Whether it matters to the policy, on a GPU shared in that mode, that a task of unknown load has just started there. */
 bool map_minds_unseen(const struct map_policy *p, enum share_mode mode);
 
-/* The reason that stands for all: the one that most GPUs have; of several, the nearest to fitting. */
-enum map_reason map_summary(const struct map_finding *findings, size_t n);
+/* The reason that stands for all to a task of `gpus`: the one that most GPUs have; of several, the nearest to fitting. */
+enum map_reason map_summary(const struct map_finding *findings, size_t n, unsigned gpus);
 
 /* One line of arithmetic for one GPU: "GPU 2: 12.3G available, 15.8G wanted (claim 13.8G + slack 2.0G): 3.5G short".
  * Returns buf. */

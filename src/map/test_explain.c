@@ -56,11 +56,14 @@ static void summary(void **state)
 	(void)state;
 	struct map_finding f[5] = { { .reason = MAP_BUSY }, { .reason = MAP_MEMORY }, { .reason = MAP_MEMORY },
 				    { .reason = MAP_LOAD }, { .reason = MAP_LOAD } };
-	assert_int_equal(map_summary(f, 1), MAP_BUSY);
-	assert_int_equal(map_summary(f, 3), MAP_MEMORY);
-	assert_int_equal(map_summary(f, 4), MAP_MEMORY);
-	assert_int_equal(map_summary(f, 5), MAP_LOAD);
-	assert_int_equal(map_summary(NULL, 0), MAP_TOO_FEW);
+	assert_int_equal(map_summary(f, 1, 1), MAP_BUSY);
+	assert_int_equal(map_summary(f, 3, 1), MAP_MEMORY);
+	assert_int_equal(map_summary(f, 4, 1), MAP_MEMORY);
+	assert_int_equal(map_summary(f, 5, 1), MAP_LOAD);
+	assert_int_equal(map_summary(NULL, 0, 1), MAP_TOO_FEW);
+	f[0].reason = f[1].reason = f[2].reason = MAP_LATER;
+	assert_int_equal(map_summary(f, 5, 3), MAP_LATER);
+	assert_int_equal(map_summary(f, 5, 4), MAP_TOO_FEW);	/* it wants the two others, too, and fits on three */
 	assert_string_equal(map_reason_word(MAP_TOO_FEW), "Gpus");
 	assert_string_equal(map_reason_word(MAP_REASON_COUNT), "?");
 	assert_string_equal(map_reason_help(MAP_LOAD), "its SMs are too busy");
