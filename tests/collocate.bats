@@ -200,6 +200,18 @@ os.execvp("rad", ["rad", "bench", "collocate", "-o", "none.jsonl", "--", "true"]
 	wait_for 10 nobody
 }
 
+@test "told to end in the moment at which its task is to be queued: it ends" {
+	printf '%s\n' '#define _GNU_SOURCE' '#include <signal.h>' '#include <stdlib.h>' '#include <unistd.h>' \
+		'pid_t fork(void) { int now = !!getenv("END_AT_FORK"); unsetenv("END_AT_FORK"); pid_t pid = _Fork();' \
+		'if (pid > 0 && now) raise(SIGTERM); return pid; }' >ending.c
+	cc -shared -fPIC -o ending.so ending.c
+	local code=0
+	timeout -s KILL 20 env END_AT_FORK=1 LD_PRELOAD="$PWD/ending.so${LD_PRELOAD:+:$LD_PRELOAD}" rad bench collocate --seconds 60 --repeat 1 \
+		--degrees 1 --modes streams -o ending.jsonl -- ./task 2>ending.err 3>&- || code=$?
+	[ $code -ne 137 ]
+	wait_for 10 nobody
+}
+
 @test "a full disk ends the bench with one line and whole rows" {
 	export FAKE_DISK=$WORLD/broken	# of files with this name
 	LD_PRELOAD=$RAD_BUILD_ROOT/tests/fake-disk/libfake-disk.so${LD_PRELOAD:+:$LD_PRELOAD} RAD_SIM_DEVICES=$WORLD/state/sim-devices \

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/proc.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "base/words.h"
@@ -19,6 +20,7 @@
 #include "cli/member.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,12 +227,16 @@ static void tell_interrupted(const struct bench_words *w)
 		cli_note("interrupted; what was measured is in %s, and the same command goes on with it", w->output);
 }
 
-static void catch_signals(void)
+/* What ends a bench; *these: which signals. */
+static void catch_signals(sigset_t *these, void (*handler)(int))
 {
-	const struct sigaction action = { .sa_handler = on_stop };
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
+	static const int stops[] = { SIGINT, SIGTERM, SIGHUP };
+	const struct sigaction action = { .sa_handler = handler };
+	sigemptyset(these);
+	for (size_t i = 0; i < COUNT_OF(stops); i++) {
+		sigaction(stops[i], &action, NULL);
+		sigaddset(these, stops[i]);
+	}
 }
 
 static int run_on(struct cli_call *c, const struct bench_words *w, struct bench_plan *p, struct bench_gpu *g)
@@ -278,16 +284,20 @@ static void become_queued(struct cli_call *c, char *rad, const struct bench_plan
 	_exit(CLI_OWN);
 }
 
-/* Its exit code. What is to end us, it is told, each time. */
-static int wait_queued(pid_t child)
+/* Its exit code. What is to end us, it is told, each time: such signals come only while this sleeps, with the mask `open`. */
+static int wait_queued(pid_t child, const sigset_t *open)
 {
 	int status;
 	sig_atomic_t told = 0;
-	while (waitpid(child, &status, 0) < 0)
-		if (bench_run_stop != told) {
-			told = bench_run_stop;
-			kill(child, SIGTERM);
-		}
+	scoped_fd int fd = proc_pidfd(child);
+	struct pollfd end = { .fd = fd, .events = POLLIN };
+	while (!waitpid(child, &status, WNOHANG)) {
+		ppoll(&end, 1, &(struct timespec){ .tv_sec = 1 }, open);
+		if (bench_run_stop == told)
+			continue;
+		told = bench_run_stop;
+		kill(child, SIGTERM);
+	}
 	return WIFEXITED(status) && WEXITSTATUS(status) != CLI_OWN ? WEXITSTATUS(status) : CLI_FAILED;
 }
 
@@ -302,15 +312,21 @@ static int queue_itself(struct cli_call *c, const struct bench_words *w, const s
 {
 	struct error err = ERROR_INIT;
 	scoped_free char *rad = client_find_program("rad");
-	catch_signals();
+	sigset_t stops, open;
+	catch_signals(&stops, on_stop);
+	sigprocmask(SIG_BLOCK, &stops, &open);
 	pid_t child = rad ? fork() : -1;
-	if (!child)
+	if (!child) {
+		catch_signals(&stops, SIG_DFL);	/* one that came before it is another program is not lost */
+		sigprocmask(SIG_SETMASK, &open, NULL);
 		become_queued(c, rad, p);
+	}
 	if (child < 0) {
 		error_errno(&err, "rad cannot be run again");
 		return fail(c, &err);
 	}
-	int rc = wait_queued(child);
+	int rc = wait_queued(child, &open);
+	sigprocmask(SIG_SETMASK, &open, NULL);
 	struct bench_file *f = bench_file_open(w->output, NULL, &err);
 	if (bench_run_stop)
 		tell_interrupted(w);
@@ -332,7 +348,8 @@ static int collocate(struct cli_call *c, const struct bench_words *w)
 	} else if (p.gpu < 0 && !getenv("RAD_TASK_ID")) {
 		rc = queue_itself(c, w, &p);
 	} else {
-		catch_signals();
+		sigset_t stops;
+		catch_signals(&stops, on_stop);
 		struct bench_gpu *g = bench_gpu_open(p.gpu, &err);
 		rc = g ? run_on(c, w, &p, g) : fail(c, &err);
 		bench_gpu_close(g);
