@@ -173,11 +173,10 @@ static int64_t told_ms(const json_t *o, const char *key)
 void account_add_told(struct account *a, const json_t *task)
 {
 	const json_t *attempts = json_object_get(task, "attempts");
-	const char *word = json_string_value(json_object_get(task, "state"));
 	enum task_state state = TASK_LOST;
 	size_t i;
 	json_t *t;
-	task_state_parse(word ? word : "", &state);
+	task_state_parse(json_member_text(task, "state"), &state);
 	add_task(a, state, &(struct task_times){ .wait_s = told(task, "wait_s"), .held_s = told(task, "held_s"),
 		 .run_s = told(task, "run_s"), .lost_s = told(task, "lost_s"), .jct_s = told(task, "jct_s") }, json_array_size(attempts));
 	add_span(a, told_ms(task, "submit_time"), told_ms(task, "end_time"));

@@ -22,8 +22,7 @@ static double number_of(const json_t *o, const char *key)
 
 static char *text_of(const json_t *o, const char *key)
 {
-	const char *text = json_string_value(json_object_get(o, key));
-	return alloc_string(text ? text : "");
+	return alloc_string(json_member_text(o, key));
 }
 
 /* Seconds from the origin, given as ISO time under one name or as a number under another. */
@@ -146,12 +145,12 @@ static void read_gpu_list(struct report_run *run, const json_t *gpus)
 	json_t *g;
 	json_array_foreach(gpus, i, g) {
 		const char *uuid = json_string_value(json_object_get(g, "uuid"));
-		const char *name = json_string_value(json_object_get(g, "name")), *number = json_string_value(json_object_get(g, "number"));
+		const char *number = json_string_value(json_object_get(g, "number"));
 		double mib = number_of(g, "mem_total_mib"), index = number_of(g, "index");
 		if (!uuid)
 			continue;
-		unsigned n = report_add_gpu(run, uuid, index >= 0 && index < MAX_GPUS ? (uint32_t)index : 0, name ? name : "",
-					    mib > 0 ? (uint64_t)mib : 0);
+		unsigned n = report_add_gpu(run, uuid, index >= 0 && index < MAX_GPUS ? (uint32_t)index : 0,
+					    json_member_text(g, "name"), mib > 0 ? (uint64_t)mib : 0);
 		if (number)
 			report_name_gpu(run, n, number);
 	}

@@ -19,7 +19,7 @@ static void crc_tables(uint32_t table[8][256])
 			table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 255];
 }
 
-static uint32_t little_endian(const unsigned char *p)
+uint32_t crc_read(const unsigned char *p)
 {
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -31,7 +31,7 @@ uint32_t crc_of(const void *bytes, size_t n)
 
 	crc_tables(t);
 	for (; n >= 8; n -= 8, p += 8) {
-		uint32_t low = crc ^ little_endian(p), high = little_endian(p + 4);
+		uint32_t low = crc ^ crc_read(p), high = crc_read(p + 4);
 
 		crc = t[7][low & 255] ^ t[6][low >> 8 & 255] ^ t[5][low >> 16 & 255] ^ t[4][low >> 24] ^
 		      t[3][high & 255] ^ t[2][high >> 8 & 255] ^ t[1][high >> 16 & 255] ^ t[0][high >> 24];

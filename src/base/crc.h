@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* As it is stored, little-endian. */
+uint32_t crc_read(const unsigned char *p);
 uint32_t crc_of(const void *bytes, size_t n);
 
 #endif

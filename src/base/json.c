@@ -77,6 +77,12 @@ int json_read_text(const json_t *obj, const char *key, size_t max_len, char **va
 	return 0;
 }
 
+const char *json_member_text(const json_t *obj, const char *key)
+{
+	const char *text = json_string_value(json_object_get(obj, key));
+	return text ? text : "";
+}
+
 char *json_to_text(const json_t *v)
 {
 	char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));

@@ -21,6 +21,9 @@ int json_read_bool(const json_t *obj, const char *key, bool *value, struct error
 /* Replaces *value (freed first) by a copy. Refuses more than `max_len` bytes and embedded zeros. */
 int json_read_text(const json_t *obj, const char *key, size_t max_len, char **value, struct error *err);
 
+/* A member that is a text, or "" where it is none. Borrowed. */
+const char *json_member_text(const json_t *obj, const char *key);
+
 /* The one way JSON leaves us: compact, members in the order they were set, reals with 12 significant digits. Free it. */
 char *json_to_text(const json_t *v);
 

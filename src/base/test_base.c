@@ -229,6 +229,18 @@ static void a_path_is_called_by_its_last_part(void **state)
 	assert_string_equal(words_base(""), "");
 }
 
+static void characters_that_mislead_are_few(void **state)
+{
+	static const struct { const char *text; size_t bytes; } rows[] = {
+		{ "\u061b", 0 }, { "\u061c", 2 }, { "\u200d", 0 }, { "\u200e", 3 }, { "\u200f", 3 }, { "\u2027", 0 }, { "\u2028", 3 },
+		{ "\u202e", 3 }, { "\u202f", 0 }, { "\u2065", 0 }, { "\u2066", 3 }, { "\u2069", 3 }, { "\u206a", 0 }, { "\U000dffff", 0 },
+		{ "\U000e0000", 4 }, { "\U000e007f", 4 }, { "\U000e0080", 0 }, { "a", 0 }, { "", 0 }, { "\xf3\xa0\x80", 0 }, { "\xe2", 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		assert_int_equal(words_turns(rows[i].text), rows[i].bytes);
+}
+
 static void text_is_cut_between_characters(void **state)
 {
 	(void)state;
@@ -734,6 +746,7 @@ int main(void)
 		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
 		cmocka_unit_test(a_path_is_called_by_its_last_part), cmocka_unit_test(text_is_cut_between_characters),
+		cmocka_unit_test(characters_that_mislead_are_few),
 		cmocka_unit_test(programs_are_beside_this_one_or_in_path),
 		cmocka_unit_test(a_field_of_csv_is_text_to_readers_and_spreadsheets),
 		cmocka_unit_test(words_for_a_shell_are_in_quotes), cmocka_unit_test(lists_of_words_are_one_piece),

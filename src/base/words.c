@@ -105,12 +105,14 @@ size_t words_cut(const char *text, size_t max)
 	return n;
 }
 
-/* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069. */
+/* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069, U+E0000 to U+E007F. */
 size_t words_turns(const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
 	if (p[0] == 0xd8)
 		return p[1] == 0x9c ? 2 : 0;
+	if (p[0] == 0xf3)
+		return p[1] == 0xa0 && (p[2] == 0x80 || p[2] == 0x81) && p[3] >= 0x80 && p[3] < 0xc0 ? 4 : 0;
 	if (p[0] != 0xe2)
 		return 0;
 	if (p[1] == 0x80)

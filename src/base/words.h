@@ -26,8 +26,8 @@ size_t words_utf8(const char *p, size_t left);
 /* The bytes of the text's beginning, `max` of them at most, behind which no character is cut in two. */
 size_t words_cut(const char *text, size_t max);
 
-/* The bytes of the character at p (UTF-8) if it turns the direction of the text behind it, or ends a line unseen; 0: it does
- * not. Such text can look like another one. */
+/* The bytes of the character at p (UTF-8) if it turns the direction of the text behind it, ends a line unseen, or is a tag, of
+ * which nothing is seen; 0: it is another. Such text can look like another one. */
 size_t words_turns(const char *p);
 
 /* Appends text for a page of HTML, inside an element or a quoted attribute; what turns becomes '?'. */

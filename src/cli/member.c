@@ -4,6 +4,7 @@
 #include "cli/member.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/scope.h"
 
 #include <math.h>
@@ -11,8 +12,7 @@
 
 const char *member_text(const json_t *o, const char *key)
 {
-	const char *text = json_string_value(json_object_get(o, key));
-	return text ? text : "";
+	return json_member_text(o, key);
 }
 
 double member_number(const json_t *o, const char *key)

@@ -48,20 +48,13 @@ const char *term_plus_minus(const struct term *term)
 	return term->utf8 ? "±" : "+-";
 }
 
-/* Characters that turn the direction of what follows, or are no line's: with them a name can look like another text. */
-static bool misleads(wchar_t c)
-{
-	return c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
-	       (c >= 0xe0000 && c <= 0xe007f);
-}
-
 /* One character: its bytes, and its columns. What cannot be shown, or should not, is one '?'. */
 static size_t next_char(const char *text, unsigned *columns, bool *bad)
 {
 	wchar_t wide;
 	mbstate_t state = { 0 };
 	size_t n = mbrtowc(&wide, text, strnlen(text, MB_LEN_MAX), &state);
-	int w = n == 0 || n > 16 || misleads(wide) ? -1 : wcwidth(wide);
+	int w = n == 0 || n > 16 || words_turns(text) ? -1 : wcwidth(wide);
 	*bad = w < 0;
 	*columns = w < 0 ? 1 : (unsigned)w;
 	return n == 0 || n > 16 ? 1 : n;
@@ -189,4 +182,11 @@ char *term_wrap(const char *text, unsigned indent, const struct term *term)
 		p += strspn(p, " ");
 	}
 	return buf_steal(&out);
+}
+
+void term_clear_line(bool *shown)
+{
+	if (*shown)
+		fputs("\r\033[K", stderr);
+	*shown = false;
 }

@@ -41,4 +41,7 @@ const char *term_plus_minus(const struct term *term);
 /* Around text that is to be styled; "" without colour. */
 const char *term_style(const struct term *term, enum style style);
 
+/* Takes the line that stands on the terminal of stderr away again, if *shown says that one does. */
+void term_clear_line(bool *shown);
+
 #endif

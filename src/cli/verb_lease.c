@@ -47,13 +47,6 @@ struct lease_wait {
 	int64_t next_ms;
 };
 
-static void clear_line(struct lease_wait *w)
-{
-	if (w->shown)
-		fputs("\r\033[K", stderr);
-	w->shown = false;
-}
-
 /* On a terminal one line that is overwritten; else one whenever something else is waited for. */
 static void say_why(struct lease_wait *w, const json_t *task)
 {
@@ -67,7 +60,7 @@ static void say_why(struct lease_wait *w, const json_t *task)
 		w->said = steal(why);
 		return;
 	}
-	clear_line(w);
+	term_clear_line(&w->shown);
 	fprintf(stderr, "rad: lease %s waits %s: %.200s", w->id,
 		format_seconds(member_number(task, "wait_s") + member_number(task, "held_s"), waited), why);
 	w->shown = true;
@@ -101,7 +94,7 @@ static int wait_for_turn(struct lease_wait *w, struct error *err)
 		if (!rc && !proc_alive(w->process))
 			rc = error_set(err, ERR_NOT_FOUND, "process %d: has ended, and its lease with it", (int)w->process.pid);
 	}
-	clear_line(w);
+	term_clear_line(&w->shown);
 	client_wait_destroy(wait);
 	json_decref(reply);
 	return rc;

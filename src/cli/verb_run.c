@@ -64,13 +64,6 @@ struct running {
 	int64_t next_status_ms;
 };
 
-static void clear_status(struct running *r)
-{
-	if (r->shown)
-		fputs("\r\033[K", stderr);
-	r->shown = false;
-}
-
 /* Why it does not run yet, on one line that is overwritten. */
 static void show_status(struct running *r)
 {
@@ -87,7 +80,7 @@ static void show_status(struct running *r)
 	scoped_free char *line = alloc_printf("rad: task %s waits %s: %s", r->id,
 		format_seconds(member_number(task, "wait_s") + member_number(task, "held_s"), waited), member_text(task, "reason_text"));
 	scoped_free char *text = term_text(line, term.width ? term.width - 1 : 79, &term);
-	clear_status(r);
+	term_clear_line(&r->shown);
 	fputs(text, stderr);
 	r->shown = true;
 }
@@ -114,13 +107,13 @@ static bool handle_interrupt(struct running *r)
 {
 	struct error err = ERROR_INIT;
 	if (interrupts > 1) {
-		clear_status(r);
+		term_clear_line(&r->shown);
 		cli_note("left; task %s is radd's now (rad show %s)", r->id, r->id);
 		return true;
 	}
 	if (interrupts && !r->cancelled) {
 		r->cancelled = true;
-		clear_status(r);
+		term_clear_line(&r->shown);
 		scoped_json *reply = client_call_id_within(CANCEL_S, "cancel", r->id, &err);
 		if (reply)
 			cli_note("cancelling task %s; Ctrl-C again leaves without waiting for its end", r->id);
@@ -140,7 +133,7 @@ static void show_output(struct running *r)
 	if (cli_reader_left())
 		return;
 	clearerr(stdout);	/* told here: the exit code is the task's */
-	clear_status(r);
+	term_clear_line(&r->shown);
 	cli_note("%s: the output of task %s is not shown", err.text, r->id);
 }
 
@@ -185,7 +178,7 @@ static int follow_to_end(struct running *r, json_t **reply, struct error *err)
 			return 0;
 		int rc = ask_for_end(r, reply, err);
 		if (!r->started && has_started(r)) {
-			clear_status(r);
+			term_clear_line(&r->shown);
 			r->started = true;
 		}
 		if (rc < 0)
@@ -264,7 +257,7 @@ static void follow_begin(struct running *r, const char *log_path)
 
 static void follow_over(struct running *r)
 {
-	clear_status(r);
+	term_clear_line(&r->shown);
 	if (r->pty)
 		pty_drain(r->kept);
 	if (r->kept >= 0)

@@ -30,10 +30,9 @@ struct folding {
 	bool begun;		/* with that step */
 };
 
-/* One that others wait for stays whole, however old: how it ended decides about them. */
-static bool folding_named(void *ctx, task_id id)
+bool folding_named(void *core, task_id id)
 {
-	return core_is_waited_for(ctx, id);
+	return core_is_waited_for(core, id);
 }
 
 /* Until when tasks are concerned by the step. */

@@ -20,6 +20,10 @@ struct folding;
 #define FOLDING_TAUGHT_MOST 200000
 #define FOLDING_TAUGHT_MS (180 * INT64_C(86400000))
 
+/* For a store_folding whose ctx is the core: one that others wait for stays whole, however old: how it ended decides about
+ * them. */
+bool folding_named(void *core, task_id id);
+
 /* The settings are read when it begins; all are the caller's, and outlive it. */
 struct folding *folding_create(uv_loop_t *loop, struct store *store, const struct core *core, const struct settings *config);
 /* Its memory goes when the loop has closed its handle. Takes NULL. */

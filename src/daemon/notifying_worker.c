@@ -51,12 +51,6 @@ struct sending {
 
 /* Texts ---------------------------------------------------------------------------------------------------------------- */
 
-static const char *member(const json_t *o, const char *key)
-{
-	const char *text = json_string_value(json_object_get(o, key));
-	return text ? text : "";
-}
-
 /* "task 12 (train) of ada: COMPLETED". Whatever it holds stays on one line. */
 static void add_line(struct buf *out, const json_t *notice)
 {
@@ -65,12 +59,13 @@ static void add_line(struct buf *out, const json_t *notice)
 		{ "mem", "is near the memory of the machine that it asked for (--mem)" },
 	};
 	const json_t *t = json_object_get(notice, "task");
-	const char *state = member(t, "state"), *said = state, *event = member(notice, "event");
+	const char *state = json_member_text(t, "state"), *said = state, *event = json_member_text(notice, "event");
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (!strcmp(event, words[i].word))
 			said = words[i].text;
 	size_t from = out->len;
-	buf_printf(out, "task %s (%s) of %s: %s", member(t, "id"), member(t, "name"), member(t, "user"), said);
+	buf_printf(out, "task %s (%s) of %s: %s", json_member_text(t, "id"), json_member_text(t, "name"),
+		   json_member_text(t, "user"), said);
 	if (said != state && strcmp(state, "RUNNING"))
 		buf_printf(out, ", %s", state);
 	for (size_t i = from; i < out->len; i++)
@@ -84,10 +79,10 @@ static void add_text(struct buf *out, const struct sending *s)
 	json_t *notice;
 	json_array_foreach(s->notices, i, notice) {
 		const json_t *t = json_object_get(notice, "task"), *attempts = json_object_get(t, "attempts");
-		const char *evidence = member(json_array_get(attempts, json_array_size(attempts) - 1), "evidence");
+		const char *evidence = json_member_text(json_array_get(attempts, json_array_size(attempts) - 1), "evidence");
 		add_line(out, notice);
-		buf_printf(out, "\n  %.500s\n  log: %s\n", member(t, "command"), member(t, "log_path"));
-		if (*evidence && strcmp(member(notice, "event"), "begin"))
+		buf_printf(out, "\n  %.500s\n  log: %s\n", json_member_text(t, "command"), json_member_text(t, "log_path"));
+		if (*evidence && strcmp(json_member_text(notice, "event"), "begin"))
 			buf_printf(out, "  %.500s\n", evidence);
 	}
 	if (s->more)
@@ -139,11 +134,11 @@ static char **environment(const struct sending *s, const json_t *notice)
 	env[n++] = alloc_printf("HOME=%s", s->home);
 	env[n++] = alloc_printf("USER=%s", s->user);
 	env[n++] = alloc_printf("LOGNAME=%s", s->user);
-	env[n++] = alloc_printf("RAD_EVENT=%s", member(notice, "event"));
-	env[n++] = alloc_printf("RAD_TASK_ID=%s", member(t, "id"));
-	env[n++] = alloc_printf("RAD_TASK_NAME=%s", member(t, "name"));
-	env[n++] = alloc_printf("RAD_TASK_STATE=%s", member(t, "state"));
-	env[n++] = alloc_printf("RAD_TASK_LOG=%s", member(t, "log_path"));
+	env[n++] = alloc_printf("RAD_EVENT=%s", json_member_text(notice, "event"));
+	env[n++] = alloc_printf("RAD_TASK_ID=%s", json_member_text(t, "id"));
+	env[n++] = alloc_printf("RAD_TASK_NAME=%s", json_member_text(t, "name"));
+	env[n++] = alloc_printf("RAD_TASK_STATE=%s", json_member_text(t, "state"));
+	env[n++] = alloc_printf("RAD_TASK_LOG=%s", json_member_text(t, "log_path"));
 	return env;
 }
 
@@ -256,7 +251,8 @@ static int run_program(struct sending *s, struct error *err)
 	json_t *notice;
 	json_array_foreach(s->notices, i, notice) {
 		const json_t *t = json_object_get(notice, "task");
-		const char *const argv[] = { s->to + strlen("exec:"), member(notice, "event"), member(t, "id"), member(t, "state"), NULL };
+		const char *const argv[] = { s->to + strlen("exec:"), json_member_text(notice, "event"), json_member_text(t, "id"),
+					     json_member_text(t, "state"), NULL };
 		scoped_free char *json = json_to_text(notice);
 		if (run(s, argv, json, notice, err))
 			buf_printf(&s->failed, " %s ", argv[2]);
@@ -328,7 +324,7 @@ int notifying_worker(int argc, char **argv)
 	if (io_read_fd(0, "the request", MAX_REQUEST, &text, &err))
 		return 2;
 	scoped_json *request = json_loadb(text.data, text.len, 0, NULL);
-	struct sending s = { .to = member(request, "to"), .notices = json_object_get(request, "notices"),
+	struct sending s = { .to = json_member_text(request, "to"), .notices = json_object_get(request, "notices"),
 			     .more = (size_t)json_integer_value(json_object_get(request, "more")),
 			     .options_fd = -1, .until_ms = clock_mono_ms() + ALL_MS };
 	if (send_all(&s, &err))

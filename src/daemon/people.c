@@ -15,18 +15,12 @@
 
 #define NAMED_MOST 3		/* of foreign processes in a line; the rest is a number */
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *text = json_string_value(json_object_get(o, key));
-	return text ? text : "";
-}
-
 /* ", 3 h": how long it is there, roughly; "" where nobody knows. */
 static char *say_age(const json_t *process, char text[32])
 {
 	int64_t started_ms, s;
 	*text = 0;
-	if (clock_parse_iso(text_of(process, "start_time"), &started_ms))
+	if (clock_parse_iso(json_member_text(process, "start_time"), &started_ms))
 		return text;
 	s = (clock_wall_ms() - started_ms) / 1000;
 	if (s < 60)
@@ -44,7 +38,7 @@ static char *say_age(const json_t *process, char text[32])
  * in has another number here. */
 static json_t *say_process(const json_t *process)
 {
-	const char *user = text_of(process, "user"), *program = text_of(process, "program");
+	const char *user = json_member_text(process, "user"), *program = json_member_text(process, "program");
 	int pid = (int)json_integer_value(json_object_get(process, "pid"));
 	char age[32];
 	say_age(process, age);
@@ -106,7 +100,7 @@ static void add_names(struct buf *text, const json_t *foreign)
 	for (int i = 0; i < NAMED_MOST && json_array_size(left); i++) {
 		scoped_json *p = take_largest(left);
 		buf_printf(text, "%s%s by %s", i ? ", " : "; ", mib_of(p) ? units_format_mib((double)mib_of(p), size, sizeof size) : "some",
-			   text_of(p, "text"));
+			   json_member_text(p, "text"));
 	}
 	if (json_array_size(left))
 		buf_printf(text, " and %zu others", json_array_size(left));
@@ -122,9 +116,9 @@ void people_explain(struct names *n, uid_t asker, json_t *findings)
 		json_t *foreign = json_object_get(f, "foreign");
 		scoped_buf text = { 0 };
 		people_show(n, asker, foreign);
-		if (!json_array_size(foreign) || strcmp(text_of(f, "reason"), map_reason_word(MAP_FOREIGN)))
+		if (!json_array_size(foreign) || strcmp(json_member_text(f, "reason"), map_reason_word(MAP_FOREIGN)))
 			continue;
-		buf_add_text(&text, text_of(f, "text"));
+		buf_add_text(&text, json_member_text(f, "text"));
 		add_names(&text, foreign);
 		json_object_set_new(f, "text", json_string(buf_text(&text)));
 	}

@@ -341,11 +341,10 @@ static json_t *requeue_so_far(task_id last, const struct changes *c)
 /* Nothing so far is read as 0 of everything, and 0 is no task's id: the first piece begins here, too. */
 static task_id requeue_go_on(const json_t *so_far, struct changes *c)
 {
-	const char *why = json_string_value(json_object_get(so_far, "why"));
 	c->done = (size_t)json_integer_value(json_object_get(so_far, "done"));
 	c->denied = (size_t)json_integer_value(json_object_get(so_far, "denied"));
 	c->why.code = (enum error_code)json_integer_value(json_object_get(so_far, "code"));
-	snprintf(c->why.text, sizeof c->why.text, "%s", why ? why : "");
+	snprintf(c->why.text, sizeof c->why.text, "%s", json_member_text(so_far, "why"));
 	return json_integer_value(json_object_get(so_far, "last"));
 }
 

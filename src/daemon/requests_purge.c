@@ -7,13 +7,9 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "daemon/folding.h"
 
 #define PURGE_PIECE 64
-
-static bool purge_named(void *ctx, task_id id)
-{
-	return core_is_waited_for(ctx, id);
-}
 
 /* Whose: one's own, unless an administrator says otherwise. */
 static int purge_whose(const struct message *m, struct store_folding *f, struct error *err)
@@ -30,7 +26,7 @@ static int purge_whose(const struct message *m, struct store_folding *f, struct 
 
 int request_purge(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	struct store_folding f = { .purge = true, .named = purge_named, .ctx = q->core };
+	struct store_folding f = { .purge = true, .named = folding_named, .ctx = q->core };
 	int64_t at = 0;
 	if (!json_object_get(m->json, "before_ms"))
 		return error_set(err, ERR_INVALID, "'before_ms' must say before when they ended");

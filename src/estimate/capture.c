@@ -43,11 +43,6 @@ static int capture_wrong(const struct capture_reader *r, const char *what)
 	return error_set(r->err, ERR_INVALID, "capture file: byte %td: %s", r->at - r->start, what);
 }
 
-static uint32_t little_endian(const unsigned char *p)
-{
-	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* The shortest form only: one number, one way to write it, so that two captures that mean the same are the same bytes. */
 static int read_varint(struct capture_reader *r, uint64_t *value)
 {
@@ -354,7 +349,7 @@ static int open_file(struct capture_reader *r, size_t len)
 	if (r->end - r->at < CRC_LEN)
 		return capture_wrong(r, "it ends before its checksum");
 	r->end -= CRC_LEN;
-	if (little_endian(r->end) != crc_of(r->start, (size_t)(r->end - r->start)))
+	if (crc_read(r->end) != crc_of(r->start, (size_t)(r->end - r->start)))
 		return error_set(r->err, ERR_INVALID, "capture file: wrong checksum: it was cut or changed: capture again");
 	return 0;
 }

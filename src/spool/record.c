@@ -50,8 +50,7 @@ static int read_word(const json_t *o, const char *key, const char *const *words,
 
 static void read_text(const json_t *o, const char *key, char *to, size_t size)
 {
-	const char *text = json_string_value(json_object_get(o, key));
-	snprintf(to, size, "%s", text ? text : "");
+	snprintf(to, size, "%s", json_member_text(o, key));
 }
 
 /* A name of a pilot becomes a path. */

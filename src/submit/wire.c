@@ -189,9 +189,9 @@ int wire_check(const json_t *reply, struct error *err)
 				 (long long)json_integer_value(v));
 	if (!e)
 		return 0;
-	const char *code = json_string_value(json_object_get(e, "code")), *text = json_string_value(json_object_get(e, "text"));
-	return error_set(err, error_code_from_name(code ? code : ""), "%s",
-			 text && *text ? text : "radd refused, but did not say why");
+	const char *text = json_member_text(e, "text");
+	return error_set(err, error_code_from_name(json_member_text(e, "code")), "%s",
+			 *text ? text : "radd refused, but did not say why");
 }
 
 static int send_all(int fd, const char *bytes, size_t n)

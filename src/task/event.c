@@ -225,8 +225,7 @@ static int read_uuids(const json_t *body, char (**uuids)[GPU_UUID_LEN], uint32_t
 
 static int read_placed(const json_t *body, struct event *ev, struct error *err)
 {
-	const char *mode = json_string_value(json_object_get(body, "mode"));
-	if (share_mode_parse(mode ? mode : "", &ev->u.placed.mode, err) ||
+	if (share_mode_parse(json_member_text(body, "mode"), &ev->u.placed.mode, err) ||
 	    read_u64(body, "claim_mib", &ev->u.placed.claim_mib, err) ||
 	    json_read_bool(body, "fenced", &ev->u.placed.fenced, err) ||
 	    json_read_bool(body, "together", &ev->u.placed.together, err))
