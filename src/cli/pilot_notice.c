@@ -23,10 +23,10 @@
 #define GAP_MS 30000
 #define LAST_MS 5000	/* a pilot that leaves waits for its last ones */
 #define MOST 500	/* for one place in one gap */
-#define MOST_PLACES 20
+#define KEPT_PLACES 20	/* more only where all of these have something to tell */
 
-struct notice_place { char *to; json_t *list; int64_t more, sent_ms; };
-struct pilot_notices { struct notice_place places[MOST_PLACES]; size_t n; };
+struct notice_place { char *to; json_t *list; int64_t more, sent_ms; pid_t last; };
+struct pilot_notices { struct notice_place *places; size_t n, cap; };
 
 struct pilot_notices *pilot_notices_create(void)
 {
@@ -48,11 +48,14 @@ static struct notice_place *notice_place_of(struct pilot_notices *n, const char 
 	for (size_t i = 0; i < n->n; i++)
 		if (!strcmp(n->places[i].to, to))
 			return &n->places[i];
-	struct notice_place *p = n->n < MOST_PLACES ? &n->places[n->n++] : unused_place(n);
-	if (!p)
-		return NULL;
-	free(p->to);
-	json_decref(p->list);
+	struct notice_place *p = n->n < KEPT_PLACES ? NULL : unused_place(n);
+	if (p) {
+		free(p->to);
+		json_decref(p->list);
+	} else {
+		alloc_grow(n->places, n->n, n->cap);
+		p = &n->places[n->n++];
+	}
 	*p = (struct notice_place){ .to = alloc_string(to), .list = json_array() };
 	return p;
 }
@@ -148,17 +151,16 @@ void pilot_notices_work(struct pilot_notices *n)
 /* What is left of a step when its first process is gone is killed by Slurm: so they are waited for. */
 static void send_last(struct pilot_notices *n)
 {
-	pid_t pids[MOST_PLACES] = { 0 };
 	size_t left = 0;
-	for (size_t i = 0; i < n->n; i++)
-		if (json_array_size(n->places[i].list)) {
-			send_all_of(&n->places[i], &pids[i]);
-			left += pids[i] > 0;
+	for (struct notice_place *p = n->places; p < n->places + n->n; p++)
+		if (json_array_size(p->list)) {
+			send_all_of(p, &p->last);
+			left += p->last > 0;
 		}
 	for (int64_t until = clock_mono_ms() + LAST_MS; left && clock_mono_ms() < until; poll(NULL, 0, 20))
-		for (size_t i = 0; i < n->n; i++)
-			if (pids[i] && waitpid(pids[i], NULL, WNOHANG)) {
-				pids[i] = 0;
+		for (struct notice_place *p = n->places; p < n->places + n->n; p++)
+			if (p->last && waitpid(p->last, NULL, WNOHANG)) {
+				p->last = 0;
 				left--;
 			}
 }
@@ -172,6 +174,7 @@ void pilot_notices_destroy(struct pilot_notices *n)
 		json_decref(n->places[i].list);
 		free(n->places[i].to);
 	}
+	free(n->places);
 	free(n);
 }
 

@@ -78,6 +78,34 @@ static void without_processes_nothing_is_lost(void **state)
 	rmdir(folder);
 }
 
+/* More places than are kept, all with something to tell that could not be told: none is left out, the last ones either. */
+static void every_place_is_told(void **state)
+{
+	(void)state;
+	char folder[] = "/tmp/rad-notice-XXXXXX";
+	assert_non_null(mkdtemp(folder));
+	struct error err = ERROR_INIT;
+	scoped_free char *program = alloc_printf("%s/told", folder), *remove = alloc_printf("rm -r %s", folder);
+	static const char text[] = "#!/bin/sh\ntouch ${0%/*}/end-$2\n";
+	struct pilot_notices *n = pilot_notices_create();
+	forks_left = 0;
+	assert_int_equal(io_replace_file(program, text, sizeof text - 1, 0700, &err), 0);
+	for (uint32_t i = 1; i <= 22; i++) {
+		scoped_free char *link = alloc_printf("%s/told%u", folder, i), *to = alloc_printf("exec:%s", link);
+		assert_int_equal(symlink(program, link), 0);
+		note(n, to, TASK_ID(i, -1));
+	}
+	pilot_notices_work(n);
+	forks_left = 1000;
+	pilot_notices_destroy(n);
+	forks_left = 0;
+	for (uint32_t i = 1; i <= 22; i++) {
+		scoped_free char *end = alloc_printf("%s/end-%u", folder, i);
+		assert_int_equal(access(end, F_OK), 0);
+	}
+	assert_int_equal(system(remove), 0);
+}
+
 /* What was meant to become radd becomes none, and rad does not wait for it as if it were only on its way. */
 static void a_daemon_that_cannot_be_begun_is_told(void **state)
 {
@@ -162,7 +190,7 @@ static void a_task_does_not_wait_for_a_capture_that_cannot_be_begun(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_processes_nothing_is_lost),
+		cmocka_unit_test(without_processes_nothing_is_lost), cmocka_unit_test(every_place_is_told),
 		cmocka_unit_test(a_capture_that_cannot_be_begun_took_no_time),
 		cmocka_unit_test(a_task_does_not_wait_for_a_capture_that_cannot_be_begun),
 		cmocka_unit_test(a_daemon_that_cannot_be_begun_is_told),
