@@ -89,6 +89,17 @@ page()
 	grep -qx 'RAD_GPU_UUIDS=GPU-aaaa-0,GPU-cccc-0' both.txt
 }
 
+@test "of one GPU of several, too, a task that counts from 0 stays on it; one that has the only GPU loads nothing for that" {
+	[ -e "$RAD_BUILD_ROOT/libradstay.so" ] || skip "it is not built beside sanitizers"
+	DEVICES=nvml:0 start_radd
+	[ "$(rad run --gpu-mem 1G env CUDA_VISIBLE_DEVICES=1 printenv CUDA_VISIBLE_DEVICES | tail -n 1)" = 0 ]
+	stop_radd
+	machine a
+	DEVICES=nvml start_radd
+	[ "$(rad run --gpu-mem 1G sh -c 'echo "<$LD_PRELOAD>"' | tail -n 1)" = "<>" ]
+	machine a b c d
+}
+
 @test "an MPS server gets exactly these, and its clients name theirs by UUID where places differ" {
 	local go=$WORLD/go-mps first second pipe
 	DEVICES=nvml:0,2 start_radd

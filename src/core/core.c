@@ -768,6 +768,11 @@ size_t core_gpu_count(const struct core *c)
 	return fleet_present(c->fleet);
 }
 
+size_t core_gpus_of_machine(const struct core *c)
+{
+	return fleet_of_machine(c->fleet);
+}
+
 const char *core_find_gpu(const struct core *c, const char *word, struct error *err)
 {
 	return fleet_find(c->fleet, word, err);

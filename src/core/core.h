@@ -278,6 +278,7 @@ json_t *core_overlaps_json(struct core *c, const struct core_reservation *r, str
 /* "0", "GPU-..." or a unique beginning of a UUID, to the UUID; NULL with an error. Valid while the core lives. */
 const char *core_find_gpu(const struct core *c, const char *word, struct error *err);
 size_t core_gpu_count(const struct core *c);
+size_t core_gpus_of_machine(const struct core *c);	/* those that this radd does not use, too */
 
 /* Walks the processes of the last snapshot, GPU by GPU: begin with *at zeroed; false at the end. *out points at what lives
  * until the next snapshot; process->claimed is the task that the process belongs to. */

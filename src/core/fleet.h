@@ -164,6 +164,8 @@ const char *fleet_model_of(const struct fleet *f, uint32_t slot);
 uint64_t fleet_largest_mib(const struct fleet *f);
 /* How many GPUs the last snapshot had. */
 size_t fleet_present(const struct fleet *f);
+/* The same with those of the machine that this radd does not use. */
+size_t fleet_of_machine(const struct fleet *f);
 
 struct fleet_gpu {
 	const struct gpu_reading *reading;	/* the last one; the texts live as long as the fleet */

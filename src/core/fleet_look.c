@@ -42,6 +42,11 @@ size_t fleet_present(const struct fleet *f)
 	return f->n_present;
 }
 
+size_t fleet_of_machine(const struct fleet *f)
+{
+	return f->n_present + f->n_unused;
+}
+
 /* Entries of attempts whose processes have ended; the driver gives their memory back within seconds. */
 static uint64_t leaving_mib(const struct ledger *l)
 {

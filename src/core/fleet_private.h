@@ -177,7 +177,7 @@ struct fleet {
 	int64_t note_next_ms;		/* and when the first of those it went by is due */
 	uint64_t cores_version;
 	uint64_t told;			/* moves when an attempt first tells when it will end */
-	size_t n_present;
+	size_t n_present, n_unused;	/* unused: GPUs of the machine that are not ours, as of the last snapshot */
 	uint64_t largest_mib;
 	uint64_t usual_mib;		/* as told last */
 	char model[64];			/* of the first GPU that was read */

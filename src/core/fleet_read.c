@@ -183,6 +183,7 @@ void fleet_read(struct fleet *f, const struct snapshot *snap, enum core_mps mps,
 	for (uint32_t i = 0; i < snap->n_gpus; i++)
 		f->reading[i] = fleet_read_slot(f, i, &snap->gpus[i], now)->number;
 	f->n_reading = snap->n_gpus;
+	f->n_unused = snap->n_others;
 	for (uint32_t i = 0; i < snap->n_procs; i++)
 		if (snap->procs[i].gpu < snap->n_gpus)
 			fleet_read_process(f, f->slots[f->reading[snap->procs[i].gpu]], &snap->procs[i]);

@@ -112,10 +112,11 @@ char **starting_environment(const struct starting_plan *plan, const struct task 
 	return launch_variables(&q);
 }
 
-/* The machine has one GPU alone: no number leads elsewhere. A radd that has one of several sees it by the number. */
+/* Where the machine has one GPU alone, no number leads elsewhere. A GPU that this radd cannot see has a number before or behind
+ * it: of the first kind this tells. */
 static bool can_go_astray(const struct starting_plan *plan, const struct launch_request *q)
 {
-	return core_gpu_count(plan->core) > 1 || (q->n_gpus && q->gpus[0].index);
+	return core_gpus_of_machine(plan->core) > 1 || (q->n_gpus && q->gpus[0].index);
 }
 
 /* NULL: none. Without it tasks start all the same, which is said once. */

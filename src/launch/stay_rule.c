@@ -10,7 +10,8 @@
 struct stay_entry { const char *text; size_t len; };
 struct stay_list { struct stay_entry at[ENTRIES_MOST]; size_t n; };
 
-/* Without the blanks around each, which CUDA passes over where numbers are. False: too many, or one is empty. */
+/* Without the blanks around each, which CUDA passes over where numbers are; one comma may end it, as in "0,". False: too many,
+ * or one is empty. */
 static bool split(const char *text, struct stay_list *out)
 {
 	out->n = 0;
@@ -22,7 +23,7 @@ static bool split(const char *text, struct stay_list *out)
 		while (w.len && w.text[w.len - 1] == ' ')
 			w.len--;
 		if (!w.len || out->n == ENTRIES_MOST)
-			return false;
+			return !w.len && !*end && out->n;
 		out->at[out->n++] = w;
 		text = end;
 		if (!*text)

@@ -33,12 +33,15 @@ static const struct { const char *given, *value, *expected; } cases[] = {
 	/* Of two readings, what was found wins. */
 	{ "1,2", "1", NULL }, { "1,2", "2", NULL }, { "1,2", "2,1", NULL }, { "1,2", "2, 1", NULL },
 	{ "1,2", "0", "1" }, { "1,2", "0,1", "1,2" },
+	/* A comma at the end says nothing. */
+	{ "1", "0,", "1" }, { "2,3", "0,1, ", "2,3" }, { "1", "1,", NULL },
 	/* No GPU, other ones, more than were given, one twice, and what is odd. */
 	{ "1", "", NULL }, { "1", " ", NULL }, { "1", "-1", NULL }, { "1", "none", NULL },
 	{ "1", "NoDevFiles", NULL }, { "1", "0,1", NULL },
 	{ "2,3", "0,1,2", NULL }, { "2,3", "0,0", NULL }, { "2,3", "7,7", NULL }, { "2,3", "0,-1", NULL },
-	{ "2,3", "-1,0", NULL }, { "1", "0,", NULL },
-	{ "1", ",0", NULL }, { "2,3", "0,,1", NULL }, { "1", "00", NULL }, { "1", "+0", NULL }, { "1", "0x0", NULL },
+	{ "2,3", "-1,0", NULL },
+	{ "1", ",0", NULL }, { "1", ",", NULL }, { "2,3", "0,,", NULL }, { "1", "0,0,", NULL }, { "2,3", "0,,1", NULL },
+	{ "1", "00", NULL }, { "1", "+0", NULL }, { "1", "0x0", NULL },
 	{ "1", "0.0", NULL },
 	{ "2,3", "0 1", NULL }, { "1", "\t0", NULL }, { "2,3", "GPU-a,0", NULL }, { "2,GPU-a", "0", "2" },
 	{ "1", "cuda:0", NULL },
