@@ -257,10 +257,23 @@ static void its_owner_is_told(void **unused)
 	see_for(w, &(struct where){ a, 3, 15000 }, 1, 40);
 	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
 	assert_string_equal(json_string_value(json_object_get(o, "reason")), "OtherGpus");
-	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "was given GPU 0; its processes are on GPU 3,"));
+	const char *text = json_member_text(o, "reason_text");
+	assert_non_null(strstr(text, "was given GPU 0; its processes are on GPU 3,"));
+	assert_non_null(strstr(text, "If it sets CUDA_VISIBLE_DEVICES itself, let it not"));
 	const json_t *attempt = json_array_get(json_object_get(o, "attempts"), 0);
 	assert_string_equal(json_string_value(json_array_get(json_object_get(attempt, "given"), 0)), "GPU-0");
 	assert_string_equal(json_string_value(json_array_get(json_object_get(attempt, "gpus"), 0)), "GPU-3");
+	end_world(w);
+}
+
+static void the_owner_of_one_that_takes_more_is_told_to_ask_for_them(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(4, NULL);
+	task_id a = submit(w, spec_of(9000, 1));
+	see_for(w, (const struct where[]){ { a, 0, 4000 }, { a, 1, 4000 }, { a, 2, 4000 } }, 3, 40);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	assert_non_null(strstr(json_member_text(o, "reason_text"), "submit it with --gpus 3, or let it use 1"));
 	end_world(w);
 }
 
@@ -276,7 +289,7 @@ int main(void)
 		cmocka_unit_test(one_that_wanders_for_ever_fills_no_log),
 		cmocka_unit_test(a_guest_does_not_say_how_a_gpu_is_shared),
 		cmocka_unit_test(a_restart_knows_where_it_went),
-		cmocka_unit_test(its_owner_is_told),
+		cmocka_unit_test(its_owner_is_told), cmocka_unit_test(the_owner_of_one_that_takes_more_is_told_to_ask_for_them),
 		cmocka_unit_test(a_span_of_inference_ends_where_one_leaves),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,8 +148,14 @@ static void reason_moved(const struct core *c, const struct attempt *a, struct r
 	if (!strcmp(given, now))
 		return;
 	out->word = "OtherGpus";
-	snprintf(out->text, sizeof out->text, "was given GPU %s; its processes are on GPU %s, where it is counted now. If it sets "
-		 "CUDA_VISIBLE_DEVICES itself, let it not: devices are numbered from 0 among those that a task was given", given, now);
+	int n = snprintf(out->text, sizeof out->text, "was given GPU %s; its processes are on GPU %s, where it is counted now. ",
+			 given, now);
+	if (a->n_given && a->n_gpus > a->n_given)
+		snprintf(out->text + n, sizeof out->text - (size_t)n, "It asked for fewer GPUs than it uses: submit it with --gpus %u, or "
+			 "let it use %u", a->n_gpus, a->n_given);
+	else
+		snprintf(out->text + n, sizeof out->text - (size_t)n, "If it sets CUDA_VISIBLE_DEVICES itself, let it not: devices are "
+			 "numbered from 0 among those that a task was given");
 }
 
 static void reason_dependency(const struct core *c, const struct task *t, struct now now, struct reason *out)
