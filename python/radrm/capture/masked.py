@@ -72,55 +72,52 @@ class Masked:
     """Such tensors of a recording."""
 
     def __init__(self):
-        self.of = {}  # storage's address -> what it hangs on: (what was done, line of the script)s
-        self.all, self.asked = {}, set()  # of them: all, each with how many elements were taken at least; those whose size somebody asked for
-        Sized.masked = self
+        self.of = {}  # storage's address -> how many elements a mask has that its size hangs on, the fewest
+        self.all, self.asked = {}, False  # (what was done, line of the script), in their order; somebody asked for such a size: then it is a doubt, and no more need be known
         self.bytes = self.most = 0  # of such tensors that are alive; at most
+        Sized.masked = self
 
     def begin(self, recorder, what, result, number):
         """That is as large as a mask holds, of `number` elements at most."""
-        one = f"{what}: the largest possible was taken", script_line()
-        self.all[one] = min(number, self.all.get(one, number))
-        self.mark(recorder, result, {one})
+        self.all[f"{what}: the largest possible was taken", script_line()] = None
+        if not self.asked:
+            self.mark(recorder, result, number)
 
-    def mark(self, recorder, tensor, why):
+    def mark(self, recorder, tensor, number):
         key = tensor.untyped_storage()._cdata
         if key in recorder.live and key not in self.of:
-            self.of[key] = why
+            self.of[key] = number
             self.bytes += recorder.live[key][1]
             self.most = max(self.most, self.bytes)
         if key in self.of and type(tensor) is FakeTensor:
             tensor.__class__ = Sized
 
     def gone(self, key, nbytes):
-        if self.of.pop(key, None):
+        if self.of.pop(key, None) is not None:
             self.bytes -= nbytes
 
-    def why(self, tensor):
-        """What its size hangs on."""
-        return self.of.get(tensor.untyped_storage()._cdata, set()) if is_gpu(tensor) and tensor.layout is torch.strided and tensor.dim() else set()
+    def number(self, tensor):
+        """What its size hangs on; None: on none of these."""
+        return self.of.get(tensor.untyped_storage()._cdata) if is_gpu(tensor) and tensor.layout is torch.strided and tensor.dim() else None
 
     def asks(self, tensor):
-        self.asked |= self.why(tensor)
+        self.asked = self.asked or self.number(tensor) is not None
 
     def follow(self, recorder, func, args, kwargs, result):
         """What was computed from some is as large as they are, unless it is one number, or was there before."""
-        if func in GIVEN or func._schema.is_mutable:
+        if self.asked or func in GIVEN or func._schema.is_mutable:
             return
-        why = set().union(*map(self.why, tree_leaves(args[0] if func in INTO else (args, kwargs))))
-        if not why:
+        numbers = [n for n in map(self.number, tree_leaves(args[0] if func in INTO else (args, kwargs))) if n is not None]
+        if not numbers:
             return
-        made = [part for part in tree_leaves(result) if is_gpu(part) and part.layout is torch.strided and part.dim()]
-        for part in made:
-            self.mark(recorder, part, why)
-        if func in PARTS:
-            dim = args[PARTS[func]] if len(args) > PARTS[func] else 0
-            if args[0].shape[dim] >= min(map(self.all.get, why)):  # not that of nonzero() in which its dimensions are
-                self.asked |= why
+        for part in tree_leaves(result):
+            if is_gpu(part) and part.layout is torch.strided and part.dim():
+                self.mark(recorder, part, min(numbers))
+        if func in PARTS:  # but not where nonzero() is taken apart by its dimensions
+            self.asked = args[0].shape[args[PARTS[func]] if len(args) > PARTS[func] else 0] >= min(numbers)
 
     def settle(self, recorder):
         """Nothing more is recorded."""
-        little = self.most <= LITTLE * recorder.peak_bytes
-        for what, line in self.all:
-            if not little or (what, line) in self.asked:
+        if self.asked or self.most > LITTLE * recorder.peak_bytes:
+            for what, line in self.all:
                 recorder.note(ff.DATA_DEPENDENT, what, line)
