@@ -23,6 +23,7 @@ GIVES = re.compile(r"^(named_)?(parameters|children|modules)$")  # goes over wha
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
     "json/encoder.py", "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
+TOTALS = {"tensor", "all_reduce"}  # what is counted becomes a sum over processes, as large whatever it is
 KEEPS = {"append", "get"}  # quiet, but what they are given may come out again
 SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)
 TEST = (ast.Compare, ast.BoolOp, ast.UnaryOp)
@@ -103,7 +104,7 @@ def heard(node, free, quiet=False):
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not quiet:
         yield node.id
     if isinstance(node, ast.Call):
-        quiet = quiet and is_quiet(node)
+        quiet = quiet and (is_quiet(node) or called(node) in TOTALS)
     elif isinstance(node, ast.Expr):
         quiet = isinstance(node.value, ast.Call) and called(node.value) not in KEEPS
     elif targets_of(node):
@@ -139,10 +140,14 @@ def is_test(node):
 
 def is_told(node, free):
     """Whether a statement, or an expression, does nothing with a value but tell it, or remember it."""
-    value, name = getattr(node, "value", None), called(node)
+    value = getattr(node, "value", None)
+    name = called(value if isinstance(node, ast.AugAssign) else node)
     if isinstance(node, ast.Assign):
         known = is_test(value) and all(getattr(target, "id", None) in free for target in node.targets)  # is_best = accuracy > best
         return known or called(value) in ("max", "min") and idle(node, free=free)
+    if isinstance(node, ast.AugAssign):  # right += int(guess == label)
+        counted = value.args[0] if name in ("int", "float") and len(value.args) == 1 else value
+        return is_test(counted) and getattr(node.target, "id", None) in free
     if isinstance(node, ast.Expr):
         name = called(value)
         return name == "print" and all(is_quiet(n) or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call)) or \
