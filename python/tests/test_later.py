@@ -614,6 +614,48 @@ def test_evaluations_in_modules_of_the_script(capture, tmp_path):
     assert code == 0 and 800 * 512 * 4 not in f.events and f.beside == 0, said
 
 
+ROLLED_OUT = """
+    import torch
+    model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    done, kept = 0, []
+
+    @torch.no_grad()
+    def roll_out():
+        global done
+        state = torch.zeros(1, 8, device="cuda")
+        for n in range(3000):
+            state = (((state + model(state)) * 1) * 1) * 1
+            KEEP
+            done += 1
+
+    for step in range(500):
+        model(torch.randn(32, 8, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step % 1000 == 0:
+            for episode in range(2):
+                roll_out()
+        if step < 4:
+            print("rounds:", step, done, flush=True)
+"""
+
+
+def rounds_after(said):
+    return {int(step): int(number) for step, number in re.findall(r"rounds: (\d+) (\d+)", said)}
+
+
+@pytest.mark.parametrize("keep, whole", [
+    ("pass", False),
+    ("kept.append(state)", True),  # each round leaves something
+], ids=["alike", "kept"])
+def test_an_evaluation_without_a_loader_is_over_when_its_rounds_are_alike(capture, keep, whole):
+    code, said, f = capture(ROLLED_OUT.replace("KEEP", keep), options=["-v"])
+    found = rounds_after(said)
+    assert code == 0 and f.steps == 500, said
+    assert (found[0] == 6000 if whole else 0 < found[0] < 6000), said
+
+
 @pytest.mark.parametrize("steps, seen", [(50, True), (300, False)])
 def test_evaluations_of_a_library_every_so_many_steps(capture, tmp_path, steps, seen):
     (tmp_path / "transformers").mkdir()

@@ -6,12 +6,14 @@ when its time has come to be looked at.
 """
 import ast
 import builtins
+import functools
 import importlib.machinery
 import re
 import runpy
 
 from . import answers, growing, trainings
 from .length import called
+from .source import tree_of
 
 TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
 SAMPLES = re.compile(r"(^|_)(sample|samples|generate|visualize|inference|pipe|pipeline)(_|$)")
@@ -71,6 +73,15 @@ def conditions(tree):
                     parts += part.values
                 elif period(part) is not None:
                     yield part
+
+
+@functools.lru_cache(None)
+def body(path, line):
+    """(first line, last line) of what hangs on such a condition at that line of a file; (0, 0): on none."""
+    tree = tree_of(path)
+    parts = {id(part) for part in conditions(tree) if part.lineno == line}
+    return next(((node.body[0].lineno, node.body[-1].end_lineno) for node in ast.walk(tree)
+                 if isinstance(node, ast.If) and any(id(part) in parts for part in ast.walk(node.test))), (0, 0))
 
 
 class Asking(ast.NodeTransformer):

@@ -41,7 +41,6 @@ SAMPLES, WHOLE = 64, 1 << 17  # batches that are looked at for the largest one, 
 FEWER, NUMBERS = 16, 1 << 27  # as many where they are large, as of images, and numbers in all of them from which on they are
 LOOKING = 30  # seconds for it at most
 OPERATORS = 50_000  # that may run for sizes on the way to the largest: as many on a slow machine as on a fast one
-QUIET = 20_000  # likewise, in batches without gradients that all took the same
 CLIMBING = 60  # seconds for them at most, beside the others
 LOOKS = 3  # batches of an evaluation that tell whether something is kept of each: one may be fetched ahead
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
@@ -307,6 +306,7 @@ class Later:
         self.asked = {}  # (file, line) of those that did -> [how often it did, after how many steps first, every how many]
         self.seen = 0  # steps before it goes on
         self.due = {}  # likewise, that was told so -> after how many of what it counts
+        self.shortened = False  # one of these was not seen whole
         self.enough = ENDS  # that tell how often one comes
         self.ends = []  # of each epoch that ended: (batches that are evaluated, what one takes, in steps)
         self.steps = self.since = 0  # since it goes on, and since something changed
@@ -355,7 +355,7 @@ class Later:
         began, live, peak = self.quiet.setdefault(one, (recorder.operators, 0, 0))
         if recorder.live_bytes > live or recorder.peak_bytes > peak:
             began, live, peak = self.quiet[one] = recorder.operators, max(recorder.live_bytes, live), recorder.peak_bytes
-        return recorder.operators > began + QUIET
+        return recorder.operators > began + trainings.QUIET
 
     def most(self, now, one):
         """Batches that such a pass is to give."""
@@ -450,7 +450,9 @@ class Later:
             asked[0] += 1
         elif len(self.ends) < ENDS and not self.trying and self.comes(where, number):
             self.due[where] = number
-            return True
+            holds = True
+        if holds:
+            self.trainings.tests(sys._getframe(1).f_code, every.body(*where))
         return holds
 
     def grows(self, value, function, counter, line):
@@ -596,7 +598,7 @@ class Later:
             extra = max(work.beside.seconds() - usual, 0) / (learnt + beside or 1)
             batches, seen = sum(one.batches for one in tested), sum(one.given for one in tested)
             if self.due and extra and not tested:
-                batches = seen = 1  # of no loader: it was seen whole
+                batches, seen = not self.shortened, 1  # of no loader: it was seen whole, or it is not known how long it is
             self.ends.append((batches, extra / max(seen, 1)))
         self.used.clear()
 

@@ -30,6 +30,7 @@ WAITS = 10  # for an optimizer that has not stepped, as a generator's
 ALIKE = 3  # trainings after each other that took no more than those before
 LONG = 12_000  # operators after which these are believed to be like the rest, some seconds
 HIGHER = 1.02  # times the memory
+QUIET = 20_000  # likewise, in batches without gradients, or rounds of an evaluation's loops, that all took the same
 RECORDS = 1_000_000
 BACKWARD = {"backward", "manual_backward"}
 LIBRARY = {"fit", "fit_one_cycle", "fine_tune", "train"}  # methods that train, of what is called like that:
@@ -300,6 +301,7 @@ class Loop:
     steps = most = 0  # in this round; in any
     loads = False  # a loader or a stream was made in it
     own, foreign, made = (), False, False  # optimizers that were; whether another one steps in it, whether one was made
+    tests = 0  # rounds in an evaluation
     peak = streams = alike = 0  # rounds after each other that took no more than those before
 
     def __init__(self, trainings, where, what=None):
@@ -336,6 +338,10 @@ class Loop:
     def round(self):
         """Another round would begin. Whether the loop is to "end", or to go on with its "last" round."""
         trainings, self.steps = self.trainings, 0
+        if trainings.testing:
+            self.tests += 1
+            if self.tests > ALIKE and trainings.tested(sys._getframe(2)):
+                return "end"
         if not trainings.going:
             return ""
         if trainings.over():
@@ -356,7 +362,7 @@ class Loop:
 
     def __call__(self):
         """Whether a `while` goes on."""
-        end = (self.stepped or self.trainings.going) and self.round()
+        end = (self.stepped or self.trainings.going or self.trainings.testing) and self.round()
         return not (end == "end" or end and self.alike >= ALIKE)
 
     def over(self):
@@ -364,7 +370,7 @@ class Loop:
         left = iter(self.what)
 
         def given(each):
-            end = (self.stepped or self.trainings.going) and self.round()
+            end = (self.stepped or self.trainings.going or self.trainings.testing) and self.round()
             if end == "last" and self.ends(sys._getframe(1)):
                 for each in left:
                     if self.differs():
@@ -393,6 +399,7 @@ class Trainings:
         self.taught = set()  # (file, line) that a backward pass came from, by whatever functions
         self.told = {}  # a library's trainer, by its id -> steps of it
         self.repeated = {}  # where a loop stands whose rounds are trainings -> those after each other that took no more than those before
+        self.testing = None  # an evaluation: (code, lines that it stands in, operators before it or before more was taken, bytes alive and in all at most)
         self.most = math.inf  # where trainings were left out: bytes that those before took, if they were alike, else 0
 
     def around_us(self):
@@ -413,11 +420,12 @@ class Trainings:
 
     def teaches(self, frame):
         """A backward pass came from there."""
+        self.testing = None
         self.taught.update((at.f_code.co_filename, at.f_lineno) for at in outwards(frame))
 
     def step(self, optimizer=None):
         """Of any optimizer, or a backward pass without one."""
-        self.steps += 1
+        self.steps, self.testing = self.steps + 1, None
         self.another |= len(self.around) > 0 and self.around.isdisjoint(self.loops)
         loops = self.around_us()
         for loop in loops:
@@ -429,6 +437,23 @@ class Trainings:
             loop.stepped, loop.steps = True, loop.steps + 1
             loop.most = max(loop.most, loop.steps)
             (self.parts.discard if loop.made else self.parts.add)(loop.where)
+
+    def tests(self, code, lines):
+        """An evaluation comes, in these lines: `if step % 1000 == 0: roll_out()`."""
+        self.testing = code, lines, self.session.recorder.operators, 0, 0
+
+    def tested(self, frame):
+        """Whether that is within it, and there were enough rounds: each leaves nothing, and none took more than those before. Once it goes on that is asked when
+        time is short, since how long an evaluation takes is seen then."""
+        code, (first, last), began, live, peak = self.testing
+        recorder, later = self.session.recorder, self.session.later
+        if recorder.live_bytes > live or recorder.peak_bytes > peak:
+            self.testing = code, (first, last), recorder.operators, max(recorder.live_bytes, live), recorder.peak_bytes
+        elif recorder.operators > began + QUIET and (not later.going or self.hurries()) and any(
+                at.f_code is code and first <= at.f_lineno <= last for at in outwards(frame)):
+            later.shortened = later.going
+            return True
+        return False
 
     # --- what follows ---
 
