@@ -17,6 +17,7 @@
 #define KNOWN 0.5		/* with the time of fewer tasks than that known, a plan is worth nothing */
 #define MEAN_SURE 0.2		/* what the mean of all ends counts where nothing of those who wait is guessed, */
 #define MEAN 0.05		/* and elsewhere */
+#define UNKNOWN_LOAD 0.7	/* what a plan takes a load for that nobody knows, more than placement does: decision 215 */
 #define BEGIN_S 10		/* Python, CUDA and a model take 8 to 18 s before anything is computed; */
 #define PATIENT_S (10 * BEGIN_S)	/* who has less to do than that is not held back: to begin is a good part of it */
 
@@ -110,9 +111,14 @@ static uint64_t bits_of(const struct planning *k, const uint32_t *slots, unsigne
 }
 
 /* What was measured is rounded, so that plans do not hang on the order in which sums were made. */
-static struct share_task plan_rounded(struct share_task l)
+static double plan_load(double load)
 {
-	return (struct share_task){ round(l.gract * 1000) / 1000, round(l.smact * 1000) / 1000, l.kernels };
+	return isnan(load) ? UNKNOWN_LOAD : round(load * 1000) / 1000;
+}
+
+static struct share_task plan_loads(struct share_task l)
+{
+	return (struct share_task){ plan_load(l.gract), plan_load(l.smact), l.kernels };
 }
 
 /* How much of its beginning a task has left that did so much of its work (NaN: not known; it is taken to have begun). */
@@ -127,7 +133,7 @@ static bool plan_list_running(struct pass *p, struct plan *out, struct siblings 
 	for (size_t at = 0; fleet_next_run(p->fleet, &at, &r);) {
 		bool known;
 		struct plan_task t = { .id = r.task->id, .left_s = round(pass_left_s(p, &r, &known)), .gpus = r.n_slots, .mib = r.held_mib,
-				       .load = plan_rounded(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
+				       .load = plan_loads(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
 				       .on = bits_of(&p->plan, r.slots, r.n_slots) };
 		t.begin_s = begin_left_s(t.left_s, r.work_s);
 		if (!t.on)
@@ -226,7 +232,7 @@ static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struc
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	struct map_request r = pass_request(p, t, now);
 	r.planned = NULL;
-	struct plan_task w = { .id = t->id, .load = plan_rounded(r.self.load),
+	struct plan_task w = { .id = t->id, .load = plan_loads(r.self.load),
 			       .gpus = r.gpus, .alone = map_wants_alone(policy, &r), .mib = r.claim_mib ? r.claim_mib : policy->min_free_mib,
 			       .no_mps = r.share == SHARE_STREAMS || (r.gpus > 1 && !policy->mps_multi_gpu),
 			       .may = may_use(p, gpus, &r), .keeps = before ? before->p.keeps : false, .first = first };

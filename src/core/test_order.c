@@ -456,6 +456,27 @@ static void a_plan_takes_in_a_gpu_that_comes_back(void **unused)
 	}
 }
 
+/* Of one that waits nothing is known but how long it takes; of the other, its load. */
+static void a_plan_takes_an_unknown_load_for_more_than_half(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(1, &config);
+	teach(w, 9000, 0.25);
+	struct spec *unknown = spec_of(12000, 1);
+	unknown->time_limit_s = 900;
+	hold_memory(w, submit(w, spec_of(9000, 1)), 9000);
+	task_id ids[] = { submit(w, unknown), submit(w, spec_of(9000, 1)) };
+	pass(w, 3);
+	const struct planned *first = pass_planned(w->c->pass, ids[0]), *second = pass_planned(w->c->pass, ids[1]);
+	assert_true(first && second);
+	assert_float_equal(first->p.load.smact, 0.7, 0);
+	assert_float_equal(first->p.load.gract, 0.7, 0);
+	assert_float_equal(second->p.load.smact, 0.25, 0.01);
+	end_world(w);
+}
+
 /* A driver that fails to answer once: the plan is as good as it was. */
 static void a_gpu_that_went_and_is_back_costs_no_plan(void **unused)
 {
@@ -693,6 +714,7 @@ int main(void)
 		cmocka_unit_test(a_plan_wants_half_of_the_times),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
+		cmocka_unit_test(a_plan_takes_an_unknown_load_for_more_than_half),
 		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),
 		cmocka_unit_test(a_gpu_that_went_and_is_back_costs_no_plan),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
