@@ -5,7 +5,7 @@ A batch came from there, too, and the next one is another. So what hangs on valu
 
 Numbers that are spread evenly, as times of a solver, are made on the GPU of numbers of the script alone: they are certain, and so is what is computed from them.
 """
-import contextlib
+import operator
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
@@ -14,42 +14,59 @@ from .asked import decided, script_line
 from .recorder import aten, is_gpu
 
 LIMIT = 1 << 22  # elements of one
-SMALL = 1 << 10  # likewise, of one that is computed
-DEEP = 16  # computations of large ones that wait for somebody to ask
+BATCH = 1 << 16  # likewise, of one that more is computed of than is left when nobody asks
+SMALL = 1 << 10  # likewise, of one that is computed at once
+DEEP = 16  # computations of larger ones that wait for somebody to ask
+INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+PLACE = {"device", "layout", "pin_memory", "non_blocking"}  # arguments that say nothing of values
 
 
 class Unasked:
-    """What a large tensor holds, computed when somebody asks: of most masks nobody does."""
+    """What a tensor holds, computed when somebody asks: of most masks nobody does."""
 
     def __init__(self, func, args, kwargs):
         self.how, self.values = (func, args, kwargs), None
-        self.depth = 1 + max((arg.depth for arg in tree_leaves(args) if isinstance(arg, Unasked)), default=0)
+        self.depth = 1 + max((arg.depth for arg in tree_leaves((args, kwargs)) if isinstance(arg, Unasked)), default=0)
 
     def get(self):
         if self.how:
             (func, args, kwargs), self.how = self.how, None
-            args = tree_map(lambda arg: arg.get() if isinstance(arg, Unasked) else arg, args)
-            with torch._C._DisableTorchDispatch(), contextlib.suppress(RuntimeError):  # of a view that there is none of on the CPU
-                self.values = func(*args, **kwargs)
+            args, kwargs = tree_map(lambda arg: arg.get() if isinstance(arg, Unasked) else arg, (args, kwargs))
+            try:
+                with torch._C._DisableTorchDispatch():
+                    self.values = func(*args, **kwargs)
+            except (RuntimeError, TypeError, IndexError):  # a view that there is none of on the CPU, or a type that it does not compute with
+                self.values = None
         return self.values
 
 
+def version_of(tensor):
+    return None if tensor.is_inference() else tensor._version
+
+
 def noted(tensor):
-    """(its values on the CPU, or an Unasked, the tensors they were told by, there as well); None: they are not known, or something was written into it."""
+    """(its values on the CPU, or an Unasked, the tensors they were told by, there as well, whether they are numbers()); None: they are not known, or something was written into it."""
     found, version = getattr(tensor, "radrm_given", (None, None))
-    return found if found is not None and not tensor.is_inference() and version == tensor._version else None
+    return found if found is not None and version == version_of(tensor) else None
 
 
 def of(tensor):
-    """Likewise, the values themselves."""
-    values, roots = noted(tensor) or (None, ())
+    """Likewise, the values themselves, without the last."""
+    values, roots, _ = noted(tensor) or (None, (), False)
     values = values.get() if isinstance(values, Unasked) else values
     return None if values is None else (values, roots)
 
 
-def put(tensor, values, roots):
-    if not tensor.is_inference():
-        tensor.radrm_given = (values, roots), tensor._version
+def numbers(tensor):
+    """The values of integers that come of nothing but few integers that the script put there, as of lengths: they are numbers of the script, whatever hangs on them."""
+    found = noted(tensor)
+    return of(tensor)[0] if found and found[2] and of(tensor) else None
+
+
+def put(tensor, values, roots, sized, later=0):
+    """`later`: so many more writes are noted until it holds that. Of a tensor of inference nobody counts them."""
+    if sized or not tensor.is_inference():
+        tensor.radrm_given = (values, roots, sized), None if tensor.is_inference() else tensor._version + later
 
 
 def came(result, source):
@@ -57,7 +74,7 @@ def came(result, source):
     if 0 < source.numel() <= LIMIT and not source.requires_grad and not source.dtype.is_complex and result.shape == source.shape:
         with torch._C._DisableTorchDispatch():
             values = source.detach().to(result.dtype, copy=True)
-        put(result, values, (values,))
+            put(result, values, (values,), source.numel() <= SMALL and {source.dtype, result.dtype} <= INTEGERS)
 
 
 def is_constant(tensor):
@@ -70,7 +87,7 @@ def spread(recorder, func, args, kwargs, result):
     """Made of numbers."""
     if 0 < result.numel() <= SMALL and not result.dtype.is_complex:
         with torch._C._DisableTorchDispatch():
-            put(result, func(*args, dtype=result.dtype, device="cpu"), ())
+            put(result, func(*args, dtype=result.dtype, device="cpu"), (), result.dtype in INTEGERS)
 
 
 def spread_on_cpu(recorder, func, args, kwargs):
@@ -85,42 +102,37 @@ def spread_on_cpu(recorder, func, args, kwargs):
         return getattr(aten, func._schema.name.removeprefix("aten::")).default(first, last, *args[2:], **kwargs)
 
 
-def computed(recorder, func, args, kwargs, result):
-    """From constants and numbers alone; a batch is not computed on the CPU as well."""
-    if isinstance(result, torch.Tensor) and result.numel() <= SMALL and all(is_constant(arg) for arg in args if is_gpu(arg)):
-        told(recorder, func, args, kwargs, result)
-
-
-def unbound(recorder, func, args, kwargs, results):
-    """A loop goes over one."""
-    if of(args[0]) is not None and args[0].numel() <= SMALL:
-        for number, result in enumerate(results):
-            told(recorder, aten.select.int, (args[0], args[1] if len(args) > 1 else 0, number), {}, result)
-
-
 def told(recorder, func, args, kwargs, result):
-    """What is computed from such tensors and from numbers."""
-    if not is_gpu(result) or not 0 < result.numel() <= LIMIT or result.is_inference():
+    """What is computed from such tensors and from numbers, by an operator whose results hang on nothing else."""
+    if any(is_gpu(arg) and "radrm_given" not in vars(arg) for arg in args):
         return
-    roots = {}
-    args = values_of(args, roots)
-    if id(None) not in roots:
-        found = Unasked(func, args, {name: value for name, value in kwargs.items() if name in ("dtype", "memory_format")})
-        if result.numel() <= SMALL or found.depth > DEEP:
-            found = found.get()
-        if found is not None:
-            put(result, found, tuple(roots.values()))
+    single = not isinstance(result, (tuple, list))
+    results, tensors = [result] if single else list(result), [arg for arg in tree_leaves((args, kwargs)) if isinstance(arg, torch.Tensor)]
+    found, limit = [values_of(arg) for arg in tensors], LIMIT if func in LEFT else BATCH
+    largest = max((t.numel() for t in (*tensors, *results)), default=0)
+    if None in found or not all(map(is_gpu, results)) or not 0 < largest <= limit or len(results) > SMALL:
+        return
+    roots = tuple({id(root): root for _, roots, _ in found for root in roots}.values())
+    sized = all(sized for *_, sized in found) or func is aten.max.default and tensors[0].dtype in INTEGERS  # as many are counted by it, the graphs of a batch by their numbers
+    by = {id(tensor): values for tensor, (values, *_) in zip(tensors, found)}
+    args, kwargs = tree_map(lambda arg: by.get(id(arg), arg), (list(args), {name: value for name, value in kwargs.items() if name not in PLACE}))
+    values = Unasked(func, args, kwargs)
+    if largest <= SMALL or values.depth > DEEP:
+        values.get()
+    for number, part in enumerate(results):
+        one = values if single else Unasked(operator.getitem, (values, number), {})
+        put(part, one if one.depth <= DEEP and one.how else one.get(), roots, sized and part.dtype in INTEGERS)
 
 
-def values_of(arg, roots):
-    """An argument with values in place of tensors; `roots` gets what they were told by, by id, and None where one is not known."""
-    if isinstance(arg, (list, tuple)):
-        return [values_of(part, roots) for part in arg]
-    if not isinstance(arg, torch.Tensor):
-        return arg
-    found, more = is_gpu(arg) and noted(arg) or (None, (None,))
-    roots.update((id(root), root) for root in more)
-    return found
+def values_of(tensor):
+    """As noted(); a tensor on the CPU tells what it holds now."""
+    if is_gpu(tensor):
+        return noted(tensor)
+    if type(tensor) is not torch.Tensor or tensor.numel() > SMALL or tensor.requires_grad:
+        return None
+    with torch._C._DisableTorchDispatch():
+        values = tensor.clone()
+    return values, (values,), tensor.dtype in INTEGERS
 
 
 def agreed(recorder, tensor):
@@ -148,16 +160,17 @@ def once(recorder):
             decided(recorder, "a value that came from the CPU: it may be another the next time", line)
 
 
-AROUND = {
-    aten.linspace.default: spread, aten.logspace.default: spread,
-    aten.unbind.int: unbound,
-    **{op: computed for op in (*(getattr(getattr(aten, name), kind) for name in ("add", "sub", "mul", "div") for kind in ("Tensor", "Scalar")),
-                               aten.rsub.Scalar, aten.neg.default, aten.flip.default, aten.cumsum.default)},
-    **{op: told for op in (
-        aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.slice.Tensor, aten.select.int, aten.unsqueeze.default, aten.squeeze.default,
-        aten.squeeze.dim, aten.transpose.int, aten.permute.default, aten.t.default, aten.alias.default, aten.detach.default, aten.clone.default, aten._to_copy.default,
-        *(getattr(getattr(aten, name), kind) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")),
-        *(getattr(aten, name).default for name in ("logical_not", "bitwise_not", "logical_and", "logical_or", "all", "any", "max", "min", "sum")),
-        aten.bitwise_and.Tensor, aten.bitwise_or.Tensor)}}
+def pure(*names):
+    """The operators of these names that write nothing."""
+    packets = [getattr(aten, name) for name in names if hasattr(aten, name)]
+    return {op for packet in packets for op in (getattr(packet, kind) for kind in packet.overloads()) if not op._schema.is_mutable}
+
+
+LEFT = pure("view", "_unsafe_view", "expand", "slice", "select", "unsqueeze", "squeeze", "transpose", "permute", "t", "alias", "detach", "clone", "_to_copy", "eq", "ne", "lt", "le",
+            "gt", "ge", "logical_not", "logical_and", "logical_or", "bitwise_not", "bitwise_and", "bitwise_or", "all", "any", "max", "min", "sum")  # that masks are made with
+PURE = LEFT | pure("add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "neg", "abs", "sign", "floor", "ceil", "round", "trunc", "clamp", "clamp_min", "clamp_max",
+                   "maximum", "minimum", "where", "masked_fill", "sort", "argsort", "topk", "argmax", "argmin", "amax", "amin", "cumsum", "prod", "mean", "count_nonzero", "flip", "roll",
+                   "cat", "stack", "repeat", "gather", "index_select", "index", "unbind", "split", "split_with_sizes", "tril", "triu", "diagonal", "logical_xor", "bitwise_xor")
+AROUND = {**{op: spread for op in (aten.linspace.default, aten.logspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step)}, **{op: told for op in PURE}}
 RULES = {getattr(packet, name): spread_on_cpu for packet in (aten.linspace, aten.logspace) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
          if hasattr(packet, name)}

@@ -337,7 +337,7 @@ class Recorder(TorchDispatchMode):
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)
         if func._schema.is_mutable and func is not aten.detach_.default and args and isinstance(args[0], FakeTensor):
-            for name in ("radrm_value", "radrm_contents"):  # of values.py: no longer known
+            for name in ("radrm_value", "radrm_given"):  # of values.py and given.py: no longer known
                 vars(args[0]).pop(name, None)
         if isinstance(result, FakeTensor) and result.fake_device.type == "cpu":
             return self.on_cpu_made(result)

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
 from .asked import Rounds, asking, branched, decided, is_ending, is_insisted, is_placed, is_round, is_ruled_out, is_sized, script_line, tests
+from .given import version_of
 from .recorder import aten, is_gpu
 
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
@@ -208,16 +209,6 @@ def remember(tensor, value, sure=False):
         tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value, version_of(tensor), sure
 
 
-def contents(tensor):
-    """All values of a small tensor of integers that the script put there, on the CPU; None: they are not known, or something was written into it."""
-    found, version = getattr(tensor, "radrm_contents", (None, None))
-    return found if found is not None and version == version_of(tensor) else None
-
-
-def put_contents(tensor, found):
-    tensor.radrm_contents = found, version_of(tensor)
-
-
 def filled(recorder, func, args, kwargs, result):
     """Written in place, by a constant: a flag that says that something was done. Autograd counts the write when it is over."""
     tensor, value = args[0], args[1] if len(args) > 1 else 0
@@ -225,49 +216,13 @@ def filled(recorder, func, args, kwargs, result):
         return
     after = tensor._version + 1
     tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value, after, True
-    if 0 < tensor.numel() <= CONTENTS_LIMIT:
+    if 0 < tensor.numel() <= given.SMALL:
         with torch._C._DisableTorchDispatch():
-            tensor.radrm_contents = torch.full(tuple(tensor.shape), value, dtype=tensor.dtype), after
-
-
-def largest(recorder, func, args, kwargs, result):
-    """Of integers that the script put there: as many are counted by it, the graphs of a batch by the numbers of its nodes' graphs."""
-    same_mask(recorder, func, args, kwargs, result)
-    most, version = getattr(args[0], "radrm_largest", (None, None))
-    if most is not None and version == version_of(args[0]):
-        with torch._C._DisableTorchDispatch():
-            put_contents(result, torch.tensor(most, dtype=result.dtype))
-
-
-def seen(recorder, func, args, kwargs, result):
-    """A view of such a tensor has what it had."""
-    found = contents(args[0])
-    if found is not None and is_gpu(result) and not result.dtype.is_floating_point:
-        with torch._C._DisableTorchDispatch():
-            put_contents(result, func(found, *args[1:]))
-
-
-def computed(recorder, func, args, kwargs, result):
-    """Lengths that are computed from lengths that the script put there."""
-    if not is_gpu(result) or result.dtype not in (torch.int64, torch.int32):
-        return
-    found = [contents(arg) if is_gpu(arg) else arg for arg in args]
-    if all(part is not None for part in found):
-        with torch._C._DisableTorchDispatch():
-            put_contents(result, func(*found, **kwargs))
-
-
-def both_computed(recorder, func, args, kwargs, result):
-    told(both)(recorder, func, args, kwargs, result)
-    computed(recorder, func, args, kwargs, result)
+            given.put(tensor, torch.full(tuple(tensor.shape), value, dtype=tensor.dtype), (), tensor.dtype in given.INTEGERS, later=1)
 
 
 def is_sure(tensor):
     return known(tensor) is not None and tensor.radrm_value[2]
-
-
-def version_of(tensor):
-    return None if tensor.is_inference() else tensor._version
 
 
 def told(rule, sure=lambda *_: False):
@@ -359,10 +314,6 @@ def same_mask(recorder, func, args, kwargs, result):
     """A view of a mask, or whether anything in its rows holds, has no more elements that hold."""
     viewed(recorder, func, args, kwargs, result)
     still_hot(recorder, func, args, result)
-    if func in SEEN and is_gpu(result) and result.numel() == args[0].numel() and result.dtype == args[0].dtype and hasattr(args[0], "radrm_largest"):
-        most, version = args[0].radrm_largest
-        if version == version_of(args[0]):
-            result.radrm_largest = most, version_of(result)
     if func in SEEN and is_mask(result) and result.numel() == args[0].numel() and counted(args[0]) is not None:
         result.radrm_holds = counted(args[0]), version_of(result)
     many, version = getattr(args[0], "radrm_one_of_many", (False, None))
@@ -452,8 +403,6 @@ def viewed(recorder, func, args, kwargs, result):
     told(kept)(recorder, func, args, kwargs, result)
     if func is aten.any.default:
         result.radrm_some = (version_of(result),)
-    if func in SEEN:
-        seen(recorder, func, args, kwargs, result)
 
 
 AROUND = {
@@ -464,21 +413,17 @@ AROUND = {
     **{getattr(aten, name).default: always(False) for name in ("isnan", "isinf", "isposinf", "isneginf")},
     **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")},
     aten.eq.Scalar: equals,
-    aten.mul.Tensor: both_computed,
-    **{op: computed for op in (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.div.Tensor_mode, aten.floor_divide.default, aten.remainder.Scalar,
-                               aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default)},
+    aten.mul.Tensor: told(both),
     **{op: told(both) for op in (aten.logical_and.default, aten.bitwise_and.Tensor)},
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
     **{op: negated for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: same_mask for op in VIEWS},
-    aten.max.default: largest,
     aten.fill_.Scalar: filled, aten.zero_.default: filled,
     aten.sum.default: told(summed),
     **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
     **{getattr(aten, name).default: told(lambda *_: 0) for name in ("zeros", "zeros_like", "new_zeros")},
     aten.full.default: told(lambda _, value, *__: value), aten.full_like.default: told(lambda _, value, *__: value),
 }
-CONTENTS_LIMIT = 1 << 10  # elements of a tensor whose values are kept, one by one
 UNIFORM_LIMIT = 1 << 22  # elements of a tensor on the CPU whose values are looked at
 
 
@@ -494,21 +439,20 @@ def item(tensor):
     """What tensor.item() gives: 1.0, 1 or whether a test is known to be True; an integer that the script itself put there."""
     if tensor.numel() != 1:
         raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
-    if tensor.dtype == torch.bool:
-        return bool(known(tensor))
     if tensor.dtype.is_complex:
         return complex(1)
+    value, found = known(tensor), given.of(tensor)
+    with torch._C._DisableTorchDispatch():
+        found = None if found is None else found[0].reshape(()).tolist()
+    if tensor.dtype == torch.bool:
+        return bool(value if found is None else found)
     if tensor.dtype.is_floating_point:
-        if not given.is_constant(tensor):
-            return ReadFloat(1.0)
-        with torch._C._DisableTorchDispatch():
-            return float(given.of(tensor)[0].reshape(()).numpy())
-    found = contents(tensor)
-    if found is not None:
-        with torch._C._DisableTorchDispatch():
-            return int(found.reshape(()).numpy())
-    value = known(tensor)  # a bool: what comes of tests, and of what they know nothing of
-    return value if type(value) is int else ReadInt(1 if value is None else int(value))
+        return found if given.is_constant(tensor) else ReadFloat(1.0 if found is None else found)
+    if given.numbers(tensor) is not None:
+        return found
+    if type(value) is int:
+        return value
+    return ReadInt(found if found is not None else 1 if value is None else int(value))  # a bool comes of tests, and of what they know nothing of
 
 
 def on_host(recorder, tensor, dtype=None):
@@ -516,7 +460,7 @@ def on_host(recorder, tensor, dtype=None):
     recorder.value_read()
     recorder.masked.asks(tensor)
     recorder.brought(tensor.numel() * tensor.element_size())
-    found = contents(tensor) if contents(tensor) is not None else (given.of(tensor) or [None])[0]
+    found = (given.of(tensor) or [None])[0]
     with torch._C._DisableTorchDispatch():
         if found is not None:
             return found.to(dtype or tensor.dtype, copy=True)
@@ -574,7 +518,7 @@ def install(recorder, patch):
         return found if known(tensor) is not None else rounds(found)
 
     def size(tensor):
-        if is_gpu(tensor) and contents(tensor) is None:
+        if is_gpu(tensor) and given.numbers(tensor) is None:
             branched(recorder, "a size or a count computed on the GPU")
         return int(_plain(read(tensor)))
 
@@ -615,20 +559,12 @@ def copy_to(recorder, func, args, kwargs):
         shape, stride, dtype = tuple(source.shape), source.stride(), source.dtype
         value = uniform(source)
         holds = int(source.sum()) if value is None and source.dtype == torch.bool and source.numel() <= UNIFORM_LIMIT else None
-        counts = 0 < source.numel() <= UNIFORM_LIMIT and source.dtype in (torch.int64, torch.int32)
-        most = int(source.max()) if counts else None
-        small = source.clone() if 0 < source.numel() <= CONTENTS_LIMIT and not source.dtype.is_complex and not \
-            source.dtype.is_floating_point else None
     with recorder.fake:
         stand_in = torch.empty_strided(shape, stride, dtype=dtype)
     remember(stand_in, value, True)
     result = recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
     if holds is not None and result.dtype == torch.bool:
         result.radrm_holds = holds, version_of(result)
-    if most is not None and result.dtype == source.dtype:
-        result.radrm_largest = most, version_of(result)
-    if small is not None and result.dtype == small.dtype:
-        put_contents(result, small)
     given.came(result, source)
     return result
 
@@ -755,7 +691,10 @@ def quantized(recorder, func, args, kwargs):
 
 
 def repeat_interleave(recorder, func, args, kwargs):
-    size = kwargs.get("output_size")
+    size, found = kwargs.get("output_size"), given.numbers(args[0])
+    if size is None and found is not None:
+        with torch._C._DisableTorchDispatch():
+            size = int(found.sum())
     if size is None:
         decided(recorder, "repeat_interleave() with repeats on the GPU: each once was taken")
         size = args[0].numel()
