@@ -421,6 +421,39 @@ def test_small_integers_that_the_script_put_there(capture):
     assert code == 0 and f.header["flags"] & 1 == 0, said
 
 
+LENGTHS = """
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    drawn = torch.Generator().manual_seed(1)
+    for n in range(9):
+        host = torch.randint(1, 50, (64,), generator=drawn)
+        length, rows = host.cuda(), torch.cuda.LongTensor([[1 + n] * k + [0] * (49 - k) for k in host.tolist()])
+        mask = (torch.arange(49)[None] < host[:, None]).float()[:, :, None].cuda()
+        BODY
+        model(torch.randn(4, 8, device="cuda")).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("body", [
+    "by, at = torch.sort(length, descending=True)\n        assert by.data.tolist() == sorted(host.tolist(), reverse=True) and host[at.cpu()].tolist() == by.tolist()",
+    "rows.transpose_(0, 1)\n        assert rows[:].gt(0).float().sum(0).int().cpu().tolist() == host.tolist()",
+    "rows.t_().unsqueeze_(0).squeeze_(0)\n        assert (rows != 0).sum(dim=0).tolist() == host.tolist()",
+    "table = dict.fromkeys(range(1, 50), 0)\n        for k in mask.squeeze(2).sum(1).long(): table[k.item()] += 1\n        assert sum(table.values()) == 64",
+    "assert length[length.argsort()].tolist() == sorted(host.tolist()) and length.cumsum(0).cpu()[-1] == host.sum()",
+    "assert length.topk(3)[0].tolist() == host.topk(3)[0].tolist() and mask.sum((1, 2)).max(0)[1].tolist() == host.max(0)[1].tolist()",
+    "assert torch.cat([length, length + 1]).split(64)[1].tolist() == (host + 1).tolist()",
+    "assert torch.arange(64, device='cuda').repeat_interleave(length).shape == (int(host.sum()),)",
+    "more = length.clone()\n        more.mul_(2)\n        assert more[1:].view(-1, 7).sum(1).tolist() == [1] * 9",
+    "with torch.inference_mode():\n            assert host.cuda().sort()[0].tolist() == sorted(host.tolist())",
+], ids=["sorted", "a mask", "in place", "keys", "places", "largest", "joined", "repeated", "written", "inference"])
+def test_what_is_computed_of_few_known_numbers(capture, body):
+    """Lengths go there, are sorted, counted, compared; they come back as lengths and keys."""
+    code, said, f = capture(LENGTHS.replace("BODY", body))
+    assert code == 0 and (f.header["flags"] & DATA_DEPENDENT == 0 or "item()" in body), said
+
+
 MIXTURE = """
     import torch
     from torch import nn

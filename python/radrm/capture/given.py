@@ -102,7 +102,7 @@ def spread_on_cpu(recorder, func, args, kwargs):
         return getattr(aten, func._schema.name.removeprefix("aten::")).default(first, last, *args[2:], **kwargs)
 
 
-def told(recorder, func, args, kwargs, result):
+def told(recorder, func, args, kwargs, result, later=0):
     """What is computed from such tensors and from numbers, by an operator whose results hang on nothing else."""
     if any(is_gpu(arg) and "radrm_given" not in vars(arg) for arg in args):
         return
@@ -121,7 +121,20 @@ def told(recorder, func, args, kwargs, result):
         values.get()
     for number, part in enumerate(results):
         one = values if single else Unasked(operator.getitem, (values, number), {})
-        put(part, one if one.depth <= DEEP and one.how else one.get(), roots, sized and part.dtype in INTEGERS)
+        put(part, one if one.depth <= DEEP and one.how else one.get(), roots, sized and part.dtype in INTEGERS, later or later_of(part, tensors))
+
+
+def later_of(part, tensors):
+    """A view of what was written into has its writes, once autograd knows that it is one."""
+    key = part.untyped_storage()._cdata
+    return next((t._version - part._version for t in tensors if is_gpu(t) and not t.is_inference() and not part.is_inference() and t.untyped_storage()._cdata == key), 0)
+
+
+def turned(recorder, func, args, kwargs, result):
+    """It became another view of itself."""
+    if recorder.overwritten is not None and not args[0].is_inference():
+        args[0].radrm_given = recorder.overwritten
+        told(recorder, TURNS[func], args, kwargs, args[0], later=1)
 
 
 def values_of(tensor):
@@ -171,6 +184,9 @@ LEFT = pure("view", "_unsafe_view", "expand", "slice", "select", "unsqueeze", "s
 PURE = LEFT | pure("add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "neg", "abs", "sign", "floor", "ceil", "round", "trunc", "clamp", "clamp_min", "clamp_max",
                    "maximum", "minimum", "where", "masked_fill", "sort", "argsort", "topk", "argmax", "argmin", "amax", "amin", "cumsum", "prod", "mean", "count_nonzero", "flip", "roll",
                    "cat", "stack", "repeat", "gather", "index_select", "index", "unbind", "split", "split_with_sizes", "tril", "triu", "diagonal", "logical_xor", "bitwise_xor")
-AROUND = {**{op: spread for op in (aten.linspace.default, aten.logspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step)}, **{op: told for op in PURE}}
+TURNS = {aten.transpose_.default: aten.transpose.int, aten.t_.default: aten.t.default, aten.unsqueeze_.default: aten.unsqueeze.default,
+         aten.squeeze_.default: aten.squeeze.default, aten.squeeze_.dim: aten.squeeze.dim}
+NUMBERED = (aten.linspace.default, aten.logspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step)
+AROUND = {**{op: turned for op in TURNS}, **{op: spread for op in NUMBERED}, **{op: told for op in PURE}}
 RULES = {getattr(packet, name): spread_on_cpu for packet in (aten.linspace, aten.logspace) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
          if hasattr(packet, name)}

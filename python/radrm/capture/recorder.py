@@ -87,6 +87,7 @@ class Recorder(TorchDispatchMode):
         self.records = ff.Records()
         self.live = {}
         self.given = {}  # line -> [what values that hang on it were told by, of given.py; how often it asked]
+        self.overwritten = None  # what was known of what is written into now, likewise
         self.numbers = {}  # (storage, its version, line) -> what it was compared with, of values.py
         self.packed = {}  # line -> how many sequences each step has that it packs
         self.masked = None  # what is as large as a mask holds, of masked.py
@@ -337,8 +338,8 @@ class Recorder(TorchDispatchMode):
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)
         if func._schema.is_mutable and func is not aten.detach_.default and args and isinstance(args[0], FakeTensor):
-            for name in ("radrm_value", "radrm_given"):  # of values.py and given.py: no longer known
-                vars(args[0]).pop(name, None)
+            vars(args[0]).pop("radrm_value", None)  # of values.py and given.py: no longer known
+            self.overwritten = vars(args[0]).pop("radrm_given", None)
         if isinstance(result, FakeTensor) and result.fake_device.type == "cpu":
             return self.on_cpu_made(result)
         self.record(result)
