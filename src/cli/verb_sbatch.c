@@ -202,8 +202,8 @@ static void make_capture(const struct sbatch *s, struct spec *spec)
 	memcpy(words + 1, s->arguments, n * sizeof *words);
 	if (submit_capture_now(spec, words, s->size ? CAPTURE_SIZE_S : CAPTURE_S, &err))
 		cli_note("%s: no capture: %s", s->file, err.text);
-	for (char *rest = spec->capture_notes, *line; (line = strsep(&rest, "\n"));)
-		cli_note("%s: %s", s->file, line);
+	for (const char *at = spec->capture_notes; at && *at; at += strcspn(at, "\n"), at += *at == '\n')
+		cli_note("%s: %.*s", s->file, (int)strcspn(at, "\n"), at);
 }
 
 static int find_size(const struct sbatch *s, const struct slurm_conf *c, struct sized *out, struct error *err)
