@@ -113,7 +113,8 @@ def told(recorder, func, args, kwargs, result, later=0):
     if None in found or not all(map(is_gpu, results)) or not 0 < largest <= limit or len(results) > SMALL:
         return
     roots = tuple({id(root): root for _, roots, _ in found for root in roots}.values())
-    sized = all(sized for *_, sized in found) or func is aten.max.default and tensors[0].dtype in INTEGERS  # as many are counted by it, the graphs of a batch by their numbers
+    sized = func not in COUNTS and all(sized for *_, sized in found)
+    sized = sized or func is aten.max.default and tensors[0].dtype in INTEGERS  # as many are counted by it, the graphs of a batch by their numbers
     by = {id(tensor): values for tensor, (values, *_) in zip(tensors, found)}
     args, kwargs = tree_map(lambda arg: by.get(id(arg), arg), (list(args), {name: value for name, value in kwargs.items() if name not in PLACE}))
     values = Unasked(func, args, kwargs)
@@ -184,6 +185,7 @@ LEFT = pure("view", "_unsafe_view", "expand", "slice", "select", "unsqueeze", "s
 PURE = LEFT | pure("add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "neg", "abs", "sign", "floor", "ceil", "round", "trunc", "clamp", "clamp_min", "clamp_max",
                    "maximum", "minimum", "where", "masked_fill", "sort", "argsort", "topk", "argmax", "argmin", "amax", "amin", "cumsum", "prod", "mean", "count_nonzero", "flip", "roll",
                    "cat", "stack", "repeat", "gather", "index_select", "index", "unbind", "split", "split_with_sizes", "tril", "triu", "diagonal", "logical_xor", "bitwise_xor")
+COUNTS = pure("sum", "prod", "cumsum", "count_nonzero", "argmax", "argmin", "argsort", "topk")  # a batch's labels that are 1 are no lengths of the script
 TURNS = {aten.transpose_.default: aten.transpose.int, aten.t_.default: aten.t.default, aten.unsqueeze_.default: aten.unsqueeze.default,
          aten.squeeze_.default: aten.squeeze.default, aten.squeeze_.dim: aten.squeeze.dim}
 NUMBERED = (aten.linspace.default, aten.logspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step)
