@@ -6,14 +6,17 @@
  * UUID from then on: numbers move up when a GPU falls off the bus, and the one that then has it is somebody else's. What was
  * not chosen is counted and no more.
  *
- * One GPU that fails is listed as fallen and the others go on; it is looked for again once a minute. What the driver does
- * not say stays unknown. A GPU in MIG mode is not listed itself: its instances are, and without any instance nothing can
- * run on it. Power and energy exist only for whole GPUs; so does DCGM here.
+ * One GPU that fails is listed as fallen and the others go on. It is looked for again after a second, and each time after twice
+ * as long, up to a minute: one that was reset is back within as long as it was away, and one that is gone for good is hardly
+ * asked, as each call to it may be slow. What the driver does not say stays unknown. A GPU in MIG mode is not listed itself:
+ * its instances are, and without any instance nothing can run on it. Power and energy exist only for whole GPUs; so does DCGM
+ * here.
  *
  * Untested on hardware: MIG, the fallback to DCGM, and GPUs that fall off the bus have only ever run against the fake
  * libraries of tests/fake-nvml.
  */
 #include "base/alloc.h"
+#include "base/least.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "device/dcgm.h"
@@ -28,7 +31,8 @@
 
 #define MAX_GPUS 256u
 #define MAX_INSTANCES 64u
-#define RELIST_MS 60000
+#define FIRST_RELIST_MS 1000
+#define MAX_RELIST_MS 60000
 
 /* Samples of GPM are the library's own memory. */
 static void unit_release(struct nvml_state *n, struct nvml_unit *u)
@@ -462,14 +466,29 @@ static bool any_fallen(const struct snapshot *s)
 	return false;
 }
 
+/* `listed`: they were, for this sample; `anew`: since something changed, so that nothing is known of how long it stays so. */
+static void plan_relist(struct nvml_state *n, const struct snapshot *s, bool listed, bool anew)
+{
+	if (!any_fallen(s)) {
+		n->relist_ms = 0;
+		return;
+	}
+	if (n->relist_ms && !listed)
+		return;
+	anew = anew || !n->relist_ms;
+	n->relist_pause_ms = anew ? FIRST_RELIST_MS : least_of(2 * n->relist_pause_ms, MAX_RELIST_MS);
+	n->relist_ms = s->mono_ms + n->relist_pause_ms;
+}
+
 static int kind_sample(void *state, struct snapshot *out, struct error *err)
 {
 	struct nvml_state *n = state;
 	uint32_t count;
 	if (count_gpus(n, &count, err))
 		return -1;
-	bool relist = n->relist_ms && out->mono_ms >= n->relist_ms;
-	if (count != n->counted || relist || !n->gpus)
+	bool anew = count != n->counted || !n->gpus;
+	bool listed = anew || (n->relist_ms && out->mono_ms >= n->relist_ms);
+	if (listed)
 		list_gpus(n, count);
 	n->counted = count;
 	/* With every snapshot, so that it does not matter which one the daemon heard first. */
@@ -481,10 +500,7 @@ static int kind_sample(void *state, struct snapshot *out, struct error *err)
 		if (out->n_gpus == before && !is_chosen(n, &n->gpus[i].whole))
 			out->n_others++;
 	}
-	if (!any_fallen(out))
-		n->relist_ms = 0;
-	else if (relist || !n->relist_ms)
-		n->relist_ms = out->mono_ms + RELIST_MS;
+	plan_relist(n, out, listed, anew);
 	return 0;
 }
 

@@ -42,6 +42,7 @@ struct nvml_state {
 	bool clocks;			/* are wanted */
 	uint32_t counted;		/* what the driver counted when they were listed */
 	int64_t relist_ms;		/* 0, or when to look again for GPUs that have fallen */
+	int64_t relist_pause_ms;	/* how long after the last look that is */
 	struct dcgm *dcgm;		/* for GPUs without GPM; NULL until one is met */
 	struct nvml_gpm_get *query;	/* scratch */
 	struct nvml_process *processes;	/* scratch */

@@ -395,6 +395,35 @@ static void test_unreachable_from_the_start(void **state)
 	snapshot_clear(&s);
 }
 
+static bool second_fallen(void **state, int64_t mono_ms)
+{
+	struct snapshot s = sample(*state, mono_ms);
+	assert_int_equal(s.n_gpus, 2);
+	bool fallen = s.gpus[1].fallen;
+	snapshot_clear(&s);
+	return fallen;
+}
+
+/* One that was reset is away for seconds. It is looked for 1, 2, 4, ... s after the last look, and never more than a minute. */
+static void test_soon_looked_for_again(void **state)
+{
+	static const char lost[] = "{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", {\"uuid\": \"GPU-x\", \"fail\": {\"*\": 15}}]}",
+		there[] = "{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-x", "[0, 2, 0]") "]}";
+	int64_t looked_ms = 1000, pause_ms = 1000;
+	script(lost);
+	open_all(state);
+	assert_true(second_fallen(state, looked_ms));
+	for (int i = 0; i < 8; i++, looked_ms += pause_ms, pause_ms = pause_ms < 32000 ? 2 * pause_ms : 60000) {
+		script(there);		/* it is back just before the next look, and away again at that */
+		assert_true(second_fallen(state, looked_ms + pause_ms - 1));
+		script(lost);
+		assert_true(second_fallen(state, looked_ms + pause_ms));
+	}
+	script(there);
+	assert_true(second_fallen(state, looked_ms + 59999));
+	assert_false(second_fallen(state, looked_ms + 60000));
+}
+
 /* More of them than before: two of one name would be one GPU to radd. */
 static void test_more_become_unreachable(void **state)
 {
@@ -651,6 +680,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_old_driver, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_function_missing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gpu_falls, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_soon_looked_for_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unreachable_from_the_start, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_more_become_unreachable, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_no_name, set_up, tear_down),
