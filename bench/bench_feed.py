@@ -14,9 +14,9 @@ batches come there from pinned memory, the feed's by device=, and TensorSocket's
 `--gpu --device cpu` trains on the CPU: it shows on any machine that all of this runs, and measures nothing. Processes come from one that
 has PyTorch imported, so a cell begins within seconds also where cores are few.
 
-Who joins late waits for the next epoch: with TensorSocket always, so its producer begins when all tasks are about to ask; with a feed unless
-wait_for= says how many there will be. At each end of an epoch TensorSocket waits for a heartbeat: --epoch says how many batches one has (200;
-with --gpu 4000).
+Who joins late waits for the next epoch: with TensorSocket always, so its producer begins when all tasks are about to ask; with
+a feed unless wait_for= says how many there will be. At each end of an epoch TensorSocket waits for a heartbeat: --epoch says
+how many batches one has (200; with --gpu 4000).
 """
 import argparse
 import importlib.util
@@ -350,7 +350,8 @@ def main():
             left += 1
             continue
         began = time.monotonic()
-        options = {**cell, "epoch": args.epoch, "batch": args.batch, "workers": cell["cores"], "device": args.device, "port": 21000 + number % 500 * 10,
+        options = {**cell, "epoch": args.epoch, "batch": args.batch, "workers": cell["cores"], "device": args.device,
+                   "port": 21000 + number % 500 * 10,
                    "step_ms": args.step_ms, "seconds": args.seconds, "patience": args.patience, "cpus": everywhere[:cell["cores"]]}
         with tempfile.TemporaryDirectory(prefix="feed-") as folder:
             options["folder"] = folder
@@ -365,7 +366,8 @@ def main():
                 file.write(json.dumps(row) + "\n")
     import machine
     good = [row for row in rows if row["way"] == "feed" and "failed" not in row and row["gb_per_s"] > 0]
-    said = {"machine": machine.facts(), "step": f"a small CNN on {args.device}" if args.device else f"a wait of {args.step_ms:g} ms", "left": left,
+    said = {"machine": machine.facts(), "step": f"a small CNN on {args.device}" if args.device
+            else f"a wait of {args.step_ms:g} ms", "left": left,
             "cells": summary(rows)}
     if good:
         said["feed_task_core_fraction_per_gb_s"] = round(statistics.median(row["task_cores"] / row["gb_per_s"] for row in good), 4)

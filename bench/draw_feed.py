@@ -3,7 +3,8 @@
 """The pictures of doc/results/feed: by how many tasks share, a panel for each load and number of cores; medians of rounds, and where
 there are several rounds the least and the most of them.
 
-    draw_feed.py RAW.jsonl OUT.svg [cpu|samples|waiting]    CPU ms for a sample; samples a second of all tasks, and over own loaders'; waiting
+    draw_feed.py RAW.jsonl OUT.svg [cpu|samples|waiting]    CPU ms for a sample; samples a second of all tasks, and over own
+    loaders'; waiting
 """
 import argparse
 import json

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # A page in a headless Chromium:  browser.py CHROMIUM PROFILE URL WIDTH STEP...
 # Each step is an expression, which is asked again until it is true (60 s at most), and whose value is printed as JSON; "shot:FILE" takes
-# a picture, "width:N" makes the window so wide, "go:URL" goes elsewhere, "dark" is as it says, "grey" takes the colours away. At the end what the page complained about (console, errors, requests
-# that left its origin) is printed as "complaint: ...". Speaks the DevTools protocol over a pipe, so it needs no package.
+# a picture, "width:N" makes the window so wide, "go:URL" goes elsewhere, "dark" is as it says, "grey" takes the colours away.
+# At the end what the page complained about (console, errors, requests that left its origin) is printed as "complaint: ...".
+# Speaks the DevTools protocol over a pipe, so it needs no package.
 import base64, json, os, subprocess, sys, time
 from urllib.parse import urlsplit
 

@@ -152,7 +152,8 @@ def spread(runs, nodes):
 def picture(runs, nodes):
     parts, y = [], 8
     for load in LOADS:
-        for key, title, unit_s, digits in (("avg_jct_s", "mean completion time, hours", 3600, 2), ("avg_wait_s", "of it waiting, minutes", 60, 1)):
+        for key, title, unit_s, digits in (("avg_jct_s", "mean completion time, hours", 3600, 2),
+                                           ("avg_wait_s", "of it waiting, minutes", 60, 1)):
             rows = []
             for name, _ in WAYS:
                 known = [v / unit_s for v in values(runs, name, load, nodes, key)]

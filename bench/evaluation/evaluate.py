@@ -147,7 +147,8 @@ class Simulator:
 
     def run(self, trace, workloads, options, columns=None, seed=0):
         command = [self.rad, "simulate", "--json", "--trace", str(trace), "--workloads", str(workloads), "--devices",
-                   str(DEVICES), "--seed", str(seed), "--placement", "magm", "--order", "strict"] + (["--map", columns] if columns else []) + options
+                   str(DEVICES), "--seed", str(seed), "--placement", "magm", "--order",
+                   "strict"] + (["--map", columns] if columns else []) + options
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -6,8 +6,8 @@
 
 Prints how much of what the lower bound allows each reaches, the median of the throws, and on how many traces it is more than 2 points below
 the first. How much of that is chance says the first itself, run again with as many other throws: on each trace it differs from itself by so
-much, and only what a setting is below by more than 2 points on top of that is its own doing. A plan takes a second or two a run. Seeds 101 to
-120 are for choosing, others for scoring, once.
+much, and only what a setting is below by more than 2 points on top of that is its own doing. A plan takes a second or two a
+run. Seeds 101 to 120 are for choosing, others for scoring, once.
 """
 import argparse
 import json

@@ -55,7 +55,8 @@ def main():
 
     FakeTensorMode()
     gc.freeze()
-    todo = [job for job in (solo.large() if args.large else solo.plan()) if not args.words or any(w in job.name for w in args.words)][:args.count]
+    todo = [job for job in (solo.large() if args.large else solo.plan()) if not args.words
+            or any(w in job.name for w in args.words)][:args.count]
     todo = [job for job in todo if not (args.out / f"{job.name}.radcap").exists()]
     with open(args.out / "captures.jsonl", "a") as f:
 

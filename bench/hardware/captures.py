@@ -9,8 +9,9 @@ PER_CAPTURE_S = 300
 
 
 def make(rad, folder, commands, env, at_a_time, deadline_s, folders={}):
-    """Writes folder/NAME.radcap for each of `commands` ({name: command}) that it lacks, run in `folders` ({name: folder}) if it is there. Returns {name: {"seconds": S}, with "error"
-    where there is no capture}; nothing is begun after the deadline, and what then runs is ended."""
+    """Writes folder/NAME.radcap for each of `commands` ({name: command}) that it lacks, run in `folders` ({name: folder}) if it
+    is there. Returns {name: {"seconds": S}, with "error" where there is no capture}; nothing is begun after the deadline, and
+    what then runs is ended."""
     folder.mkdir(parents=True, exist_ok=True)
     todo = [name for name in commands if not (folder / f"{name}.radcap").exists()]
     running, out, end = {}, {}, time.monotonic() + deadline_s

@@ -42,7 +42,8 @@ def first_guess():
     return guess
 
 
-KERNELS = ("fixed_us", "memory", "compute", "turned_us", "turned", "grouped", "uneven", "deep", "cache", "channel", "window_ns", "strips", "taps")
+KERNELS = ("fixed_us", "memory", "compute", "turned_us", "turned", "grouped", "uneven", "deep", "cache", "channel", "window_ns",
+           "strips", "taps")
 STAGES = (("gap_us",), ("host_us",), ("wait",), ("active", "lead_us"), ("dram",), ("watts",))
 
 
@@ -283,11 +284,13 @@ def header(values, fit, out):
                  f"{row(values['compute'][n])} }},\t/* {name} */\n")
     text += "};\n\n/* By enum capture_unit: of rows that do not begin at multiples of 16 bytes. */\n"
     text += f"static const double activity_uneven[] = {row(values['uneven'])};\n\n"
-    text += "/* Depthwise convolutions, parts of the peak in fp32: not channels last, channels last; of weights: the last in half precision. */\n"
+    text += ("/* Depthwise convolutions, parts of the peak in fp32: not channels last, channels last; "
+             "of weights: the last in half precision. */\n")
     text += f"static const double activity_taps[] = {row(values['taps'])};\n"
     text += f"static const double activity_strips[] = {row(values['strips'])};\n\n"
     names = [*HOST[:COSTS], "recurrent", "step"]
-    text += "/* Microseconds of the host. */\nstatic const struct activity_host { double " + ", ".join(names) + "; } activity_host_us = {\n\t"
+    text += "/* Microseconds of the host. */\n"
+    text += f"static const struct activity_host {{ double {', '.join(names)}; }} activity_host_us = {{\n\t"
     text += ", ".join(f".{name} = {number(v)}" for name, v in zip(names, values["host_us"])) + "\n};\n\n#endif\n"
     return text
 
@@ -305,7 +308,8 @@ def main():
     if args.spreads:
         print("\n".join(f"#define ACTIVITY_SPREAD_{k} {v:.4g}" for k, v in spreads(json.loads(args.spreads.read_text())["rows"]).items()))
         return
-    lines = [l for data, captures in zip(args.data, args.captures, strict=True) for l in measured(data, captures, set() if args.all else HELD_OUT)]
+    lines = [l for data, captures in zip(args.data, args.captures, strict=True)
+             for l in measured(data, captures, set() if args.all else HELD_OUT)]
     fit = Fit(lines, args.data, GPUS[args.gpu])
     everything = np.ones(len(fit.lines), dtype=bool)
     values = fit.solve(everything)

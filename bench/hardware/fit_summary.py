@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: MIT
 """Fits what the host does for the layers of a summary (models/activity_summary.h) to what captures of the same tasks counted:
 
-    python3 fit_summary.py --tool build/tools/vectors --captures FOLDER --summaries FOLDER --data FOLDER [--all] [--write models/activity_summary.h]
+    python3 fit_summary.py --tool build/tools/vectors --captures FOLDER --summaries FOLDER --data FOLDER [--all] [--write
+    models/activity_summary.h]
 
 Operators forward, backward and views of a step are sums over its layers: how often each role comes is said by the code that ships
-(build/tools/vectors), what one costs is fitted, apart for steps under autocast. Least squares of relative errors, none negative, each drawn to
-what the header has now by so much as --pull says, as what PyTorch's own modules call is the smallest that it may be. Tasks of the
-families in HELD_OUT are left out without --all; so are those whose step is not the one that a summary shows. Prints how far off the sums
-are, with what is fitted and, beside it, with what stands in the header. Needs numpy and scipy.
+(build/tools/vectors), what one costs is fitted, apart for steps under autocast. Least squares of relative errors, none
+negative, each drawn to what the header has now by so much as --pull says, as what PyTorch's own modules call is the smallest
+that it may be. Tasks of the families in HELD_OUT are left out without --all; so are those whose step is not the one that a
+summary shows. Prints how far off the sums are, with what is fitted and, beside it, with what stands in the header. Needs numpy
+and scipy.
 """
 import argparse
 import json
@@ -63,11 +65,13 @@ def gather(args):
     told = [(name, roles) for name, roles in told if roles]
     hosts = [File((args.captures / f"{name}.radcap").read_bytes()).host for name, _ in told]
     return ([name for name, _ in told], np.array([roles for _, roles in told]),
-            np.array([[h[HOST[HOST.index(f)]] for f in FIGURES] for h in hosts], dtype=float), np.array(["-amp-" in name for name, _ in told]))
+            np.array([[h[HOST[HOST.index(f)]] for f in FIGURES] for h in hosts], dtype=float),
+            np.array(["-amp-" in name for name, _ in told]))
 
 
 def fit(times, seen, before, pull):
-    """What one of each role costs: rows of relative errors, and a row a role that draws it to what it was. A role that no task has stays."""
+    """What one of each role costs: rows of relative errors, and a row a role that draws it to what it was. A role that no task
+    has stays."""
     rows = times / np.maximum(seen, 1)[:, None]
     scale = np.maximum(before, 0.5)
     drawn = np.diag(pull / scale)
@@ -103,7 +107,8 @@ def main():
         for n, figure in enumerate(FIGURES):
             if own.any():
                 after[:, cast, n] = fit(times[own], seen[own, n], before[:, cast, n], args.pull)
-                print(f"{'autocast' if cast else 'plain':8s} {figure:8s} {own.sum():3d} tasks: off by {off(times[own], seen[own, n], after[:, cast, n])};"
+                print(f"{'autocast' if cast else 'plain':8s} {figure:8s} {own.sum():3d} tasks: off by "
+                      f"{off(times[own], seen[own, n], after[:, cast, n])};"
                       f" with what stands: {off(times[own], seen[own, n], before[:, cast, n])}")
     if args.write:
         args.write.write_text(write_header(text, roles, after))

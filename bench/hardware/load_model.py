@@ -18,7 +18,8 @@ UNITS = "NONE SINGLE TF32 HALF DOUBLE".split()
 MATRIX = {CLASSES.index(c) for c in ("PRODUCT", "CONV_OUT", "CONV_INPUT", "CONV_WEIGHTS", "ATTENTIVE", "RECURRENT")}
 TILE_FLOPS = 2 * 128 * 64
 ELEMENTS = 1024  # of a block of most kernels
-COSTS = HOST.index("transfers")  # of the host's figures those before it cost time each; after them, steps of recurrent networks, and a training step as such
+# Of the host's figures those before it cost time each; after them, steps of recurrent networks, and a training step as such.
+COSTS = HOST.index("transfers")
 
 Gpu = collections.namedtuple("Gpu", "sms single tf32 half twice gb_s l2_mib idle_w board_w")
 GPUS = {"NVIDIA H200": Gpu(132, 66.9, 494.7, 989.4, 33.5, 4800, 60, 75, 700),

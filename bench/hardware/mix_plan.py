@@ -10,7 +10,8 @@ import mix
 # How many processes of each: none runs twice at a time in a mix. Light and heavy ones, convolutions and transformers, one that
 # waits for its loader. The names are those of mix.py where it has the task.
 COPIES = {"resnet18-c128": 4, "resnet18-c32": 4, "mobilenet-c64": 3, "efficientnet-c128": 3, "gpt2-b4": 3, "lstm-b32": 2,
-          "mlp-b512": 2, "mlp-adamw": 1, "dlrm-loader": 1, "dlrm-b4096": 1, "resnet50-b64": 1, "vgg16-b32": 1, "mobilenet-b64": 1, "bert-base-b32": 1,
+          "mlp-b512": 2, "mlp-adamw": 1, "dlrm-loader": 1, "dlrm-b4096": 1, "resnet50-b64": 1, "vgg16-b32": 1,
+          "mobilenet-b64": 1, "bert-base-b32": 1,
           "inception-b32": 1}
 ARGS = {**{t.name: t.args for t in mix.TASKS},
         "mlp-b512": "--model mlp --batch-size 512 --optimizer momentum",

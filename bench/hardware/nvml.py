@@ -130,7 +130,8 @@ class Gpu:
         self.before = after
         if code:
             return none
-        return {self.metrics[m.id]: None if m.result else m.value if m.id in PCIE else m.value / 100 for m in query.metrics[:len(self.metrics)]}
+        return {self.metrics[m.id]: None if m.result else m.value if m.id in PCIE else m.value / 100
+                for m in query.metrics[:len(self.metrics)]}
 
     def read(self):
         m = self.memory()

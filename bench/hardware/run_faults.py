@@ -129,7 +129,8 @@ def main():
     p.add_argument("--bin", required=True, help="folder that holds rad and radd")
     p.add_argument("--out", required=True, help="folder for the results")
     p.add_argument("--only", default="abcdefg",
-                   help="letters of the steps (default abcdefg; h to l need two GPUs; m kills a control daemon; n understates memory; o and p take it otherwise)")
+                   help="letters of the steps (default abcdefg; h to l need two GPUs; m kills a control daemon; n understates "
+                        "memory; o and p take it otherwise)")
     p.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="which GPU, in PCI order (default 0)")
     p.add_argument("--python", default=sys.executable, help="a Python with PyTorch (default: this one)")
     p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")

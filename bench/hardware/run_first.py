@@ -8,10 +8,11 @@
     bench/hardware/run_first.py --bin dist/rad/bin --out results --scripts PART...   # public scripts in place of its own tasks
 
 The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`,
-each with its capture; `second`, the same again with what the first run left; named by --runs, too: `known`, with all that `exclusive` taught;
-`memory`, with --gpu-mem; `auto`, captured while they wait (--capture=auto); some of these with `settle: 30` or `max_slowdown: 3`, or under
-`magm` and `fifo`. But for what RUNS says, settings are those of an empty configuration, which are what is shipped. Other captures are made
-beforehand, without the GPU. Writes OUT/run-NAME.json after each, and the table and the picture of all that are there.
+each with its capture; `second`, the same again with what the first run left; named by --runs, too: `known`, with all that
+`exclusive` taught; `memory`, with --gpu-mem; `auto`, captured while they wait (--capture=auto); some of these with `settle: 30`
+or `max_slowdown: 3`, or under `magm` and `fifo`. But for what RUNS says, settings are those of an empty configuration, which
+are what is shipped. Other captures are made beforehand, without the GPU. Writes OUT/run-NAME.json after each, and the table and
+the picture of all that are there.
 
 The share of what the bound allows is (exclusive - total) / (exclusive - bound), as in bench/evaluation. The bound is `lower_bound_s` of
 `rad simulate` (src/sim/bound.h) under MPS, for tasks that do what each did in `exclusive`. That may have used more GPUs than the others,
@@ -40,8 +41,8 @@ from mix import MOMENTUM, Task
 from run_policies import command, declared, measured, run_tasks, seconds_of, tell, warm_up, watched
 from table import cell, change, read
 
-# No architecture of mix.py. Each trains for 8 to 10 s alone on an H200 by what `rad estimate` says of its capture, and so are the loads here,
-# for simulated devices; light and heavy ones mixed.
+# No architecture of mix.py. Each trains for 8 to 10 s alone on an H200 by what `rad estimate` says of its capture, and so are
+# the loads here, for simulated devices; light and heavy ones mixed.
 TASKS = [
     Task("vit-b32",         6 << 10, 250, f"--model vit_b_16 --batch-size 32 {MOMENTUM}", 9, .99, .87),
     Task("mobilenet3-c256",    1536, 560, f"--model mobilenet_v3_small --image-size 32 --batch-size 256 {MOMENTUM}", 8, .36, .18),
@@ -85,7 +86,8 @@ def parse_args(words=None):
     p.add_argument("--out", required=True, type=pathlib.Path, help="folder for the results; what it has is not measured again")
     p.add_argument("--runs", default=",".join(DEFAULT), help=f"some of {', '.join(RUNS)}, in this order (default %(default)s)")
     p.add_argument("--tasks", help="names of some of them, with commas between")
-    p.add_argument("--scripts", type=pathlib.Path, nargs="+", default=[], metavar="PART", help="folders of public scripts (bench/memory/public.py)")
+    p.add_argument("--scripts", type=pathlib.Path, nargs="+", default=[], metavar="PART",
+                   help="folders of public scripts (bench/memory/public.py)")
     p.add_argument("--scale", type=float, default=1.0, help="steps of every task times this (default 1)")
     p.add_argument("--gpus", type=int, default=1, metavar="N", help="how many are used (default 1)")
     p.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="the first of them (default 0)")
@@ -103,7 +105,8 @@ def parse_args(words=None):
     if unknown := set(args.runs) - set(RUNS):
         p.error(f"no such run: {', '.join(sorted(unknown))}; there are {', '.join(RUNS)}")
     if args.scripts and (args.sim or args.users or any(RUNS[name].brings == MEMORY for name in args.runs)):
-        p.error("--scripts: of these no load and no memory is known beforehand, and users cannot read them: no --sim, --users, nor such runs")
+        p.error("--scripts: of these no load and no memory is known beforehand, and users cannot read them: no --sim, --users, "
+                "nor such runs")
     every = scripts.read(args.scripts) if args.scripts else TASKS
     names = args.tasks.split(",") if args.tasks else [t.name for t in every]
     if unknown := set(names) - {t.name for t in every}:
@@ -130,7 +133,8 @@ def captures_of(args):
     known = json.loads(path.read_text()) if path.exists() else {"wall_s": 0, "each": {}}
     begin = time.monotonic()
     with Workspace() as ws:
-        made = captures.make(pathlib.Path(args.bin).resolve() / "rad", args.out / "captures", {t.name: command(args, t) for t in args.tasks},
+        made = captures.make(pathlib.Path(args.bin).resolve() / "rad", args.out / "captures",
+                             {t.name: command(args, t) for t in args.tasks},
                              ws.env, CAPTURES_AT_A_TIME, min(args.deadline, 180), {t.name: t.folder for t in args.tasks if args.scripts})
     if made:
         known = {"at_a_time": CAPTURES_AT_A_TIME, "wall_s": round(known["wall_s"] + time.monotonic() - begin, 1),
@@ -334,7 +338,8 @@ def runs_table(found, least_s):
         first = name == "exclusive"
         joules = None if m["energy_j"] is None else cell(m["energy_j"] / 1e3, 1)
         rows.append([RUNS[name].title, cell(total, 1), None if first else percent(1 - total / alone_s),
-                     None if first else percent(of_possible(alone_s, total, least_s)), cell(untrained_s(result), 1) if tells_starts(result) else None,
+                     None if first else percent(of_possible(alone_s, total, least_s)), cell(untrained_s(result), 1)
+                     if tells_starts(result) else None,
                      cell(m["avg_wait_s"], 1), cell(m["avg_exec_s"], 1), cell(m["avg_jct_s"], 1), cell(m["mean_smact"], 2),
                      joules if first or added or not joules else joules + change(m["energy_j"], base["energy_j"]), m["oom"], done])
     rows.append(["*lower bound*", cell(least_s, 1), percent(1 - least_s / alone_s), "100 %", *[None] * 8])
@@ -349,10 +354,12 @@ def tasks_table(found, took):
     for name, alone in known.items():
         capture = took["each"].get(name, {})
         rows.append([name, cell(None if "error" in capture else capture.get("seconds"), 1), cell(alone["start_s"], 1) if told else None,
-                     cell(alone["solo_s"] - alone["start_s"], 1) if told else None, alone["mem_mib"], cell(alone["gract"], 2), cell(alone["smact"], 2),
+                     cell(alone["solo_s"] - alone["start_s"], 1) if told else None, alone["mem_mib"], cell(alone["gract"], 2),
+                     cell(alone["smact"], 2),
                      *(cell(tasks[name]["run_s"], 1) + (f", {n} attempts" if (n := len(tasks[name]["attempts"])) > 1 else "")
                        for tasks in ran.values())])
-    return pages.table(["task", "capture (s)", "start (s)", "training (s)", "MiB", "GRACT", "SMACT", *(f"{name} (s)" for name in ran)], rows)
+    return pages.table(["task", "capture (s)", "start (s)", "training (s)", "MiB", "GRACT", "SMACT",
+                        *(f"{name} (s)" for name in ran)], rows)
 
 
 def show(args, found):

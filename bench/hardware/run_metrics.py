@@ -129,7 +129,8 @@ def tables(lines):
         rows = [p for p in points(lines) if p["kind"] == kind]
         if not rows:
             continue
-        out += [f"{title} (%):", "", "| blocks | threads a block | utilization | GRACT | SMACT | SMOCC |", "|---:|---:|---:|---:|---:|---:|"]
+        out += [f"{title} (%):", "", "| blocks | threads a block | utilization | GRACT | SMACT | SMOCC |",
+                "|---:|---:|---:|---:|---:|---:|"]
         out += [f"| {p['blocks']} | {p['threads']} | " + " | ".join(percent(p[key]) for key, _ in SHOWN) + " |" for p in rows] + [""]
     return "\n".join(out)
 

@@ -150,7 +150,8 @@ class Experiment:
         try:
             task = json.loads(self.rad.run("lease", "--pid", process.pid, "--gpu-mem", "1G", "--json").stdout)["id"]
             wait_for("word of it", 40, lambda: self.rad.show(task)["reason"] == "Idle")
-            self.check(self.rad.show(task)["state"] == "RUNNING", f"a place that computes nothing is told: {self.rad.show(task)['reason_text']}")
+            self.check(self.rad.show(task)["state"] == "RUNNING", f"a place that computes nothing is told: "
+                                                                  f"{self.rad.show(task)['reason_text']}")
             self.rad.run("lease", "--give-back", task)
         finally:
             process.kill()
@@ -165,7 +166,8 @@ class Experiment:
             theirs = other.submit("theirs", self.holding(3000, 3), "--gpu-mem", f"{most}M")
             waits = wait_for("word of it", 20, lambda: (t := other.show(theirs))["state"] == "PENDING" and t["reason"] and t)
             self.check(True, f"the other daemon's task waits ({waits['reason']}): {waits['reason_text']}")
-            held = wait_for("the claim in its table", 10, lambda: (n := sum(c["held_mib"] for c in self.gpu(other)["claims"])) >= most and n)
+            held = wait_for("the claim in its table", 10, lambda: (n := sum(c["held_mib"] for c in self.gpu(other)["claims"]))
+                            >= most and n)
             self.check(True, f"it counts {held} MiB that the first holds")
             self.rad.wait_state(mine, ("COMPLETED",), 60)
             other.wait_state(theirs, ("COMPLETED",), 60)

@@ -93,7 +93,8 @@ def command(args, task):
     if isinstance(task, Script):
         return task.command
     if args.sim:
-        return [str(pathlib.Path(args.bin).resolve() / "rad"), "simtask", "--mem", str(task.takes_mib or task.mem_mib * 9 // 10), "--seconds",
+        return [str(pathlib.Path(args.bin).resolve() / "rad"), "simtask", "--mem",
+                str(task.takes_mib or task.mem_mib * 9 // 10), "--seconds",
                 str(round(task.seconds * args.scale, 2)), "--gract", str(task.gract), "--smact", str(task.smact)]
     return train(*task.args.split(), "--steps", max(5, round(task.steps * args.scale)))
 

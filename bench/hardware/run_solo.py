@@ -387,7 +387,8 @@ def main():
     import solo
     solo.models.preload()
     gc.freeze()
-    todo = [job for job in (solo.large() if args.large else solo.plan()) if not args.words or any(w in job.name for w in args.words)][:args.count]
+    todo = [job for job in (solo.large() if args.large else solo.plan()) if not args.words
+            or any(w in job.name for w in args.words)][:args.count]
     say(f"{len(todo)} tasks, {time.monotonic() - began:.0f} s for imports")
     end = began + args.deadline_s - 5  # what runs then may finish
     stage(args, measure, "solo.jsonl", todo, end - args.profiled * args.deadline_s)

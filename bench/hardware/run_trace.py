@@ -7,10 +7,11 @@
 
 Tasks come `--scale` times as fast as in the trace, and each trains for so many times fewer steps than it took on the authors'
 machine; their models are train.py's, with the nearest one for those that it does not have. `exclusive` knows nothing of memory and needs
-nothing; `none`, `gpumemnet` (from the summaries, or what `auto` makes of them) and `replay` (captures, made before the trace begins) place by
-magm under MPS, while all memory but --leave is held, so that a GPU is as small as theirs. Who holds it is a foreign process, and beside one no
-task is ever alone: so `exclusive` runs without it, and tasks that ran out of memory ask for more instead of a GPU for themselves. What comes
-twice is known from its first run, whatever the estimator. Writes OUT/trace-ESTIMATOR.json after each; what is there is not measured again.
+nothing; `none`, `gpumemnet` (from the summaries, or what `auto` makes of them) and `replay` (captures, made before the trace
+begins) place by magm under MPS, while all memory but --leave is held, so that a GPU is as small as theirs. Who holds it is a
+foreign process, and beside one no task is ever alone: so `exclusive` runs without it, and tasks that ran out of memory ask for
+more instead of a GPU for themselves. What comes twice is known from its first run, whatever the estimator. Writes
+OUT/trace-ESTIMATOR.json after each; what is there is not measured again.
 """
 import argparse
 import contextlib
@@ -157,7 +158,8 @@ def holders(args, ws, estimator):
         for n in range(0 if args.sim or not args.leave or estimator == "exclusive" else args.gpus):
             log = ws.dir / f"hold-{n}.log"
             with open(log, "w") as f:
-                runs.append((log, subprocess.Popen([sys.executable, str(WORKLOADS / "hold.py"), "--leave", str(args.leave), "--gpu", str(n)],
+                runs.append((log, subprocess.Popen([sys.executable, str(WORKLOADS / "hold.py"), "--leave", str(args.leave),
+                                                    "--gpu", str(n)],
                                                    stdout=f, stderr=f, env=ws.env)))
         for log, run in runs:
             wait_for("hold.py to take memory", 60, lambda: run.poll() is not None or "ready:" in (tail(log) or ""))
@@ -230,7 +232,8 @@ def prepare(args, trace, todo):
     warm_up(args.out)
     if "replay" in todo:
         with Workspace() as ws:
-            made = captures.make(args.bin.resolve() / "rad", args.out / "captures", {w["workload"]: command_of(args, w) for _, _, w in trace},
+            made = captures.make(args.bin.resolve() / "rad", args.out / "captures",
+                                 {w["workload"]: command_of(args, w) for _, _, w in trace},
                                  ws.env, CAPTURES_AT_A_TIME, CAPTURE_S)
         say(f"captures: {({name: m['seconds'] for name, m in made.items()})}")
 

@@ -8,8 +8,9 @@ Systems (nsys) where they are installed.
     bench/hardware/run_watching.py --out results --table                           # the tables and the picture again, without a GPU
 
 One process trains all the time; tools come and go beside it, each for an epoch, by turns (each round in the other direction), so that
-what changes with time changes for all of them. Writes watching.jsonl as it goes, an epoch a line; then watching.md, watching.svg and, after a
-measurement, watching.tar.gz, which holds all of them. A second run with the same folder adds what the first had no time for. `--sim` needs no GPU.
+what changes with time changes for all of them. Writes watching.jsonl as it goes, an epoch a line; then watching.md,
+watching.svg and, after a measurement, watching.tar.gz, which holds all of them. A second run with the same folder adds what the
+first had no time for. `--sim` needs no GPU.
 """
 import argparse
 import json

@@ -33,7 +33,8 @@ LEVELS = ((0, 0.3), (0.3, 0.6), (0.6, 0.9), (0.9, 0.98), (0.98, 2))
 DRAWS = 60      # of each task, by each form
 SCALE = (0.1, 0.1, 0.2)  # what an error of GRACT, SMACT and the step's logarithm is counted in
 # Of the families that the form was chosen on; models/guesses.h is of all.
-CHOSEN = {"BUSY_KIND": 0.10, "BUSY": 0.17, "ACTIVE_KIND": 0.10, "ACTIVE": 0.49, "HOST_KIND": 0.15, "HOST": 0.20, "PACE": 0.19, "PACE_SD": 0.18}
+CHOSEN = {"BUSY_KIND": 0.10, "BUSY": 0.17, "ACTIVE_KIND": 0.10, "ACTIVE": 0.49, "HOST_KIND": 0.15, "HOST": 0.20, "PACE": 0.19,
+          "PACE_SD": 0.18}
 
 
 # --- each family left out ---
@@ -195,7 +196,8 @@ def levels_table(rows, forms):
         name = f"{low:g} to {high:g}" if high < 2 else f"{low:g} and more"
         out.append([name, len(some), "seen", *sizes_of(list(map(seen, some)))])
         out += [["", "", how, *sizes_of([d for each in draws(some, form) for d in each])] for how, form in forms.items()]
-    return pages.table(["GRACT alone", "n", "", "GRACT: median, p90", "SMACT", "step (log)", "correlation of GRACT with SMACT", "with step"], out)
+    return pages.table(["GRACT alone", "n", "", "GRACT: median, p90", "SMACT", "step (log)", "correlation of GRACT with SMACT",
+                        "with step"], out)
 
 
 def machine_of(row):
@@ -210,7 +212,8 @@ def parts_table(rows):
             paces[machine_of(row)].append(part["host"])
     machines = {key: statistics.median(v) for key, v in paces.items()}
     out = []
-    for name, label in (("busy", "GPU's time (log)"), ("active", "active part of the SMs (logit)"), ("host", "host's time (log), its machine's taken off")):
+    for name, label in (("busy", "GPU's time (log)"), ("active", "active part of the SMs (logit)"),
+                        ("host", "host's time (log), its machine's taken off")):
         values = [None if p[name] is None or (name == "host" and machine_of(r) not in machines) else
                   p[name] - (machines[machine_of(r)] if name == "host" else 0) for r, p in zip(rows, found)]
         between, within = between_and_within(by_family(rows, values))
@@ -228,7 +231,8 @@ def sources_table(rows):
         some = [row for row in rows if row["where"] == where]
         errors = list(zip(*map(seen, some)))
         errors.append([row["said"]["dram"] - row["was"]["dram"] for row in some if row["was"]["dram"] is not None])
-        out.append([name, len(some), *(f"{statistics.median(map(abs, e)):.3f}, {quantile(sorted(map(abs, e)), 0.9):.3f}, {statistics.median(e):+.3f}"
+        out.append([name, len(some), *(f"{statistics.median(map(abs, e)):.3f}, {quantile(sorted(map(abs, e)), 0.9):.3f}, "
+                                       f"{statistics.median(e):+.3f}"
                                        for e in errors)])
     return pages.table(["", "n", "GRACT: median, p90, bias", "SMACT", "step (log)", "DRAM"], out)
 
@@ -237,13 +241,15 @@ def paced_table(rows):
     """As radd would have said it, learning the host's pace in the order of measurement."""
     out = []
     for where, name in (("h200", "H200"), ("h100", "H100")):
-        some = [{**row["was"], "load": row["said"], "process": machine_of(row), "name": row["name"]} for row in rows if row["where"] == where]
+        some = [{**row["was"], "load": row["said"], "process": machine_of(row), "name": row["name"]} for row in rows
+                if row["where"] == where]
         for how, learns in (("pace 1", False), ("pace learnt", True)):
             said = [s["errors"] for m in score_pace.machines(some) for s in score_pace.sequence(m, learns)]
             errors = [(e["gract"], e["smact"], math.log(1 + e["step"])) for e in said if len(e) == 3]
             biases = ", ".join(f"{statistics.median(c):+.3f}" for c in zip(*errors))
             out.append([name, how, len(errors), *sizes_of(errors), biases])
-    return pages.table(["", "", "n", "GRACT: median, p90", "SMACT", "step (log)", "correlation of GRACT with SMACT", "with step", "biases"], out)
+    return pages.table(["", "", "n", "GRACT: median, p90", "SMACT", "step (log)", "correlation of GRACT with SMACT",
+                        "with step", "biases"], out)
 
 
 def run_rows(rad):
@@ -278,7 +284,8 @@ def score_table(held, runs):
                        ("- on H100", [r for r in held if r["where"] == "h100"]), ("the ten tasks below, other machines", runs)):
         before, now = scores(drawn_before, some), scores(drawn_now(CHOSEN), some)
         mean, low, high = interval(by_family(some, [b - a for a, b in zip(before, now)]))
-        out.append([name, len(some), f"{statistics.mean(before):.2f}", f"{statistics.mean(now):.2f}", f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"])
+        out.append([name, len(some), f"{statistics.mean(before):.2f}", f"{statistics.mean(now):.2f}",
+                    f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"])
     return pages.table(["", "n", "before", "now", "difference (nine of ten draws of families, or runs)"], out)
 
 

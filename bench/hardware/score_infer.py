@@ -4,7 +4,8 @@
 
     python3 score_infer.py mixes.jsonl... --infer build/bench/bench-infer [--mixes held|fitted|all]
 
-Only mixes of 2 to 4 tasks that no fit saw are scored (every other one of each size, as in score_mixes.py). Of each mix each task is asked for in turn, by what was known of the others:
+Only mixes of 2 to 4 tasks that no fit saw are scored (every other one of each size, as in score_mixes.py). Of each mix each
+task is asked for in turn, by what was known of the others:
     known     they were measured alone: one equation in one unknown
     nothing   of nobody anything is known
     guessed   of everybody a guess, off by 0.15 (normal, seeded), as a capture may give one
@@ -22,7 +23,8 @@ import sys
 from score_mixes import halves, quantile, read_lines
 
 GUESS_SD = 0.15
-HEAD = ("| mode | of the others | spans | asked | SMACT: median error | p90 | within 2 sd | GRACT: median error | p90 | DRAM: median error |\n"
+HEAD = ("| mode | of the others | spans | asked | SMACT: median error | p90 | within 2 sd | GRACT: median error | p90 | DRAM: "
+        "median error |\n"
         "|---|---|---|---|---|---|---|---|---|---|")
 
 

@@ -159,7 +159,8 @@ def main():
     p.add_argument("--page", metavar="FOLDER", help="fill its README.md, and draw pairs.svg there")
     args = p.parse_args()
     mixes = read(args.files)
-    made = {"scores": score_table(mixes), "steady": score_table([m for m in mixes if m.steady]), "mps": pair_table(mixes, "mps"), "streams": pair_table(mixes, "streams")}
+    made = {"scores": score_table(mixes), "steady": score_table([m for m in mixes if m.steady]),
+            "mps": pair_table(mixes, "mps"), "streams": pair_table(mixes, "streams")}
     if not args.page:
         print("\n\n".join(made.values()))
         return

@@ -101,7 +101,8 @@ def scored(lines, rad, captures, gpu, wanted):
             continue
         load = estimate(rad, capture, gpu)
         rows.append({"name": line["name"], "family": line["family"], "load": load, "errors": errors(line, load), "gract": line.get("gract"),
-                     "smact": line.get("smact"), "step_s": line["step_s"], "host_s": line.get("host_s"), "process": process.get(line.get("gpu_index"))})
+                     "smact": line.get("smact"), "step_s": line["step_s"], "host_s": line.get("host_s"),
+                     "process": process.get(line.get("gpu_index"))})
     return rows, missing
 
 
@@ -141,12 +142,16 @@ def page_rows(name, rows, keys=("step", "gract", "smact", "dram", "watts"), targ
 
 def page(rows, missing, machines):
     """Markdown for doc/results/load."""
-    said = sorted({f"{m['machine'].get('gpu')}, driver {m['machine'].get('driver')}, PyTorch {m['machine'].get('torch')}, {m.get('cores')} cores "
+    said = sorted({f"{m['machine'].get('gpu')}, driver {m['machine'].get('driver')}, PyTorch {m['machine'].get('torch')}, "
+                   f"{m.get('cores')} cores "
                    f"of {m.get('cpu')}, {m.get('launch_us')} µs a launch" for m in machines})
-    lines = ["# Step time and load on another GPU", "", "Measured by `run_solo.py`, said by `rad estimate --capture` with what was fitted on "
-             "the H200 and this GPU's data sheet, scored", "by `score_solo.py --page`. No parameter was fitted here. Steps and watts: |predicted / "
+    lines = ["# Step time and load on another GPU", "", "Measured by `run_solo.py`, said by `rad estimate --capture` with what "
+                                                        "was fitted on "
+             "the H200 and this GPU's data sheet, scored", "by `score_solo.py --page`. No parameter was fitted here. Steps and "
+                                                           "watts: |predicted / "
              "measured - 1|; others: |predicted - measured|.", "", *(f"- {line}" for line in said),
-             f"- {len(rows)} tasks of {len({r['family'] for r in rows})} families" + (f"; {len(missing)} more have no capture" if missing else ""),
+             f"- {len(rows)} tasks of {len({r['family'] for r in rows})} families"
+             + (f"; {len(missing)} more have no capture" if missing else ""),
              "", "| tasks | figure | n | median | p90 | bias | within its spread |", "|---|---|---|---|---|---|---|",
              *page_rows("all", rows, targets=TARGETS.items()),
              *page_rows("GPU over 90 % busy", [r for r in rows if (r["gract"] or 0) > 0.9], ("step", "smact", "watts")),

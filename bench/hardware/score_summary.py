@@ -3,10 +3,12 @@
 """How far off `rad estimate --summary` is about step time and load, for tasks that run_solo.py measured:
 
     python3 score_summary.py --make FOLDER --data FOLDER                     # their summaries: torch, torchvision, transformers, torchinfo
-    python3 score_summary.py --rad BUILD/rad --summaries FOLDER --data FOLDER [--form table|printed] [--images] [--families held-out|fitted|all]
+    python3 score_summary.py --rad BUILD/rad --summaries FOLDER --data FOLDER [--form table|printed] [--images] [--families
+    held-out|fitted|all]
 
-Known to it are the summary, batch size, optimizer, precision, of language models the sequence length; with --images, how large an image is. Not whether a task
-accumulates gradients, computes activations twice, evaluates in each step, which form its optimizer has, or the layout of its images.
+Known to it are the summary, batch size, optimizer, precision, of language models the sequence length; with --images, how large
+an image is. Not whether a task accumulates gradients, computes activations twice, evaluates in each step, which form its
+optimizer has, or the layout of its images.
 """
 import argparse
 import contextlib

@@ -6,8 +6,9 @@
 
 The policy `exclusive` ran every task alone: that is what is known of each (time, start, memory, GRACT, SMACT, watts). From it
 `rad simulate` runs every policy again, with the settings that radd had. captures.json, where the folder has one ({task: what `rad
-estimate --capture` says of it}), tells with how much less than it takes a task still works; else it is taken to need it all. Prints time, energy and placements of both, and writes
-simulated.html into the folder, which shows the runs side by side, and simulated.svg.
+estimate --capture` says of it}), tells with how much less than it takes a task still works; else it is taken to need it all.
+Prints time, energy and placements of both, and writes simulated.html into the folder, which shows the runs side by side, and
+simulated.svg.
 """
 import argparse
 import itertools

@@ -52,7 +52,8 @@ def write_trace(path, names, times):
 def simulated(rad, folder, options, times, throws):
     """[(total, mean JCT)] of the last time, one a throw."""
     for seed in range(1, throws + 1):
-        done = subprocess.run([rad, "simulate", "--json", "--trace", folder / "trace.csv", "--workloads", folder / "workloads.csv", "--devices",
+        done = subprocess.run([rad, "simulate", "--json", "--trace", folder / "trace.csv", "--workloads",
+                               folder / "workloads.csv", "--devices",
                                folder / "devices.yaml", "--seed", str(seed), *options], capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"simulate_runs.py: {done.stderr.strip()}")

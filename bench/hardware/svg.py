@@ -44,7 +44,8 @@ def lines(x, y, width, height, title, series, ticks, top=1.0, unit=lambda v: f"{
     up = lambda v: bottom - min(v / top, 1.05) * (bottom - y - 22)
     parts = [text(x, y + 12, title, more='font-weight="bold"')]
     for share in (0, 0.5, 1):
-        parts += [line(left, up(share * top), x + width - 10, up(share * top)), text(left - 5, up(share * top) + 4, unit(share * top), "end")]
+        parts += [line(left, up(share * top), x + width - 10, up(share * top)),
+                  text(left - 5, up(share * top) + 4, unit(share * top), "end")]
     last = -100.0
     for tick in ticks:
         parts.append(line(at(tick), bottom, at(tick), bottom + 3, 'stroke="#666666"'))
@@ -115,7 +116,8 @@ class Plot:
         for v in even_ticks(*x_range):
             self.parts.append(text(self.x(v), bottom + 14, f"{v:g}", "middle"))
         for v in even_ticks(*y_range):
-            self.parts += [text(self.left - 5, self.y(v) + 4, f"{v:g}", "end"), line(self.left, self.y(v), self.left + self.WIDE, self.y(v))]
+            self.parts += [text(self.left - 5, self.y(v) + 4, f"{v:g}", "end"),
+                           line(self.left, self.y(v), self.left + self.WIDE, self.y(v))]
 
     def x(self, v):
         low, high = self.x_range

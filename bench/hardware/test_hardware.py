@@ -79,7 +79,8 @@ def sample(second, energy, smact):
 
 class Watching(unittest.TestCase):
     LINES = [{"kind": "light", "steps": 100},
-             *({"kind": "light", "tool": "none", "round": n, "seconds": s, "cpu_s": s / 2, "rss_mib": 10} for n, s in enumerate((2.0, 2.2))),
+             *({"kind": "light", "tool": "none", "round": n, "seconds": s, "cpu_s": s / 2, "rss_mib": 10} for n,
+               s in enumerate((2.0, 2.2))),
              *({"kind": "light", "tool": "rad monitor 1 s", "round": n, "seconds": s, "cpu_s": s, "rss_mib": 10, "tool_cpu_s": 0.01,
                 "tool_s": 2.0, "tool_rss_mib": 4, "bytes_h": 600000} for n, s in enumerate((2.02, 2.2))),
              {"kind": "light", "tool": "pytorch", "round": 0, "part": 4, "seconds": 1.05, "cpu_s": 1, "rss_mib": 90, "bytes": 1050,
@@ -264,12 +265,14 @@ class First(unittest.TestCase):
 
     def test_shipped_settings_are_judged(self):
         self.assertEqual([run_first.RUNS[n].settings for n in ("nothing", "first", "second")], [""] * 3)
-        self.assertEqual([n for n, run in run_first.RUNS.items() if run.brings == run_first.CAPTURE], ["first", "first-3", "second", "known", "magm-first", "magm-second", "magm-known"])
+        self.assertEqual([n for n, run in run_first.RUNS.items() if run.brings == run_first.CAPTURE],
+                         ["first", "first-3", "second", "known", "magm-first", "magm-second", "magm-known"])
 
     def test_scripts_of_others_as_tasks(self):
         part = self.out / "part"
         part.mkdir()
-        lines = [{"name": "a", "cwd": "src", "command": ["python", "a.py"], "env": {"HF_HOME": "{here}/hf"}, "whole": ["python", "a.py", "-n", "9"]},
+        lines = [{"name": "a", "cwd": "src", "command": ["python", "a.py"], "env": {"HF_HOME": "{here}/hf"},
+                  "whole": ["python", "a.py", "-n", "9"]},
                  {"name": "b", "cwd": "src", "command": ["python", "b.py"], "env": {}}]
         (part / "list.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         def args_of(*words):
@@ -283,7 +286,8 @@ class First(unittest.TestCase):
         self.assertEqual(run_first.options_of(args, run_first.RUNS["auto"])(script), [*folder, "--capture=auto"])
         (self.out / "captures").mkdir()
         (self.out / "captures" / "a.radcap").touch()
-        self.assertEqual(run_first.options_of(args, run_first.RUNS["first"])(script), [*folder, "--capture", self.out / "captures" / "a.radcap"])
+        self.assertEqual(run_first.options_of(args, run_first.RUNS["first"])(script),
+                         [*folder, "--capture", self.out / "captures" / "a.radcap"])
         with contextlib.redirect_stderr(io.StringIO()) as told, self.assertRaises(SystemExit):
             args_of("--runs", "memory")
         self.assertIn("no memory is known beforehand", told.getvalue())
@@ -380,7 +384,8 @@ class Cores(unittest.TestCase):
             done = subprocess.run([*command, "--max-cpu", max_cpu], capture_output=True, text=True, timeout=100)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         rows = [json.loads(line) for line in self.out.read_text().splitlines()]
-        self.assertEqual([(r["cores"], r["max_cpu"], r["completed"], r["host"]["cores"]) for r in rows], [(1, "off", 8, None), (1, "1", 8, 1)])
+        self.assertEqual([(r["cores"], r["max_cpu"], r["completed"], r["host"]["cores"]) for r in rows],
+                         [(1, "off", 8, None), (1, "1", 8, 1)])
 
 
 @unittest.skipUnless(BUILD, "RAD_BUILD_ROOT is not set")
@@ -454,7 +459,8 @@ class Trace(unittest.TestCase):
     @unittest.skipUnless(BUILD, "RAD_BUILD_ROOT is not set")
     def test_it_runs_and_goes_on(self):
         for estimators in ("exclusive", "exclusive,replay"):
-            done = subprocess.run([sys.executable, HERE / "run_trace.py", *self.words("--estimators", estimators, "--tasks", "2", "--scale", "500")],
+            done = subprocess.run([sys.executable, HERE / "run_trace.py",
+                                   *self.words("--estimators", estimators, "--tasks", "2", "--scale", "500")],
                                   capture_output=True, text=True, timeout=100)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("to measure: replay\n", done.stdout)
@@ -725,7 +731,8 @@ class Guesses(unittest.TestCase):
             self.assertAlmostEqual(value, {"busy": 0.1, "host": -0.2, "active": 0.3}[key])
         slow = score_guesses.seen(self.row(0, -0.4, 0))  # the host is slower than said: all that follows goes one way
         self.assertTrue(slow[0] > 0.1 and slow[1] > 0.05 and slow[2] < -0.2)
-        full = {"said": {"gract": 1.0, "smact": 0.8, "busy_s": 1.2, "host_s": 0.1, "step_s": 1.2}, "was": {"gract": 1.0, "smact": 0.8, "step_s": 1.0}}
+        full = {"said": {"gract": 1.0, "smact": 0.8, "busy_s": 1.2, "host_s": 0.1, "step_s": 1.2},
+                "was": {"gract": 1.0, "smact": 0.8, "step_s": 1.0}}
         self.assertIsNone(score_guesses.parts(full)["host"])
 
     def test_what_is_drawn_has_the_stated_parts(self):

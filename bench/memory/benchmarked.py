@@ -8,8 +8,9 @@ Each network is captured without it, which gives the claim; then it trains thric
   plain    without it
   free     with it, as much memory as it likes
   fenced   with it, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT at the claim
-A line a network in FOLDER/benchmarked.jsonl: MiB as PyTorch and NVML have them at most, steps a second, what a run that failed said. Every eighth
-batch has another size, as the last of an epoch does. Needs PyTorch, torchvision and a GPU that nobody else uses; half a minute a network.
+A line a network in FOLDER/benchmarked.jsonl: MiB as PyTorch and NVML have them at most, steps a second, what a run that failed
+said. Every eighth batch has another size, as the last of an epoch does. Needs PyTorch, torchvision and a GPU that nobody else
+uses; half a minute a network.
 """
 import argparse
 import concurrent.futures
@@ -33,7 +34,8 @@ NETWORKS = {
     "densenet121": ("models.densenet121()", 32, (3, 224, 224), False, False),
     "efficientnet-amp": ("models.efficientnet_b0()", 64, (3, 224, 224), True, False),
     "convnext-amp": ("models.convnext_tiny()", 32, (3, 224, 224), True, True),
-    "fcn-amp": ("Dense(models.segmentation.fcn_resnet50(weights=None, weights_backbone=None, num_classes=8))", 8, (3, 512, 512), True, False),
+    "fcn-amp": ("Dense(models.segmentation.fcn_resnet50(weights=None, weights_backbone=None, num_classes=8))", 8, (3, 512, 512),
+                True, False),
     "r3d18": ("models.video.r3d_18()", 8, (3, 16, 112, 112), False, False),
     "small": ("Small()", 256, (3, 32, 32), False, False),
 }
@@ -104,7 +106,8 @@ def main():
         for name, script in scripts.items():
             script.write_text(script_of(name))
         captures = dict(zip(scripts, pool.map(lambda script: later.captured(rad, script, gpu, "off"), scripts.values())))
-    with Workspace() as workspace, mps.Mps(workspace, "own", watch.gpu.uuid) if watch.gpu else workspace as server, open(args.out / "benchmarked.jsonl", "w") as out:
+    with Workspace() as workspace, mps.Mps(workspace, "own", watch.gpu.uuid) if watch.gpu else workspace as server, \
+            open(args.out / "benchmarked.jsonl", "w") as out:
         for name, script in scripts.items():
             line = {"name": name, "gpu": gpu, "captured": captures[name]}
             if watch.gpu and "claim" in line["captured"]:

@@ -4,8 +4,8 @@
 
     kinds.py --rad build/rad --out FOLDER [--workers N] [NAME...]
 
-A line a script in FOLDER/kinds.jsonl, as of later.py. What a run took is the least that it would: it was not run to its end. They were written
-as people write them. Needs PyTorch, and a GPU of 80 GiB that nobody else uses.
+A line a script in FOLDER/kinds.jsonl, as of later.py. What a run took is the least that it would: it was not run to its end.
+They were written as people write them. Needs PyTorch, and a GPU of 80 GiB that nobody else uses.
 """
 import later
 

@@ -98,7 +98,8 @@ def lines(n):
 model = GPT2LMHeadModel(GPT2Config(n_embd=256, n_layer=4, n_head=4, vocab_size=8000, n_positions=128))
 settings = TrainingArguments("out", per_device_train_batch_size=8, per_device_eval_batch_size=8, num_train_epochs=1, eval_strategy="epoch",
                              save_strategy="no", report_to=[], disable_tqdm=True)
-Trainer(model, settings, train_dataset=lines(320), eval_dataset=lines(400), compute_metrics=lambda found: {"n": len(found.predictions)}).train()
+Trainer(model, settings, train_dataset=lines(320), eval_dataset=lines(400),
+        compute_metrics=lambda found: {"n": len(found.predictions)}).train()
 """,
     "losses": MODEL + """
 losses, x = [], rows(16, 256)
@@ -204,7 +205,8 @@ def captured_command(rad, command, file, gpu, **how):
     done = subprocess.run([rad, "capture", "--no-cache", "-o", file, "--", *command], capture_output=True, text=True, **how)
     if done.returncode:
         return {"error": done.stderr[-300:]}
-    said = json.loads(subprocess.run([rad, "estimate", "--json", "--gpu-model", gpu, "--capture", file], capture_output=True, text=True, check=True).stdout)
+    said = json.loads(subprocess.run([rad, "estimate", "--json", "--gpu-model", gpu, "--capture", file], capture_output=True,
+                                     text=True, check=True).stdout)
     one = said["estimates"][0]
     found = re.search(r"(\d+) MiB reserved for (\d+) in use.* (\d+) outside", one["notes"][0])
     if not found:  # no replay, as its note says
@@ -216,8 +218,10 @@ def captured_command(rad, command, file, gpu, **how):
 
 
 def measured(script, watch, seconds, *words, env=None):
-    """A run of the script with these words; over after so many seconds on the GPU, 0: at its end. MiB; steps a second, if it prints RATE and a number."""
-    ran = subprocess.Popen([sys.executable, "-c", MEASURED, script, str(seconds), *words], cwd=script.parent, env=env, stdout=subprocess.PIPE,
+    """A run of the script with these words; over after so many seconds on the GPU, 0: at its end. MiB; steps a second, if it
+    prints RATE and a number."""
+    ran = subprocess.Popen([sys.executable, "-c", MEASURED, script, str(seconds), *words], cwd=script.parent, env=env,
+                           stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True)
     text = ran.communicate()[0]
     found, rate = (re.search(pattern, text, re.MULTILINE) for pattern in (r"^MIB (\d+) (\d+)$", r"^RATE (\S+)$"))
@@ -246,7 +250,8 @@ def run(about, scripts, seconds=0):
         for name in args.names:
             script = args.out.resolve() / f"{name}.py"
             script.write_text(scripts[name])
-            waiting.append((name, captures.submit(captured, rad, script, gpu), runs.submit(measured, script, watch, seconds) if watch.gpu else None))
+            waiting.append((name, captures.submit(captured, rad, script, gpu), runs.submit(measured, script, watch, seconds)
+                            if watch.gpu else None))
         with open(args.out / (pathlib.Path(sys.argv[0]).stem + ".jsonl"), "w") as out:
             for name, capture, ran in waiting:
                 line = json.dumps({"name": name, "gpu": gpu, "captured": capture.result(), "on_gpu": ran and ran.result()})

@@ -96,7 +96,8 @@ def main():
     parser = argparse.ArgumentParser(description="Learn when cuDNN copies, from what scratch.py measured.")
     parser.add_argument("files", nargs="+", metavar="SCRATCH.jsonl.gz")
     found = rows(parser.parse_args().files)
-    print("/* SPDX-License-Identifier: MIT\n *\n * Made by bench/memory/learn_scratch.py from doc/results/memory/scratch.jsonl.gz: not for editing. */")
+    print("/* SPDX-License-Identifier: MIT\n *\n * Made by bench/memory/learn_scratch.py from "
+          "doc/results/memory/scratch.jsonl.gz: not for editing. */")
     print("#ifndef RAD_MODELS_CONV_SCRATCH_H\n#define RAD_MODELS_CONV_SCRATCH_H\n\n#include <stdint.h>\n")
     print("enum scratch_kind { SCRATCH_NONE, SCRATCH_COPIES, SCRATCH_SUMS };\n")
     words = [f"SCRATCH_{f.upper()}," for f in (*FEATURES, "features")]

@@ -3,16 +3,20 @@
 """Training scripts of public repositories, captured and run as they are.
 
     public.py --rad build/rad --out FILE [--workers N] [--only NAME,...] PART...                 # anywhere
-    public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--fenced] [--only NAME,...] PART...    # on a GPU of 80 GiB that nobody else uses
-    public.py --score doc/results/memory/public.jsonl.gz        # or public-unseen, public-fresh, public-new
+    public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--fenced] [--only NAME,...] PART...    # on a GPU of 80 GiB
+    that nobody else uses public.py --score doc/results/memory/public.jsonl.gz        # or public-unseen, public-fresh,
+    public-new
 
-A PART is a folder with the sources, which are not ours to ship; `data.py`, which makes the data they read; and `list.jsonl`, a line a script: `name`,
-`repo`, `commit`, `path`, `cwd` in the folder, `command`, `env` ({here} in these two stands for the folder), `data` (how it was made), `kind`, `seconds` (instead of S). A line a script
-in FILE: those, and what `rad estimate` says of its capture for an H100. With --run, by what that said of them in CAPTURED as many run side by
-side as fit, and a line tells what PyTorch's allocator reserved and had in use at most, what NVML showed for the process, and how many steps
-optimizers made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was said. A line of
-doc/results/memory/public.jsonl.gz and public-unseen.jsonl.gz have `first` beside `captured`: what was said before anybody had seen a script run, and by captures
-that were mended since; and `fenced` (`first_fenced`), where a run was limited to the claim. public-fresh.jsonl.gz and public-new.jsonl.gz have others, captured once. --score prints the tables of doc/results/memory/scripts.md.
+A PART is a folder with the sources, which are not ours to ship; `data.py`, which makes the data they read; and `list.jsonl`, a
+line a script: `name`, `repo`, `commit`, `path`, `cwd` in the folder, `command`, `env` ({here} in these two stands for the
+folder), `data` (how it was made), `kind`, `seconds` (instead of S). A line a script in FILE: those, and what `rad estimate`
+says of its capture for an H100. With --run, by what that said of them in CAPTURED as many run side by side as fit, and a line
+tells what PyTorch's allocator reserved and had in use at most, what NVML showed for the process, and how many steps optimizers
+made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was
+said. A line of doc/results/memory/public.jsonl.gz and public-unseen.jsonl.gz have `first` beside `captured`: what was said
+before anybody had seen a script run, and by captures that were mended since; and `fenced` (`first_fenced`), where a run was
+limited to the claim. public-fresh.jsonl.gz and public-new.jsonl.gz have others, captured once. --score prints the tables of
+doc/results/memory/scripts.md.
 """
 import argparse
 import concurrent.futures
@@ -144,7 +148,8 @@ def took(row):
 
 def scored(rows, said):
     """A line of the table: what was said of memory against NVML."""
-    known = [(row[said]["reserved"] + row[said]["outside"], row[said]["claim"], took(row)["nvml"]) for row in rows if row[said].get("claim")]
+    known = [(row[said]["reserved"] + row[said]["outside"], row[said]["claim"], took(row)["nvml"]) for row in rows
+             if row[said].get("claim")]
     errors = [abs(expected / mib - 1) for expected, _, mib in known]
     return [len(rows), len(known), f"{statistics.median(errors):.1%}", f"{quantile(errors, 0.9):.0%}", sum(e <= 0.05 for e in errors),
             f"{statistics.median(claim / mib - 1 for _, claim, mib in known):.0%}", sum(claim < mib for _, claim, mib in known)]
@@ -154,8 +159,10 @@ def score(path):
     every = list(map(json.loads, gzip.open(path, "rt")))
     rows = list(filter(took, every))
     rest = [row for row in rows if "cudnn.benchmark" not in row["captured"].get("note", "")]
-    ways = (("first", "before anybody saw a run"), ("captured", "mended since")) if "first" in every[0] else (("captured", "captured once"),)
-    print("| | scripts | captured | median error | p90 | within 5 % | claim above what was taken, median | claims below it |\n" + "|---" * 8 + "|")
+    ways = (("first", "before anybody saw a run"),
+            ("captured", "mended since")) if "first" in every[0] else (("captured", "captured once"),)
+    print("| | scripts | captured | median error | p90 | within 5 % | claim above what was taken, median | claims below it |\n"
+          + "|---" * 8 + "|")
     for what, those in (("all of two steps or more", rows), ("of these, without `cudnn.benchmark`", rest)):
         for said, when in ways:
             print(f"| {what}: {when} | " + " | ".join(map(str, scored(those, said))) + " |")
@@ -192,7 +199,8 @@ def main():
 
     def capture(part, entry):
         with tempfile.TemporaryDirectory() as folder:
-            return {**entry, "captured": later.captured_command(args.rad.resolve(), command_of(part, entry), pathlib.Path(folder, "radcap"), GPU,
+            return {**entry, "captured": later.captured_command(args.rad.resolve(), command_of(part, entry),
+                                                                pathlib.Path(folder, "radcap"), GPU,
                                                                 cwd=part / entry["cwd"], env=environment(part, entry))}
 
     def run(part, entry):

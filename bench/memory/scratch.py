@@ -8,9 +8,9 @@
 Convolutions are drawn at random, of the sizes that networks have; none is taken from a job of jobs.py. Each is run forwards
 and backwards in one process after the other, alone on its stream. FOLDER/scratch-WORKER.jsonl.gz has a line for each: its shape and,
 for each direction, the bytes that were asked for beyond its result (forward, input, weights; -1: it failed). Lines are flushed
-as they come, and all ends at the deadline. --dilated draws others: of one dimension, as in networks for sequences, and of two, with taps that are
-further and further apart, and some without gaps to compare with; a minute of them is enough. --pretend draws and writes without a GPU. --table
-prints how much was taken, as a part of input and output, which is 1 where both are copied.
+as they come, and all ends at the deadline. --dilated draws others: of one dimension, as in networks for sequences, and of two,
+with taps that are further and further apart, and some without gaps to compare with; a minute of them is enough. --pretend draws
+and writes without a GPU. --table prints how much was taken, as a part of input and output, which is 1 where both are copied.
 """
 
 import argparse
@@ -29,7 +29,8 @@ CHANNELS += (728, 768, 832, 896, 960, 1024, 1152, 1280, 1536, 1920, 2048)
 SIDES = (6, 7, 8, 10, 11, 12, 13, 14, 16, 17, 18, 20, 22, 24, 28, 30, 32, 35, 36, 44, 48, 56, 64, 71, 72, 75, 88, 96, 112, 128)
 SIDES += (144, 147, 150, 160, 192, 224, 256, 299)
 BATCHES = tuple(n * 2**k for k in range(0, 11) for n in (1, 3, 5, 7, 9, 11))
-LENGTHS = (24, 48, 64, 96, 100, 128, 192, 250, 256, 320, 400, 500, 512, 784, 1000, 1020, 1024, 2000, 2048, 4000, 4096, 8000, 8192, 16000, 16384)
+LENGTHS = (24, 48, 64, 96, 100, 128, 192, 250, 256, 320, 400, 500, 512, 784, 1000, 1020, 1024, 2000, 2048, 4000, 4096, 8000,
+           8192, 16000, 16384)
 MOST = 3 << 30  # bytes of one tensor
 LEAST = 1 << 12
 
@@ -97,7 +98,8 @@ def draw(r):
 
 
 def draw_dilated(r):
-    """One whose taps are apart, mostly; or None. Padded on both sides by all that it reaches, as causal ones are before they are cut, by half of it, or not."""
+    """One whose taps are apart, mostly; or None. Padded on both sides by all that it reaches, as causal ones are before they
+    are cut, by half of it, or not."""
     n = r.choice((1, 1, 1, 2))
     side = r.choice(LENGTHS if n == 1 else SIDES)
     taps, dilation = r.choice((2, 3, 3, 4, 5, 7, 8, 16) if n == 1 else (3, 3, 5)), 2 ** r.randrange(10 if n == 1 else 6)
@@ -202,7 +204,8 @@ def table(paths):
         for direction in ("forward", "input", "weights"):
             if c[direction] >= 0:
                 found[len(c["kernel"]), c["type"].replace("bf16", "fp16"), layout, direction, c["dilation"]].append(c[direction] / both)
-    print("| sides | numbers | layout | direction | dilation | convolutions | a quarter below | half | three quarters | nothing |\n" + "|---" * 10 + "|")
+    print("| sides | numbers | layout | direction | dilation | convolutions | a quarter below | half | three quarters | "
+          "nothing |\n" + "|---" * 10 + "|")
     for key, parts in sorted(found.items()):
         parts.sort()
         quarters = [f"{parts[(len(parts) - 1) * n // 4]:.2f}" for n in (1, 2, 3)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""RAD-RM's Python side: only what PyTorch itself must be asked, a lease for a Python that runs already, and one loader for many tasks (radrm.feed)."""
+"""RAD-RM's Python side: only what PyTorch itself must be asked, a lease for a Python that runs already, and one loader for many
+tasks (radrm.feed)."""
 
 __all__ = ["Lease", "LeaseError", "lease"]
 

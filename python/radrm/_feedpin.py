@@ -169,7 +169,8 @@ class Copier:
             self._pinned = begin
         except Refused as why:
             self._pins = False
-            warnings.warn(f"feed {self._name}: its memory is not pinned, so each copy to the GPU takes the CPU's time: {why}", RuntimeWarning,
+            warnings.warn(f"feed {self._name}: its memory is not pinned, so each copy to the GPU takes the CPU's time: {why}",
+                          RuntimeWarning,
                           stacklevel=2)
 
     def _share(self, item):
@@ -185,7 +186,8 @@ class Copier:
             self._refusals += 1
             self._shares = self._refusals < REFUSALS_MAX
             if self._refusals == 1:
-                warnings.warn(f"feed {self._name}: batches on the GPU are not shared, each task copies them for itself, and asks again from "
+                warnings.warn(f"feed {self._name}: batches on the GPU are not shared, each task copies them for itself, and "
+                              f"asks again from "
                               f"time to time: {why}", RuntimeWarning, stacklevel=2)
         except Gone:    # the rest of its ring is copied by each, and the next ring is asked for again
             self._ask_at = math.inf

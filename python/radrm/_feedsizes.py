@@ -27,7 +27,8 @@ def _map(batch, n, function, path="batch"):
     """The same tree, with function(value, path) of what has a part for each of n samples: arrays, and lists of values."""
     if _is_array(batch) and batch.shape:
         if batch.shape[0] != n:
-            raise FeedError(f"{path} has {batch.shape[0]} in its first dimension, and the batch has {n} samples: it cannot be cut for batch=")
+            raise FeedError(f"{path} has {batch.shape[0]} in its first dimension, and the batch has {n} samples: it cannot be "
+                            f"cut for batch=")
         return function(batch, path)
     if isinstance(batch, dict):
         return {key: _map(value, n, function, f"{path}[{key!r}]") for key, value in batch.items()}
@@ -136,7 +137,8 @@ class Sizes:
     def __init__(self, loader, wanted):
         own = getattr(loader, "batch_size", None)
         if not isinstance(own, int) or isinstance(own, bool):
-            raise FeedError(f"batch={wanted}: this loader does not say how large its batches are (a {type(loader).__name__} without batch_size)")
+            raise FeedError(f"batch={wanted}: this loader does not say how large its batches are (a {type(loader).__name__} "
+                            f"without batch_size)")
         if not isinstance(wanted, int) or wanted < 1 or (own % wanted and wanted % own):
             raise FeedError(f"batch={wanted}: the loader's batches have {own} samples: a multiple of that, or a divisor")
         self._loader, self._own, self._wanted = loader, own, wanted

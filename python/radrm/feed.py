@@ -122,7 +122,8 @@ class Feed:
         wait = SLICE_MS if self._timeout is None else min(SLICE_MS, max(0, int(1000 * self._timeout)))
         while self._lib.feed_reader_next(self._reader, wait, ctypes.byref(item), ctypes.byref(error)):
             if error.code == _feedlib.CONFLICT:
-                raise FeedError(f"feed {self.name}: {error} (.clone(), .copy()), or ask for more with slots=; after a loop that was left, `del` "
+                raise FeedError(f"feed {self.name}: {error} (.clone(), .copy()), or ask for more with slots=; after a loop "
+                                f"that was left, `del` "
                                 "its last batch")
             if error.code != _feedlib.UNAVAILABLE:
                 self._raise(str(error))
@@ -137,7 +138,8 @@ class Feed:
             self._raise_for(said)
         if self._lib.feed_reader_differs(self._reader):
             warnings.warn(f"feed {self.name}: its loader does not give the same twice: the batch before number {item.index} of epoch "
-                          f"{item.epoch}, made again after a takeover, is another than it was (does the data set take chance from elsewhere "
+                          f"{item.epoch}, made again after a takeover, is another than it was (does the data set take chance "
+                          f"from elsewhere "
                           "than random, NumPy and PyTorch?)", RuntimeWarning, stacklevel=3)
         if item.kind == _feedlib.END:
             self._lib.feed_reader_release(self._reader, item.ring, item.slot)
@@ -241,7 +243,8 @@ def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None,
     if not 1 <= wait_for <= 64:
         raise ValueError("wait_for: 1 to 64 tasks")
     if pin and device is None:
-        raise ValueError("pin=True is for device=: who copies a batch to the GPU from pinned memory has to know when it may be written again")
+        raise ValueError("pin=True is for device=: who copies a batch to the GPU from pinned memory has to know when it may be "
+                         "written again")
     if on_device not in (None, "shared") or (on_device and device is None):
         raise ValueError("on_device=\"shared\" is for device=: tasks on one GPU have each batch copied there once")
     known = _feeds.get(id(loader))

@@ -304,7 +304,8 @@ class RadExecutor(concurrent.futures.Executor):
         return results()
 
     def resume(self):
-        """Futures of all calls in the folder, oldest first: those of a process that is gone, of others that are still there, and one's own."""
+        """Futures of all calls in the folder, oldest first: those of a process that is gone, of others that are still there,
+        and one's own."""
         futures = []
         for setup in sorted(glob.glob(os.path.join(glob.escape(self._folder), "*[!t]", "setup.json"))):     # not .part
             folder = os.path.dirname(setup)

@@ -25,8 +25,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NEWS_S = 10     # a task that ended so shortly before its node lost its power may not have been told of yet, and is done again
 ENDED = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT", "LOST"}
 
-# One line a start and an end, with the time, each in one write; `run/ID` is made by whoever begins, and gone when that one is. A task that is told to
-# save goes on where it was.
+# One line a start and an end, with the time, each in one write; `run/ID` is made by whoever begins, and gone when that one is.
+# A task that is told to save goes on where it was.
 TASK = r'''
 id=$RAD_QUEUE_TASK; cd "$STORM"
 if ! ( set -C; echo $$ >"run/$id" ) 2>/dev/null; then
@@ -40,7 +40,8 @@ n=0
 if [ -n "$LIMIT" ]; then
 	for f in run/"${id%_*}"_*; do
 		other=; read -r other <"$f" 2>/dev/null
-		if [ -n "$other" ] && [ -e "/proc/$other" ] && grep -qz "RAD_QUEUE_TASK=${f#run/}\$" "/proc/$other/environ" 2>/dev/null; then n=$((n + 1)); fi
+		[ -n "$other" ] && [ -e "/proc/$other" ] || continue
+		if grep -qz "RAD_QUEUE_TASK=${f#run/}\$" "/proc/$other/environ" 2>/dev/null; then n=$((n + 1)); fi
 	done
 	[ $n -le "$LIMIT" ] || echo "L $id $$ $n" >>ledger
 fi
@@ -103,7 +104,8 @@ class Node:
     def start(self):
         env = dict(self.storm.env, SLURM_JOB_ID=self.job, SLURM_CLUSTER_NAME="storm", SLURMD_NODENAME=f"n{self.number}")
         with open(f"{self.storm.root}/pilots.log", "a") as log:
-            self.pilot = subprocess.Popen([f"{self.storm.build}/rad", "pilot", "--queue", self.storm.queue_of(self.number), "--devices", "sim:1xa100-40g",
+            self.pilot = subprocess.Popen([f"{self.storm.build}/rad", "pilot", "--queue", self.storm.queue_of(self.number),
+                                           "--devices", "sim:1xa100-40g",
                                            "--state", f"{self.folder}/state", "--lease", "10s", "--grace", "6s"],
                                           env=env, stdout=log, stderr=log, cwd=self.storm.root, start_new_session=True)
 
@@ -307,10 +309,12 @@ class Storm:
         doubled = [t for t in ran if "D" in ran[t] or (t in again and t not in untold)]
         strange = [t for t in ran if t not in states]
         broken = [t for t in ran if "L" in ran[t] or "B" in ran[t]]
-        return {"accepted": len(self.accepted), "run": sum("E" in w for w in ran.values()), "begun_again": sum(w.count("S") > 1 for w in ran.values()), "ended_untold": len(untold),
+        return {"accepted": len(self.accepted), "run": sum("E" in w for w in ran.values()),
+                "begun_again": sum(w.count("S") > 1 for w in ran.values()), "ended_untold": len(untold),
                 "ended": {s: sum(t["state"] == s for t in states.values()) for s in sorted(ENDED)},
                 "lost": len(lost), "doubled": len(doubled), "unknown": len(strange),
-                "broken_rules": len(broken), "which": {"broken": broken[:5], "lost": lost[:5], "doubled": doubled[:5], "unknown": strange[:5]}}
+                "broken_rules": len(broken), "which": {"broken": broken[:5], "lost": lost[:5], "doubled": doubled[:5],
+                                                       "unknown": strange[:5]}}
 
     def run(self):
         self.submit()

@@ -74,7 +74,8 @@ def is_dead(pid):
 
 
 def signal_ours(pids, *signals, root=None):
-    """Ours: descendants of root, by default of this process. Numbers come round within seconds on a busy machine: what is signalled was opened first, and then seen to be ours."""
+    """Ours: descendants of root, by default of this process. Numbers come round within seconds on a busy machine: what is
+    signalled was opened first, and then seen to be ours."""
     opened = {}
     for pid in pids:
         try:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 import torch, torch.nn as nn, torch.nn.functional as F, torchvision, numpy as np
-enc = torchvision.models.resnet18(); enc.fc = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 128)); enc = nn.SyncBatchNorm.convert_sync_batchnorm(enc).cuda() if False else enc.cuda()
-mom = torchvision.models.resnet18(); mom.fc = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 128)); mom.load_state_dict(enc.state_dict()); mom.cuda().requires_grad_(False)
+enc = torchvision.models.resnet18(); enc.fc = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 128))
+enc = nn.SyncBatchNorm.convert_sync_batchnorm(enc).cuda() if False else enc.cuda()
+mom = torchvision.models.resnet18(); mom.fc = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 128))
+mom.load_state_dict(enc.state_dict()); mom.cuda().requires_grad_(False)
 queue = F.normalize(torch.randn(128, 65536, device="cuda"), dim=0); ptr = torch.zeros(1, dtype=torch.long)
 opt = torch.optim.SGD(enc.parameters(), 0.03, momentum=0.9, weight_decay=1e-4)
 for it in range(2000):

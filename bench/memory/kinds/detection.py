@@ -5,7 +5,8 @@ opt = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], 0.005,
 class D(torch.utils.data.Dataset):
     def __len__(self): return 2000
     def __getitem__(self, i):
-        g = torch.Generator().manual_seed(i); n = int(torch.randint(1, 8, (1,), generator=g)); b = torch.rand(n, 4, generator=g) * 100; b[:, 2:] += b[:, :2] + 20
+        g = torch.Generator().manual_seed(i); n = int(torch.randint(1, 8, (1,), generator=g))
+        b = torch.rand(n, 4, generator=g) * 100; b[:, 2:] += b[:, :2] + 20
         return torch.rand(3, 320, 320), {"boxes": b, "labels": torch.randint(1, 21, (n,))}
 for epoch in range(10):
     model.train()

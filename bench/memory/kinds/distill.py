@@ -4,7 +4,8 @@ teacher = torchvision.models.resnet50(num_classes=100).cuda().eval()
 for p in teacher.parameters(): p.requires_grad_(False)
 student = torchvision.models.mobilenet_v2(num_classes=100).cuda()
 feats = {}
-teacher.layer4.register_forward_hook(lambda m, i, o: feats.__setitem__("t", o)); student.features.register_forward_hook(lambda m, i, o: feats.__setitem__("s", o))
+teacher.layer4.register_forward_hook(lambda m, i, o: feats.__setitem__("t", o))
+student.features.register_forward_hook(lambda m, i, o: feats.__setitem__("s", o))
 proj = nn.Conv2d(1280, 2048, 1).cuda()
 opt = torch.optim.SGD([*student.parameters(), *proj.parameters()], 0.05, momentum=0.9, weight_decay=5e-4)
 T = 4.0

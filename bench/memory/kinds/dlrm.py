@@ -15,7 +15,8 @@ class DLRM(nn.Module):
 sizes = [1000000, 500000, 200000, 1000, 50, 10]
 m = DLRM(sizes).cuda(); opt = torch.optim.SGD(m.parameters(), 0.1); bce = nn.BCELoss()
 for it in range(1000):
-    x = torch.rand(2048, 13).cuda(); idx = [torch.randint(0, n, (2048 * 4,)).cuda() for n in sizes]; off = [torch.arange(0, 8192, 4).cuda() for _ in sizes]
+    x = torch.rand(2048, 13).cuda(); idx = [torch.randint(0, n, (2048 * 4,)).cuda() for n in sizes]
+    off = [torch.arange(0, 8192, 4).cuda() for _ in sizes]
     y = torch.rand(2048, 1).round().cuda()
     loss = bce(m(x, off, idx), y); opt.zero_grad(); loss.backward(); opt.step()
     if it % 50 == 0: print(f"{it} {loss.item():.4f}")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 import torch, torch.nn as nn, random, collections, numpy as np, copy
 dev = "cuda"
-q = nn.Sequential(nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6)).to(dev)
+q = nn.Sequential(nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(),
+                  nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6)).to(dev)
 target = copy.deepcopy(q).eval()
 opt = torch.optim.AdamW(q.parameters(), 1e-4, amsgrad=True)
 buf = collections.deque(maxlen=10000)

@@ -2,8 +2,12 @@
 import torch, torch.nn as nn
 from torch.nn.utils import spectral_norm
 from torch.nn.utils.parametrizations import spectral_norm as sn2
-G = nn.Sequential(nn.ConvTranspose2d(100, 512, 4, 1, 0, bias=False), nn.BatchNorm2d(512), nn.ReLU(True), nn.ConvTranspose2d(512, 256, 4, 2, 1, bias=False), nn.BatchNorm2d(256), nn.ReLU(True), nn.ConvTranspose2d(256, 128, 4, 2, 1, bias=False), nn.BatchNorm2d(128), nn.ReLU(True), nn.ConvTranspose2d(128, 3, 4, 2, 1), nn.Tanh()).cuda()
-D = nn.Sequential(spectral_norm(nn.Conv2d(3, 128, 4, 2, 1)), nn.LeakyReLU(0.2), sn2(nn.Conv2d(128, 256, 4, 2, 1)), nn.LeakyReLU(0.2), spectral_norm(nn.Conv2d(256, 512, 4, 2, 1)), nn.LeakyReLU(0.2), nn.Conv2d(512, 1, 4)).cuda()
+G = nn.Sequential(nn.ConvTranspose2d(100, 512, 4, 1, 0, bias=False), nn.BatchNorm2d(512), nn.ReLU(True),
+                  nn.ConvTranspose2d(512, 256, 4, 2, 1, bias=False), nn.BatchNorm2d(256), nn.ReLU(True),
+                  nn.ConvTranspose2d(256, 128, 4, 2, 1, bias=False), nn.BatchNorm2d(128), nn.ReLU(True),
+                  nn.ConvTranspose2d(128, 3, 4, 2, 1), nn.Tanh()).cuda()
+D = nn.Sequential(spectral_norm(nn.Conv2d(3, 128, 4, 2, 1)), nn.LeakyReLU(0.2), sn2(nn.Conv2d(128, 256, 4, 2, 1)),
+                  nn.LeakyReLU(0.2), spectral_norm(nn.Conv2d(256, 512, 4, 2, 1)), nn.LeakyReLU(0.2), nn.Conv2d(512, 1, 4)).cuda()
 def init(m):
     if isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) and hasattr(m, "weight"): m.weight.data.normal_(0, 0.02)
 G.apply(init)

@@ -2,9 +2,11 @@
 import torch, torch.nn as nn
 class GP(nn.Module):
     def __init__(self):
-        super().__init__(); self.net = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4)); self.ls, self.n = nn.Parameter(torch.zeros(4)), nn.Parameter(torch.tensor(-2.0))
+        super().__init__(); self.net = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4))
+        self.ls, self.n = nn.Parameter(torch.zeros(4)), nn.Parameter(torch.tensor(-2.0))
     def forward(self, x, y):
-        z = self.net(x) / self.ls.exp(); K = torch.exp(-0.5 * torch.cdist(z, z).pow(2)) + (self.n.exp() + 1e-4) * torch.eye(len(x), device=x.device)
+        z = self.net(x) / self.ls.exp()
+        K = torch.exp(-0.5 * torch.cdist(z, z).pow(2)) + (self.n.exp() + 1e-4) * torch.eye(len(x), device=x.device)
         L = torch.linalg.cholesky(K); a = torch.cholesky_solve(y.unsqueeze(1), L)
         return 0.5 * (y @ a.squeeze(1)) + L.diagonal().log().sum()
 m = GP().cuda(); opt = torch.optim.Adam(m.parameters(), 0.01)

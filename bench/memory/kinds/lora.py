@@ -7,12 +7,14 @@ class LoRA(nn.Module):
         self.A, self.B, self.s = nn.Parameter(torch.empty(r, base.in_features)), nn.Parameter(torch.zeros(base.out_features, r)), alpha / r
         nn.init.kaiming_uniform_(self.A, a=math.sqrt(5)); self.d = nn.Dropout(0.05)
     def forward(self, x): return self.base(x) + (self.d(x).to(self.A.dtype) @ self.A.T @ self.B.T).to(x.dtype) * self.s
-model = LlamaForCausalLM(LlamaConfig(hidden_size=512, intermediate_size=1376, num_hidden_layers=4, num_attention_heads=8, vocab_size=16000)).to(torch.bfloat16)
+model = LlamaForCausalLM(LlamaConfig(hidden_size=512, intermediate_size=1376, num_hidden_layers=4, num_attention_heads=8,
+                                     vocab_size=16000)).to(torch.bfloat16)
 for p in model.parameters(): p.requires_grad = False
 for n, mod in list(model.named_modules()):
     if n.endswith(("q_proj", "v_proj")):
         parent = model.get_submodule(n.rsplit(".", 1)[0]); setattr(parent, n.rsplit(".", 1)[1], LoRA(mod))
-model.cuda(); model.enable_input_require_grads(); model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+model.cuda(); model.enable_input_require_grads()
+model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 opt = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 2e-4)
 print(sum(p.numel() for p in model.parameters() if p.requires_grad))
 acc = 4

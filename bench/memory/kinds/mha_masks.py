@@ -16,7 +16,8 @@ class S2S(nn.Module):
     def forward(self, src, tgt):
         m = nn.Transformer.generate_square_subsequent_mask(tgt.size(0)).to(src.device)
         sp, tp = (src == 1).t(), (tgt == 1).t()
-        out = self.tr(self.pe(self.s(src)), self.pe(self.t(tgt)), tgt_mask=m, src_key_padding_mask=sp, tgt_key_padding_mask=tp, memory_key_padding_mask=sp)
+        out = self.tr(self.pe(self.s(src)), self.pe(self.t(tgt)), tgt_mask=m, src_key_padding_mask=sp, tgt_key_padding_mask=tp,
+                      memory_key_padding_mask=sp)
         return self.g(out)
 model = S2S().cuda()
 for p in model.parameters():

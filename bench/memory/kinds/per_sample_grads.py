@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 import torch, torch.nn as nn
 from torch.func import functional_call, vmap, grad
-net = nn.Sequential(nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10)).cuda()
+net = nn.Sequential(nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.ReLU(),
+                    nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10)).cuda()
 params = {k: v for k, v in net.named_parameters()}
 opt = torch.optim.SGD(net.parameters(), 0.1)
 def loss_fn(p, x, y):

@@ -4,7 +4,8 @@ from torch.autograd import grad
 class PINN(nn.Module):
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(2, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 1))
+        self.net = nn.Sequential(nn.Linear(2, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(),
+                                 nn.Linear(128, 1))
     def forward(self, x, t): return self.net(torch.cat([x, t], 1))
 model = PINN().cuda()
 adam = torch.optim.Adam(model.parameters(), 1e-3)

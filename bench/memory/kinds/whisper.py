@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration, get_linear_schedule_with_warmup
-cfg = WhisperConfig(d_model=384, encoder_layers=4, decoder_layers=4, encoder_attention_heads=6, decoder_attention_heads=6, encoder_ffn_dim=1536, decoder_ffn_dim=1536)
+cfg = WhisperConfig(d_model=384, encoder_layers=4, decoder_layers=4, encoder_attention_heads=6, decoder_attention_heads=6,
+                    encoder_ffn_dim=1536, decoder_ffn_dim=1536)
 model = WhisperForConditionalGeneration(cfg).to("cuda"); model.gradient_checkpointing_enable(); model.config.use_cache = False
 opt = torch.optim.AdamW(model.parameters(), lr=1e-5); sch = get_linear_schedule_with_warmup(opt, 50, 500)
 model.train()

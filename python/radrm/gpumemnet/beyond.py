@@ -43,7 +43,8 @@ def table(found):
     for label, family in (("MLPs", "mlp"), ("CNNs", "cnn"), ("transformers", "transformer"), ("all", "")):
         cells = []
         for a in STEPS[:-1]:
-            of = [(rows, under) for name, parts in found.items() if name.startswith(family) for low, _, rows, under, *_ in parts if low == a]
+            of = [(rows, under) for name, parts in found.items() if name.startswith(family) for low, _, rows, under, *_ in parts
+                  if low == a]
             n = sum(rows for rows, _ in of)
             cells.append(f"{100 * sum(rows * under for rows, under in of) / n:.1f} %" if n else "–")
         lines.append(f"| {label} | " + " | ".join(cells) + " |")

@@ -75,7 +75,8 @@ class _Data:
         order = torch.from_numpy(random.permutation(n))
         variants = torch.from_numpy(numpy.where(random.rand(n) < masked, random.randint(1, len(self.inputs), n) if masked else 0, 0))
         if self.lengths is not None:  # alike in length together, batches in random order
-            order = order[torch.argsort(self.lengths[order] + 4 * torch.rand(n, generator=torch.Generator().manual_seed(int(random.randint(1 << 30)))))]
+            order = order[torch.argsort(self.lengths[order] + 4
+                                        * torch.rand(n, generator=torch.Generator().manual_seed(int(random.randint(1 << 30)))))]
         starts = list(range(0, n, BATCH))
         for i in random.permutation(len(starts)):
             at = order[starts[i]:starts[i] + BATCH]

@@ -145,7 +145,8 @@ def fit(net, batches, check, epochs, rate, ordered, patience=40):
     """Trains until `check` (a function of the net: its loss on configurations held out of training) has not become better for
     a while; the best net is kept. `batches(epoch)` gives (inputs, tokens, there, target)."""
     optimizer = torch.optim.AdamW(net.parameters(), rate, weight_decay=1e-3)
-    plan = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda e: min(1, (e + 1) / 5) * (0.02 + 0.98 * (1 + math.cos(math.pi * e / epochs)) / 2))
+    plan = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda e: min(1, (e + 1) / 5)
+                                             * (0.02 + 0.98 * (1 + math.cos(math.pi * e / epochs)) / 2))
     best, kept, since = math.inf, None, 0
     for epoch in range(epochs):
         net.train()

@@ -75,10 +75,12 @@ def _family(report, family):
             f"{scores[family]['rows']} configurations. Rows by class, the last open above: {counts}. Our nets have {sizes['ensemble']:,} "
             f"(ensemble) and {sizes['encoder']:,} (encoder) parameters and {report['bins'][family]} bins; the published ones "
             f"{', '.join(format(v['weights'], ',') for v in small['ensemble'].values())} and "
-            f"{', '.join(format(v['weights'], ',') for v in small['encoder'].values())}. Shipped: {_share(scores[family]['ours']['share'])}.", "",
+            f"{', '.join(format(v['weights'], ',') for v in small['encoder'].values())}. Shipped: "
+            f"{_share(scores[family]['ours']['share'])}.", "",
             "Three folds, all rows:", "", *_classification(scores, family, "folds"), "70/20/10 split:", "",
             *_classification(scores, family, "split"),
-            f"Three folds, only Adam and AdamW in fp32 or TF32 ({scores[plain]['rows']} rows; the published set knows nothing else), all nets "
+            f"Three folds, only Adam and AdamW in fp32 or TF32 ({scores[plain]['rows']} rows; the published set knows nothing "
+            f"else), all nets "
             "trained on those alone:", "", *_classification(scores, plain, "folds"), "Claims, three folds, all rows:", "",
             *_claims(scores, family)]
 
@@ -106,13 +108,15 @@ def _real(rows):
     published = sorted(r["published_mib"] / r["actual_mib"] - 1 for r in rows)
     return ["## Real models that nobody trained on", "",
             "Summaries of real models, and what they took on an **A100** of 40 GB with another PyTorch, as GPUMemNet's authors measured "
-            "(MiB). Ours learnt on an H200, and were asked for Adam and fp32 with TF32 convolutions, PyTorch's default; the difference of the two contexts is taken off. XLNet-large has no summary.", "",
+            "(MiB). Ours learnt on an H200, and were asked for Adam and fp32 with TF32 convolutions, PyTorch's default; the "
+            "difference of the two contexts is taken off. XLNet-large has no summary.", "",
             *_table(head, lines),
             f"Under: ours {sum(o < 0 for o in over)} of {len(over)}, published {sum(o < 0 for o in published)} of {len(published)}. "
             f"Median over: ours {_percent(over[len(over) // 2])} %, published {_percent(published[len(published) // 2])} %. Most of these "
             "models lie beyond the ranges of the training set (deeper than 29 convolutions, squeeze-and-excitation): the estimate's note "
             "says \"at its edge\", and the claim is at least 30 % above the middle. Where a model is too far beyond, the nets decline and "
-            "`arithmetic` answers (Inception: no activation function shown; XLNet: 70 % of its parameters learn, by the file's totals).", ""]
+            "`arithmetic` answers (Inception: no activation function shown; XLNet: 70 % of its parameters learn, by the file's "
+            "totals).", ""]
 
 
 FAILS = """## Where it fails
@@ -131,20 +135,27 @@ FAILS = """## Where it fails
 
 def page(report, real):
     lines = ["# GPUMemNet's nets, ours and the published ones", "",
-             f"Trained and scored on the measured set ([data card](../../../../models/gpumemnet/README.md), [figures](data.md): {report['card']}, "
+             f"Trained and scored on the measured set ([data card](../../../../models/gpumemnet/README.md), "
+             f"[figures](data.md): {report['card']}, "
              f"{report['stack']}) by `python3 -m radrm.gpumemnet.train`, {report['date']}: {report['trainings']} trainings, "
-             f"{report['training_s'] / 60:.0f} minutes in all, one core each (some encoders with an H200 beside it). Raw scores: [scores.json](scores.json). How the nets work: "
+             f"{report['training_s'] / 60:.0f} minutes in all, one core each (some encoders with an H200 beside it). Raw "
+             f"scores: [scores.json](scores.json). How the nets work: "
              "[doc/gpumemnet-format.md](../../../gpumemnet-format.md).", "",
-             "*Published* nets are those of the dissertation's section 5.4.4 as far as it describes them, trained again on the same rows and "
+             "*Published* nets are those of the dissertation's section 5.4.4 as far as it describes them, trained again on the "
+             "same rows and "
              "splits as ours: 13 perceptrons of 1 to 7 and 1 to 6 hidden layers with batch normalisation (about 1,500 parameters each, a "
              "generous reading of the text), logits averaged, on the published inputs standardised; and one encoder block over (type, "
              "activations, parameters) of every layer. *Ours* answer in their own bins, from which the published bins follow. Percent. "
-             "*Balanced*, precision, recall and F1 are means over classes; *under*: share of answers below the true class. Claims are what the "
-             "nets say by themselves, without the bounds and margins that `rad estimate` adds. How ensemble and encoder are mixed *as shipped* "
-             "was chosen once a family, of three ways, on the rows that stopped the trainings of the folds: each fold's are no test rows of its "
+             "*Balanced*, precision, recall and F1 are means over classes; *under*: share of answers below the true class. "
+             "Claims are what the "
+             "nets say by themselves, without the bounds and margins that `rad estimate` adds. How ensemble and encoder are "
+             "mixed *as shipped* "
+             "was chosen once a family, of three ways, on the rows that stopped the trainings of the folds: each fold's are no "
+             "test rows of its "
              "own, but of the others.", "",
              "As printed in the dissertation (tables 5.3, 5.5 and 5.7; their data, weighted means): ", "", *_printed(),
-             "Table 5.1, on their first set: accuracy 81.8, F1 81.2. Their repository's three folds: MLPs 97 to 98, CNNs 80, transformers 85 to "
+             "Table 5.1, on their first set: accuracy 81.8, F1 81.2. Their repository's three folds: MLPs 97 to 98, CNNs 80, "
+             "transformers 85 to "
              "86 % accuracy.", ""]
     for family in FAMILIES:
         lines += _family(report, family)

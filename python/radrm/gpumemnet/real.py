@@ -42,7 +42,8 @@ def main():
         if not pattern:
             continue
         asked = [args.rad, "estimate", "--summary", str(pathlib.Path(args.summaries) / pattern.format(row["batch_size"])), "--batch-size",
-                 row["batch_size"], "--optimizer", "adam", "--precision", "fp32", "--gpu-model", "NVIDIA A100-SXM4-40GB", "--estimator", "all", "--json"]
+                 row["batch_size"], "--optimizer", "adam", "--precision", "fp32", "--gpu-model", "NVIDIA A100-SXM4-40GB",
+                 "--estimator", "all", "--json"]
         done = subprocess.run([*asked, *(["--seq-len", str(seq)] if seq else [])], check=True, capture_output=True, text=True)
         said = {e["estimator"]: e for e in json.loads(done.stdout)["estimates"]}
         ours = "gpumemnet" if said["gpumemnet"]["claim_mib"] else "arithmetic"  # as `auto` chooses

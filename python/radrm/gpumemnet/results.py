@@ -13,7 +13,8 @@ from .train import FOLDS
 
 SHARES = (0.0, 0.5, 1.0)  # of the encoder in the answer
 # What the C code is tested with: summaries of tests/summaries, as a user would name them.
-CASES = (("vgg-torchsummary.txt", 16, "adam", "fp32"), ("inception-torchinfo.txt", 128, "sgd", None), ("mlp-torchinfo.txt", 256, None, None),
+CASES = (("vgg-torchsummary.txt", 16, "adam", "fp32"), ("inception-torchinfo.txt", 128, "sgd", None),
+         ("mlp-torchinfo.txt", 256, None, None),
          ("mlp-torchsummary.txt", 4096, "adamw", "amp-bf16"), ("bert-classifier-printed.txt", 8, "adamw", "fp32"),
          ("gpt2-printed.txt", 2, "adamw", "bf16"), ("encoder-torchinfo.txt", 32, "momentum", "tf32"))
 
