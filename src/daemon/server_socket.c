@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The socket's file: see server_socket.h. Whether one that is there is a living radd's is asked by connecting to it: who was
- * killed leaves its file, and a pid beside it may be another's by now. Its mode is made with it, by the umask: a chmod after
- * bind would leave a moment in which anybody, or nobody, gets in.
+ * killed leaves its file, and a pid beside it may be another's by now. A connection alone is no answer: a child of the one that
+ * was killed has its socket until it becomes a program of its own, so whoever listened must live, too. Its mode is made with it,
+ * by the umask: a chmod after bind would leave a moment in which anybody, or nobody, gets in.
  */
 #include "daemon/server_socket.h"
 
@@ -9,11 +10,21 @@
 #include "submit/wire.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+/* Whether who listens at the other end is gone. Who is not to be seen from here (another pid namespace: 0) counts as there. */
+static bool is_orphaned(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.pid > 0 && kill(peer.pid, 0) && errno == ESRCH;
+}
 
 /* Never waits: in a folder that all may write to, another user's may stand there that takes no connection. */
 static int socket_claim(const char *path, struct error *err)
@@ -22,7 +33,7 @@ static int socket_claim(const char *path, struct error *err)
 	scoped_fd int fd = wire_connect_now(path, &why);
 	if (fd < 0 && why.code == ERR_CONFLICT)
 		return error_set(err, why.code, "%s", why.text);
-	if (fd >= 0)
+	if (fd >= 0 && !is_orphaned(fd))
 		return error_set(err, ERR_CONFLICT, "another radd already listens on %s", path);
 	if (unlink(path) && errno != ENOENT)
 		return error_errno(err, "%s", path);

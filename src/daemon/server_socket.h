@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 /* Makes and binds it: a descriptor that is not heard yet, or -1. A file that nobody answers on is a leftover and removed; one
- * that is answered belongs to a living radd (ERR_CONFLICT). */
+ * that is answered belongs to a living radd (ERR_CONFLICT), unless the process that listened is gone. */
 int server_socket_open(const char *path, struct error *err);
 
 #endif

@@ -9,9 +9,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 struct serving {
 	struct requests q;	/* first, and empty: what the server hands to run() */
@@ -608,6 +610,40 @@ static void who_takes_no_connection_is_not_waited_for(void **state)
 	close(deaf);
 }
 
+/* As a radd that is killed while it starts a task: the child has the socket until it becomes another program. */
+static void a_killed_radds_child_does_not_keep_the_socket(void **state)
+{
+	struct serving *s = *state;
+	struct error err = ERROR_INIT;
+	const struct server_ops ops = { .run = run, .requests = &s->q, .lookups = s->lookups };
+	struct sockaddr_un there = { .sun_family = AF_UNIX };
+	int told[2], status;
+	pid_t child = 0;
+	snprintf(there.sun_path, sizeof there.sun_path, "%s/killed", s->w.dir);
+	assert_int_equal(pipe(told), 0);
+	pid_t killed = fork();
+	if (!killed) {
+		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		if (bind(fd, (struct sockaddr *)&there, sizeof there) || listen(fd, 5))
+			_exit(1);
+		child = fork();
+		if (!child)
+			for (;;)
+				pause();
+		_exit(write(told[1], &child, sizeof child) != sizeof child);
+	}
+	assert_int_equal(waitpid(killed, &status, 0), killed);
+	assert_int_equal(status, 0);
+	assert_int_equal(read(told[0], &child, sizeof child), sizeof child);
+	struct server *second = server_create(&s->w.loop, there.sun_path, &ops, &err);
+	kill(child, SIGKILL);
+	close(told[0]);
+	close(told[1]);
+	if (!second)
+		fail_msg("%s", err.text);
+	server_destroy(second);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "--read"))
@@ -623,7 +659,7 @@ int main(int argc, char **argv)
 		T(a_large_message_is_read_beside_the_loop), T(one_that_leaves_in_the_middle_leaves_nothing),
 		T(one_that_does_not_read_is_dropped), T(a_crowd_at_the_door_comes_in_pieces),
 		T(who_comes_when_there_is_no_descriptor_is_let_in_later), T(a_living_radd_keeps_its_socket),
-		T(who_takes_no_connection_is_not_waited_for),
+		T(who_takes_no_connection_is_not_waited_for), T(a_killed_radds_child_does_not_keep_the_socket),
 #undef T
 	};
 	return cmocka_run_group_tests_name("server", tests, NULL, NULL);
