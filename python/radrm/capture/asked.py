@@ -20,7 +20,7 @@ TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm|arange|linspace|eye)$|^(range|view|reshape|expand|repeat|narrow|split|chunk|topk|pad|"
                     r"unflatten|resize_)$")  # what is called with sizes
 PLACING = {"roll", "select"}  # what is called with places: how far, which one
-CAUSAL = "_detect_is_causal_mask"  # of torch.nn, which compares a square mask with a causal one: it is one
+HOLDS = {"_detect_is_causal_mask", "_compare_regular_values_close"}  # of torch.nn, which compares a square mask with a causal one: it is one; of assert_close()
 
 
 def script_line():
@@ -50,8 +50,10 @@ def insisted(path):
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Assert):
             visit(node.test, True)
-        elif isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
-            visit(node.test, False)
+        elif isinstance(node, ast.If):
+            for arm, holds in ((node.body, False), (node.orelse, True)):
+                if arm and isinstance(arm[-1], ast.Raise):
+                    visit(node.test, holds)
     return must - may, may - must
 
 
@@ -63,17 +65,15 @@ def asking():
     return frame
 
 
-def is_insisted():
-    """Whether the value that is asked for now must be true, or more is done if it is."""
+def insists():
+    """The answer that the script insists on: it asserts it, or raises an error otherwise, or more is done then; None: on none. A run gives it, or ends there."""
     frame = asking()
-    path, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
-    return frame is not None and (frame.f_code.co_name == CAUSAL or line in insisted(path)[0] or line in better(path))
-
-
-def is_ruled_out():
-    """Whether an error is raised if it is true."""
-    frame = asking()
-    return frame is not None and frame.f_lineno in insisted(frame.f_code.co_filename)[1]
+    if frame is None:
+        return None
+    must, may = insisted(frame.f_code.co_filename)
+    if frame.f_code.co_name in HOLDS or frame.f_lineno in must or frame.f_lineno in better(frame.f_code.co_filename):
+        return True
+    return False if frame.f_lineno in may else None
 
 
 def affirmed(test):

@@ -15,8 +15,9 @@ CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|
 BEST = re.compile(r"best|patien|^pat$|wait|(^|_)bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
                   r"state$|(^|_)lr$|learning_rate$")  # what is assigned
 TEXT = {"join", "chr"}  # what was generated becomes a text
-LETTERS = re.compile(r"decode|^(chr|str|join|int|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")  # what is called for it
+LETTERS = re.compile(r"decode|^(chr|str|join|int|max|min|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")  # what is called for it
 FILES = {"os", "shutil"}
+TELLS = re.compile(r"^(print|log|info|debug|warning|error|write|writerow|add_scalars?|add_text|set_description(_str)?|set_postfix(_str)?)$")  # and gives nothing back
 NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$|(^|_)lr$|learning_rate$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
 INTO = re.compile(r"^(mul|div|add|sub|clamp|clamp_min|clamp_max|neg|zero|fill|copy|nan_to_num)_$")  # writes into a tensor, and takes nothing
 GIVES = re.compile(r"^(named_)?(parameters|children|modules)$")  # goes over what is there
@@ -150,7 +151,7 @@ def is_told(node, free):
         return is_test(counted) and getattr(node.target, "id", None) in free
     if isinstance(node, ast.Expr):
         name = called(value)
-        return name == "print" and all(is_quiet(n) or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call)) or \
+        return bool(TELLS.search(name)) and all(is_quiet(n) or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call)) or \
             name == "remove"  # of a list of numbers: whichever it is, one fewer is left
     return name in TEXT and all(LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 
@@ -158,14 +159,16 @@ def is_told(node, free):
 @functools.lru_cache(None)
 def lines(path):
     """(lines of a file on which a value decides nothing, as far as it stands there; those on which a test is what is returned)"""
-    found, other, returned = set(), set(), set()
+    found, other, returned, inside = set(), set(), set(), set()
 
     def reach(node):
         return range(node.lineno, node.end_lineno + 1)
     for scope in [node for node in ast.walk(tree_of(path)) if isinstance(node, SCOPES)]:
         free = free_in(scope)
         for node in own(scope):
-            if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)):
+            if node in inside:  # which of several texts it is, which numbers are in it
+                inside.update(ast.iter_child_nodes(node))
+            elif isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)):
                 good = isinstance(node, ast.If) and idle(node, free=free) and not keeps(node)
                 for test in node.ifs if isinstance(node, ast.comprehension) else [node.test]:
                     (found if good else other).update(reach(test))
@@ -173,6 +176,8 @@ def lines(path):
                 returned.update(reach(node))
             elif is_told(node, free):
                 found.update(reach(node))
+                if not targets_of(node):
+                    inside.update(ast.iter_child_nodes(node))
     return found - other, returned - other
 
 

@@ -18,7 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
-from .asked import Rounds, asking, branched, decided, is_ending, is_insisted, is_placed, is_round, is_ruled_out, is_sized, script_line, tests
+from .asked import Rounds, asking, branched, decided, insists, is_ending, is_placed, is_round, is_sized, script_line, tests
 from .given import version_of
 from .recorder import aten, is_gpu
 
@@ -158,10 +158,8 @@ def _overload(cls, whole=()):
 
     def comparison(name):
         def compare(self, other):
-            if is_insisted():
-                return True
-            if is_ruled_out():
-                return False
+            if (answer := insists()) is not None:
+                return answer
             if isinstance(other, (int, float, ReadInt)):
                 branched(ReadFloat.recorder, "a comparison of a value computed on the GPU")
             mine, other = _plain(self), _plain(other)
@@ -500,9 +498,9 @@ def install(recorder, patch):
     def truth(tensor):
         if not is_gpu(tensor):
             return bool(real_item(tensor))
-        if is_insisted() or is_ruled_out():
+        if (answer := insists()) is not None:
             recorder.value_read()
-            return not is_ruled_out()
+            return answer
         if tensor.numel() == 1 and is_sure(tensor):
             recorder.value_read()
             return bool(known(tensor))
@@ -596,7 +594,9 @@ def scalar(recorder, func, args, kwargs):
 
 
 def compare(recorder, func, args, kwargs):
-    decided(recorder, "torch.equal() or allclose() of tensors on the GPU")
+    if (answer := insists()) is not None:
+        return answer
+    branched(recorder, "torch.equal() or allclose() of tensors on the GPU")
     return True
 
 
