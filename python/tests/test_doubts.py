@@ -60,3 +60,64 @@ def test_text(capture, body, doubt):
 def test_checks_that_a_run_passes(capture, body, doubt):
     found, said = doubts(capture, body)
     assert found == doubt, said
+
+
+@pytest.mark.parametrize("body, doubt", [
+    ("for t in loss[None]: bins[int(t)] += loss.item()", False), ("counts[int(loss)] += 1", False), ("counts[int(loss * 3)] = counts[int(loss * 3)] + 1", False),
+    ("counts[words[0]] += 1", False),
+    ("kept[int(loss)] = y\nprint(len(kept))", True), ("bins[int(loss)] += 1\nmodel(x[:bins[1]])", True),
+    ("lists = [[], []]\nlists[int(loss)].append(loss.item())\nprint(lists)", False), ("lists = [[], []]\nlists[int(loss)].append(3)\nmodel(x[:len(lists[0])])", True),
+    ("counts[int(loss)] = 3", False), ("counts[int(loss)] += x[:words[0]].min().item()", True), ("row = x[:words[0]]\nprint(row)", True),
+    ("name = 'abcd'[int(loss)]\nprint(name)", False),
+    ("layer = [model, model][int(loss)]\nlayer(x)", True),
+])
+def test_what_is_counted_by_a_number(capture, body, doubt):
+    found, said = doubts(capture, body)
+    assert found == doubt, said
+
+
+PAIRS = "pairs = [(v.item(), n) for v in x[0, :3]]\n"
+
+
+@pytest.mark.parametrize("body, doubt", [
+    ("best = sorted(pairs, key=lambda p: p[0])[:2]\nprint(best)", False), ("pairs.sort()\nprint(pairs)", False),
+    ("pairs.sort(key=lambda p: p[0], reverse=True)\nprint(pairs)", False),
+    ("for value, name in sorted(pairs):\n    print(value, name)", False),
+    ("pairs.sort()\nmodel(x[:1 + pairs[0][1]])", True), ("print(sorted(pairs))", False), ("print(sorted([v.item() for v in x[0, :3]]))", False), ("v = sorted([v.item() for v in x[0, :3]])\nm = v[1]\nprint(m)", False),
+    ("print(max(pairs), min(pairs, key=lambda p: p[0]))", False), ("top = max(pairs)\nprint(top)", False),
+    ("top = max(pairs)\nmodel(x[:, :top[1]] if top[1] else x)", True), ("for value, name in sorted(pairs):\n    model(x[:name] if name > 9 else x)", True),
+    ("best = sorted(pairs)[0]\nmodel(x[:best[1]] if 0 else x)", True),
+])
+def test_orders(capture, body, doubt):
+    found, said = doubts(capture, PAIRS + body)
+    assert found == doubt, said
+
+
+@pytest.mark.parametrize("body, doubt", [
+    ("if len(x[mask]) == 0: continue", False), ("if mask.sum() == 0: continue", False), ("if not mask.any(): continue", False),
+    ("if mask.sum() > 0: loss = loss + y[mask].mean()", False), ("if y[mask].numel() > 0: loss = loss + y[mask].mean()", False),
+    ("number = mask.sum().item()\nif number == 0: continue", False), ("if mask.any(): loss = loss + y[mask].mean()", False),
+    ("if not len(y[mask]): continue\nloss = loss + y[mask].mean()", False),
+    ("places = mask.nonzero()\nif places.shape[0] < 1: continue", False),
+    ("if mask.any().item() and n < 5: loss = loss + y[mask].mean()", False),
+    ("loss = loss + y[mask].mean() if len(y[mask]) > 1 else loss", False), ("if mask.sum(): loss = loss + y[mask].mean()", True),
+    ("if int(mask.sum()) == 0:\n    print('nothing')\n    continue", False), ("assert len(y[mask]) > 0", True),
+    ("rows = mask[0].sum(0)\nloss = loss + y[mask].mean() if rows != 0 else torch.zeros(1).cuda()", False),
+    ("if words[0] == 0: continue", True), ("if words[0].item() == 0: continue", True), ("if (torch.rand(4) > 2).cuda().sum() == 0: continue", False),
+    ("labels = torch.tensor([0, 1, 2 + n]).cuda()\nif (labels == 99).sum() > 0: model(x)", True),
+    ("if mask.sum() == 0: y = model(model(x))", True), ("if len(y[mask]) > 5: y = model(model(x))", True), ("if (loss > 0).item(): y = model(model(x))", True),
+    ("if mask.all(): y = model(model(x))", True), ("if mask.any(): y = x\nelse: y = model(model(x))", True), ("if y[mask].numel() == 0: loss = model(x).sum()", True),
+    ("while mask.any():\n    model(x)\n    mask = mask & (model(x) > 0)", True),
+])
+def test_guards_against_nothing(capture, body, doubt):
+    found, said = doubts(capture, body)
+    assert found == doubt, said
+
+
+@pytest.mark.parametrize("body, doubt", [
+    ("assert torch.Tensor([loss, loss]).shape == (2,)", False), ("assert torch.tensor([loss, loss]).shape == (2,)", False),
+    ("x[words[0]:]", True),
+])
+def test_numbers_that_are_no_sizes(capture, body, doubt):
+    found, said = doubts(capture, body)
+    assert found == doubt, said

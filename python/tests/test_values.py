@@ -222,10 +222,11 @@ def test_what_came_from_the_cpu_is_known(capture, use, doubt):
     ("z = torch.zeros_like(y).index_put((mask,), y[mask]); loss = z.mean() * z.numel()", False), ("loss = y[mask].sum() / mask.sum()", False),
     ("first, second = torch.stack((y[mask], x[mask]), -1).chunk(2, -1); loss = (first - second).mean()", False),
     ("assert type(y[mask]) is torch.Tensor", False), ("more = [y[mask] for _ in range(99)]", True),
-    ("print(len(y[mask]))", True), ("print(y[mask].shape)", True), ("print((y[mask] * 2).size(0))", True), ("print(torch.cat((y[mask], y[~mask])).detach().numel())", True),
-    ("print(torch.where(mask)[0].nelement())", True), ("print([one for one in y[mask]][-1:])", True), ("y[mask].tolist()", True), ("y[mask].detach().cpu()", True),
+    ("takes(len(y[mask]))", True), ("takes(y[mask].shape)", True), ("takes((y[mask] * 2).size(0))", True), ("takes(torch.cat((y[mask], y[~mask])).detach().numel())", True),
+    ("takes(torch.where(mask)[0].nelement())", True), ("takes([one for one in y[mask]][-1:])", True), ("y[mask].tolist()", True), ("y[mask].detach().cpu()", True),
     ("loss = y.mean() * nn.Parameter(y[mask].detach()).sum()", False), ("copy.deepcopy(y[mask].detach())", True),
-    ("y[mask].split(99)", True), ("torch.unbind(y[mask])", True), ("print(mask.nonzero().shape)", True), ("y.masked_select(mask).unsqueeze(0).shape", True),
+    ("print(f'{len(y[mask])} of {y.shape}', y[mask].unique().numel())", False), ("takes(y[mask].unique().numel())", True),
+    ("y[mask].split(99)", True), ("torch.unbind(y[mask])", True), ("takes(mask.nonzero().shape)", True), ("y.masked_select(mask).unsqueeze(0).shape", True),
 ])
 def test_how_much_a_mask_holds(capture, use, doubt):
     """All of it is taken. That is no doubt where nobody asks for it and it is little, as 16 KiB are of 9 MiB and 99 times as much are not."""
@@ -233,6 +234,8 @@ def test_how_much_a_mask_holds(capture, use, doubt):
     import copy, torch
     from torch import nn
     model = nn.Linear(1024, 1024, bias=False).to("cuda")
+    def takes(size):
+        return size
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for n in range(9):
         x = torch.randn(4, 1024, device="cuda")
@@ -242,7 +245,7 @@ def test_how_much_a_mask_holds(capture, use, doubt):
         loss.backward()
         optimizer.step()
     """)
-    assert code == 0 and bool(f.header["flags"] & 1) == doubt and ("train.py:10" in said) == doubt, said
+    assert code == 0 and bool(f.header["flags"] & 1) == doubt and ("train.py:12" in said) == doubt, said
 
 
 @pytest.mark.parametrize("use, mib", [

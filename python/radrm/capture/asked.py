@@ -10,7 +10,7 @@ import weakref
 import torch
 
 from . import fileformat as ff
-from .idle import better, is_idle
+from .idle import better, is_idle, is_quiet
 from .length import called, going, local
 from .source import is_own, tree_of
 
@@ -19,6 +19,9 @@ ROUNDS = 6  # of a loop whose end is not known: steps that the solver of a neura
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm|arange|linspace|eye)$|^(range|view|reshape|expand|repeat|narrow|split|chunk|topk|pad|"
                     r"unflatten|resize_)$")  # what is called with sizes
+SMALL = re.compile(r"^(zeros|ones|full|new_zeros|new_tensor|zeros_like|tensor|sum|to|cuda|warn|requires_grad_)$")  # what stands for what is not there is made with
+MANY = 1 << 30  # calls
+ZERO = {(ast.Eq, 0): True, (ast.NotEq, 0): False, (ast.Gt, 0): False, (ast.GtE, 1): False, (ast.Lt, 1): True, (ast.LtE, 0): True, (ast.Gt, 1): False, (ast.LtE, 1): True}  # comparison with a number -> what it says of 0
 PLACING = {"roll", "select"}  # what is called with places: how far, which one
 HOLDS = {"_detect_is_causal_mask", "_compare_regular_values_close"}  # of torch.nn, which compares a square mask with a causal one: it is one; of assert_close()
 
@@ -112,6 +115,51 @@ def is_ending():
     """Whether less is done if it is true; so it is taken of libraries, which ask whether something is wrong."""
     frame = asking()
     return frame is None or not is_own(frame.f_code.co_filename) or frame.f_lineno in endings(frame.f_code.co_filename)
+
+
+def nothing(test):
+    """What a test says of a size or a count that is 0, where it asks for no more than whether it is; else None."""
+    if not isinstance(test, ast.Compare):
+        return False
+    number = getattr(test.comparators[0], "value", None)
+    return ZERO.get((type(test.ops[0]), number)) if type(number) is int and len(test.ops) == 1 else None
+
+
+def little(test, body, other):
+    """The answer of a test with which next to nothing is done, where more is done with the other one: None, if none is."""
+    def calls(nodes):
+        found = [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Call)]
+        return len(found) if all(is_quiet(n) or SMALL.search(called(n)) for n in found) else MANY
+    ends = body and isinstance(body[-1], (ast.Break, ast.Continue, ast.Return, ast.Raise)) and not other
+    first, second = calls(body), MANY if ends else calls(other)
+    return None if first == second else first < second
+
+
+@functools.lru_cache(None)
+def guards(path):
+    """{line: (the answer with which next to nothing is done, what it says of nothing)} of what is asked for an `if`: that guards against nothing being there where both are the same."""
+    found = {}
+
+    def visit(test, answer):
+        test, holds = affirmed(test)
+        if isinstance(test, ast.BoolOp):
+            for value in test.values:
+                visit(value, answer == holds)
+        else:
+            found.update(dict.fromkeys(range(test.lineno, test.end_lineno + 1), (answer == holds, nothing(test))))
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, (ast.If, ast.IfExp)):
+            arms = (node.body, node.orelse) if isinstance(node, ast.If) else ([node.body], [node.orelse])
+            if (answer := little(node.test, *arms)) is not None:
+                visit(node.test, answer)
+    return found
+
+
+def is_guard(answer=None):
+    """Whether it is asked only in order to do next to nothing where nothing is there. `answer`: what says that something is; None: it is a size or a count, which the test tells."""
+    frame = asking()
+    least, said = guards(frame.f_code.co_filename).get(frame.f_lineno, (None, None)) if frame is not None else (None, None)
+    return least is not None and least == (said if answer is None else not answer)
 
 
 @functools.lru_cache(None)

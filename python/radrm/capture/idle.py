@@ -15,17 +15,21 @@ CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|
 BEST = re.compile(r"best|patien|^pat$|wait|(^|_)bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
                   r"state$|(^|_)lr$|learning_rate$")  # what is assigned
 TEXT = {"join", "chr"}  # what was generated becomes a text
-LETTERS = re.compile(r"decode|^(chr|str|join|int|max|min|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")  # what is called for it
+LETTERS = re.compile(r"decode|^(chr|str|join|int|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")  # what is called for it
+MEASURES = {"numel", "nelement", "size", "dim", "unique", "sum", "mean", "std", "any", "all", "argmax", "argmin"}  # what is told of a tensor
 FILES = {"os", "shutil"}
 TELLS = re.compile(r"^(print|log|info|debug|warning|error|write|writerow|add_scalars?|add_text|set_description(_str)?|set_postfix(_str)?)$")  # and gives nothing back
 NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$|(^|_)lr$|learning_rate$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
 INTO = re.compile(r"^(mul|div|add|sub|clamp|clamp_min|clamp_max|neg|zero|fill|copy|nan_to_num)_$")  # writes into a tensor, and takes nothing
+FILLS = {"append", "add", "sort"}  # a list or a set of the host
 GIVES = re.compile(r"^(named_)?(parameters|children|modules)$")  # goes over what is there
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
     "json/encoder.py", "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
-TOTALS = {"tensor", "all_reduce"}  # what is counted becomes a sum over processes, as large whatever it is
-KEEPS = {"append", "get"}  # quiet, but what they are given may come out again
+ORDERS = {"sorted", "sort", "max", "min"}  # what was there before
+TOTALS = {"tensor", "all_reduce", "sum", *ORDERS}  # what is counted becomes a sum, as large whatever it is
+NUMBERS = {"int", "float", "len", "item"}  # gives one
+KEEPS = {"append", "get"}  # quiet, but what they are given may come out again of what keeps it
 SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)
 TEST = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 DEEPER = (ast.If, ast.For, ast.With, ast.Try, ast.ExceptHandler)
@@ -97,6 +101,36 @@ def targets_of(node):
     return node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
 
 
+def place(node):
+    """The name of that in which an expression is a place, as in `counts[0]`, or which it is."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return getattr(node, "id", None)
+
+
+def receiver(call):
+    """The name of that whose method is called, or in which it is a place."""
+    return place(getattr(call.func, "value", None))
+
+
+def gathers(node, free):
+    """Whether a statement adds something up in places of what decides nothing, or puts a number there: which places those are, decides nothing either. Of tensors that are put
+    there it does: more or fewer are kept."""
+    def adds(target):
+        before = ast.unparse(node.value.left) if isinstance(node.value, ast.BinOp) else None
+        return isinstance(node, ast.AugAssign) or isinstance(node.value, ast.Constant) or called(node.value) in NUMBERS or before == ast.unparse(target)
+    targets = targets_of(node)
+    return bool(targets) and all(isinstance(target, ast.Subscript) and place(target) in free and adds(target) for target in targets)
+
+
+def is_plain(node):
+    """Whether a value that is asked for there makes no size, and has nothing run but what is quiet, or orders what is there."""
+    parts = list(ast.walk(node))
+    indices = [n.slice for n in parts if isinstance(n, ast.Subscript) and called(n.value) != "sorted"]
+    sizes = [n for index in indices for one in ast.walk(index) if isinstance(one, ast.Slice) for n in ast.walk(one)]
+    return all(is_quiet(n) or called(n) in ORDERS for n in parts if isinstance(n, ast.Call)) and not any(isinstance(n, (ast.Name, ast.Call)) for n in sizes)
+
+
 def heard(node, free, quiet=False):
     """Names that stand where they may decide something, if the names `free` do not: not where an idle branch asks for them, where they are only told, or in what
     one of these becomes."""
@@ -107,9 +141,9 @@ def heard(node, free, quiet=False):
     if isinstance(node, ast.Call):
         quiet = quiet and (is_quiet(node) or called(node) in TOTALS)
     elif isinstance(node, ast.Expr):
-        quiet = isinstance(node.value, ast.Call) and called(node.value) not in KEEPS
+        quiet = isinstance(node.value, ast.Call) and (called(node.value) not in KEEPS or receiver(node.value) in free)
     elif targets_of(node):
-        quiet = all(getattr(target, "id", None) in free for target in targets_of(node))
+        quiet = gathers(node, free) or all(getattr(target, "id", None) in free for target in targets_of(node))
     elif isinstance(node, (ast.stmt, ast.IfExp, ast.comprehension)):
         quiet = False
     for child in ast.iter_child_nodes(node):
@@ -144,16 +178,22 @@ def is_told(node, free):
     value = getattr(node, "value", None)
     name = called(value if isinstance(node, ast.AugAssign) else node)
     if isinstance(node, ast.Assign):
-        known = is_test(value) and all(getattr(target, "id", None) in free for target in node.targets)  # is_best = accuracy > best
-        return known or called(value) in ("max", "min") and idle(node, free=free)
+        known = all(getattr(target, "id", None) in free for target in node.targets) or gathers(node, free)  # is_best = accuracy > best; counts[int(label)] = 1
+        return known and is_plain(node) or called(value) in ("max", "min") and idle(node, free=free)
+    if isinstance(node, ast.For):  # it goes over what is there in another order
+        return called(node.iter) == "sorted" and is_plain(node.iter) and all(idle(statement, free=free) for statement in node.body)
+    if isinstance(node, ast.AugAssign) and gathers(node, free):
+        return is_plain(node)
     if isinstance(node, ast.AugAssign):  # right += int(guess == label)
         counted = value.args[0] if name in ("int", "float") and len(value.args) == 1 else value
         return is_test(counted) and getattr(node.target, "id", None) in free
     if isinstance(node, ast.Expr):
         name = called(value)
-        return bool(TELLS.search(name)) and all(is_quiet(n) or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call)) or \
+        if name in FILLS and receiver(value) in free:
+            return is_plain(value)
+        return bool(TELLS.search(name)) and all(is_quiet(n) or called(n) in ORDERS | MEASURES or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call)) or \
             name == "remove"  # of a list of numbers: whichever it is, one fewer is left
-    return name in TEXT and all(LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
+    return name in TEXT and all(called(n) in ORDERS or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
 @functools.lru_cache(None)
@@ -175,8 +215,8 @@ def lines(path):
             elif isinstance(node, ast.Return) and is_test(node.value):
                 returned.update(reach(node))
             elif is_told(node, free):
-                found.update(reach(node))
-                if not targets_of(node):
+                found.update(reach(node.iter if isinstance(node, ast.For) else node))
+                if not targets_of(node) and not isinstance(node, ast.For):
                     inside.update(ast.iter_child_nodes(node))
     return found - other, returned - other
 

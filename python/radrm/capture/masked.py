@@ -12,7 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from . import fileformat as ff
-from .asked import OWN, TORCH, script_line
+from .asked import OWN, TORCH, is_guard, script_line
+from .idle import is_idle
 from .recorder import aten, is_gpu
 
 LITTLE = 0.02  # of the most that was in use
@@ -23,8 +24,9 @@ PARTS = {aten.unbind.int: 1, aten.split.Tensor: 2, aten.split_with_sizes.default
 
 
 def asks(tensor):
-    """Somebody asks how large it is; what PyTorch itself makes of that is in the capture."""
-    if not sys._getframe(2).f_code.co_filename.startswith((OWN, TORCH)):
+    """Somebody asks how large it is, and not only whether there is anything, or to tell it; what PyTorch itself makes of that is in the capture."""
+    frame = sys._getframe(2)
+    if not frame.f_code.co_filename.startswith((OWN, TORCH)) and not is_guard() and not is_idle(frame):
         Sized.masked.asks(tensor)
 
 

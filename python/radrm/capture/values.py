@@ -18,7 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
-from .asked import Rounds, asking, branched, decided, insists, is_ending, is_placed, is_round, is_sized, script_line, tests
+from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sized, script_line, tests
 from .given import version_of
 from .recorder import aten, is_gpu
 
@@ -52,14 +52,15 @@ class ReadFloat(float):
 class ReadInt:
     """An int that came from the GPU. No subclass of int: Python would take it as a size or a loop's end without a word. It says
     that it is one to isinstance(), and becomes one where it is stored or handed to libraries."""
-    __slots__ = ("value",)
+    __slots__ = ("value", "counts")
     __class__ = property(lambda self: int)
 
-    def __init__(self, value=1):
-        self.value = value
+    def __init__(self, value=1, counts=False):
+        self.value, self.counts = value, counts
 
     def __bool__(self):
-        branched(ReadFloat.recorder, "a branch on a value computed on the GPU")
+        if not (self.counts and is_guard()):
+            branched(ReadFloat.recorder, "a branch on a value computed on the GPU")
         return True
 
     def __index__(self):
@@ -160,7 +161,7 @@ def _overload(cls, whole=()):
         def compare(self, other):
             if (answer := insists()) is not None:
                 return answer
-            if isinstance(other, (int, float, ReadInt)):
+            if isinstance(other, (int, float, ReadInt)) and not (getattr(self, "counts", False) and is_guard()):
                 branched(ReadFloat.recorder, "a comparison of a value computed on the GPU")
             mine, other = _plain(self), _plain(other)
             return getattr(float(mine), name)(float(other) if isinstance(other, int) else other)
@@ -240,7 +241,16 @@ def compared(how):
     def rule(first, second, *_):
         value = known(first)
         return None if value is None else how(value, second)
-    return told(rule)
+    return asks_whether(how, told(rule))
+
+
+def asks_whether(how, note):
+    """And of a count, compared with 0 or 1, what it says if something is there."""
+    def noted(recorder, func, args, kwargs, result):
+        note(recorder, func, args, kwargs, result)
+        if counts(args[0]) and args[1] in (0, 1) and how(0, args[1]) != how(given.LIMIT, args[1]):
+            result.radrm_some = how(given.LIMIT, args[1]), version_of(result)
+    return noted
 
 
 def equals(recorder, func, args, kwargs, result):
@@ -393,21 +403,34 @@ SEEN = {aten.view.default, aten.select.int, aten.slice.Tensor, aten.unsqueeze.de
 
 
 def is_some(tensor):
-    """Whether it says that a mask holds somewhere, and nothing more is known: as an index the mask is taken to hold everywhere."""
-    return known(tensor) is None and getattr(tensor, "radrm_some", ()) == (version_of(tensor),)
+    """Whether it says that a mask holds somewhere, or counts something, and nothing more is known: as an index the mask is taken to hold everywhere. None: it says neither."""
+    answer, version = getattr(tensor, "radrm_some", (None, None))
+    return answer if known(tensor) is None and version == version_of(tensor) else None
 
 
 def viewed(recorder, func, args, kwargs, result):
     told(kept)(recorder, func, args, kwargs, result)
     if func is aten.any.default:
-        result.radrm_some = (version_of(result),)
+        result.radrm_some = True, version_of(result)
+
+
+def counts(tensor):
+    """Whether that is how many elements of something hold, or their sum."""
+    return getattr(tensor, "radrm_counts", ()) == (version_of(tensor),)
+
+
+def counting(recorder, func, args, kwargs, result):
+    if func is aten.sum.default:
+        told(summed)(recorder, func, args, kwargs, result)
+    if not result.dim() and args[0].dtype in (torch.bool, *given.INTEGERS):
+        result.radrm_counts = (version_of(result),)
 
 
 AROUND = {
     aten.eq.Tensor: compared_with,
     aten.arange.default: counts_up,
     aten.index.Tensor: picked,
-    aten.ne.Scalar: told(differs, lambda _, second: abs(second) == float("inf")),
+    aten.ne.Scalar: asks_whether(operator.ne, told(differs, lambda _, second: abs(second) == float("inf"))),
     **{getattr(aten, name).default: always(False) for name in ("isnan", "isinf", "isposinf", "isneginf")},
     **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")},
     aten.eq.Scalar: equals,
@@ -417,7 +440,7 @@ AROUND = {
     **{op: negated for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: same_mask for op in VIEWS},
     aten.fill_.Scalar: filled, aten.zero_.default: filled,
-    aten.sum.default: told(summed),
+    **{op: counting for op in (aten.sum.default, aten.sum.dim_IntList, aten.count_nonzero.default)},
     **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
     **{getattr(aten, name).default: told(lambda *_: 0) for name in ("zeros", "zeros_like", "new_zeros")},
     aten.full.default: told(lambda _, value, *__: value), aten.full_like.default: told(lambda _, value, *__: value),
@@ -450,7 +473,8 @@ def item(tensor):
         return found
     if type(value) is int:
         return value
-    return ReadInt(found if found is not None else 1 if value is None else int(value))  # a bool comes of tests, and of what they know nothing of
+    found = found if found is not None else 1 if value is None else int(value)
+    return ReadInt(found, counts(tensor) and found > 0)  # a bool comes of tests, and of what they know nothing of
 
 
 def on_host(recorder, tensor, dtype=None):
@@ -504,21 +528,30 @@ def install(recorder, patch):
         if tensor.numel() == 1 and is_sure(tensor):
             recorder.value_read()
             return bool(known(tensor))
+        some = is_some(tensor)
+        if some is not None and is_guard(some) and ((found := given.of(tensor)) is None or bool(real_item(found[0])) == some):
+            recorder.value_read()
+            return some
         if tensor.numel() == 1 and not is_round() and (found := given.agreed(recorder, tensor)) is not None:  # what a loop does may be none of that
             recorder.value_read()
             return bool(real_item(found))
         branched(recorder, "a branch on a tensor on the GPU")
         if tensor.numel() == 1 and not is_round() and (found := given.of(tensor)) is not None:
             return bool(real_item(found[0]))  # of this batch: as a run would, though the next one may not
-        if is_some(tensor) and not is_round() and not is_ending():
+        if some and not is_round() and not is_ending():
             return True
         found = bool(scalar(recorder, None, (tensor,), {}))
         return found if known(tensor) is not None else rounds(found)
 
     def size(tensor):
-        if is_gpu(tensor) and given.numbers(tensor) is None:
+        if is_gpu(tensor) and given.numbers(tensor) is None and not (counts(tensor) and is_guard()):
             branched(recorder, "a size or a count computed on the GPU")
         return int(_plain(read(tensor)))
+
+    def index(tensor):
+        if tensor.dtype.is_floating_point or tensor.dtype.is_complex:  # torch.Tensor([loss, loss]) asks whether these are sizes
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return size(tensor)
 
     def written(tensor, how):
         return format(read(tensor), how) if is_gpu(tensor) and tensor.dim() == 0 else real_format(tensor, how)
@@ -531,7 +564,7 @@ def install(recorder, patch):
     patch(torch.Tensor, "__float__", lambda tensor: float(_plain(read(tensor))))
     patch(torch.Tensor, "__bool__", truth)
     patch(torch.Tensor, "__int__", lambda tensor: int(_plain(read(tensor))) if is_placed() else size(tensor))
-    patch(torch.Tensor, "__index__", size)
+    patch(torch.Tensor, "__index__", index)
     for kind in kinds_of(torch.distributions.constraints.Constraint):
         if "check" in vars(kind):
             patch(kind, "check", held(kind.check))
@@ -639,10 +672,11 @@ def masked_select(recorder, func, args, kwargs):
 
 
 def unique(recorder, func, args, kwargs):
-    decided(recorder, "a shape that depends on values (unique): the largest possible was taken")
     tensor, n = args[0], args[0].numel()
-    return (recorder.empty((n,), tensor.dtype), recorder.empty(tuple(tensor.shape), torch.int64),
-            recorder.empty((n,), torch.int64))
+    result = recorder.empty((n,), tensor.dtype), recorder.empty(tuple(tensor.shape), torch.int64), recorder.empty((n,), torch.int64)
+    for part in (result[0], result[2]):
+        recorder.masked.begin(recorder, "data-dependent: a shape that depends on values (unique)", part, n)
+    return result
 
 
 def index(recorder, func, args, kwargs):
