@@ -103,6 +103,10 @@ def test_orders(capture, body, doubt):
     ("loss = loss + y[mask].mean() if len(y[mask]) > 1 else loss", False), ("if mask.sum(): loss = loss + y[mask].mean()", True),
     ("if int(mask.sum()) == 0:\n    print('nothing')\n    continue", False), ("assert len(y[mask]) > 0", True),
     ("rows = mask[0].sum(0)\nloss = loss + y[mask].mean() if rows != 0 else torch.zeros(1).cuda()", False),
+    ("number = mask.float().sum()\nif number == 0: loss = loss - x.mean()\nelse: loss = (loss - x.mean()) / number", True),
+    ("number, more = mask.float().sum(), y.mean()\nif number == 0:\n    loss = loss - more\nelse:\n    loss = (loss - more) / number", False),
+    ("number = mask.float().sum().item()\nif number > 0:\n    loss = model(x).mean() / number", False), ("number = y.sum()\nif number > 0: loss = model(x).mean() / number", True),
+    ("from torch.distributions import MultivariateNormal\nMultivariateNormal(y[:, :8], torch.diag_embed(y[:, :8].exp())).log_prob(x[:, :8])", False),
     ("if words[0] == 0: continue", True), ("if words[0].item() == 0: continue", True), ("if (torch.rand(4) > 2).cuda().sum() == 0: continue", False),
     ("labels = torch.tensor([0, 1, 2 + n]).cuda()\nif (labels == 99).sum() > 0: model(x)", True),
     ("if mask.sum() == 0: y = model(model(x))", True), ("if len(y[mask]) > 5: y = model(model(x))", True), ("if (loss > 0).item(): y = model(model(x))", True),
@@ -121,3 +125,41 @@ def test_guards_against_nothing(capture, body, doubt):
 def test_numbers_that_are_no_sizes(capture, body, doubt):
     found, said = doubts(capture, body)
     assert found == doubt, said
+
+
+@pytest.mark.parametrize("body, doubt", [
+    ("square = x @ x.new_ones(4, 1024).T\nmask = (torch.ones_like(square) - torch.eye(4, device='cuda')).bool()\n"
+     "loss = square.masked_select(mask).view(4, -1).sum() + loss\nassert square[mask].shape == (12,)", False),
+    ("square = x @ x.T\nassert square[torch.ones(4, 4, device='cuda').triu(1).bool()].shape == (6,)", False),
+    ("square = x @ x.T\nassert square[(torch.ones_like(square) - square).bool()].shape == (16,)", True),
+    ("big = torch.randn(600, 600, device='cuda')\nmask = torch.eye(600, dtype=torch.bool).to('cuda')\nlabels = torch.arange(600) // 2\n"
+     "labels = (labels[None] == labels[:, None]).float().to('cuda')[~mask].view(600, -1)\n"
+     "assert big[~mask].view(600, -1)[labels.bool()].view(600, -1).shape == (600, 1)", False),
+    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=-1).indices\nmask = torch.zeros_like(y).scatter_(1, places, 1).bool()\n"
+     "assert y[mask].view(4, 700).shape[0] == 4 and y[~mask].shape == (4 * 324,)", False),
+    ("places = torch.rand(4, 1024, device='cuda').argsort(dim=-1)[:, :700]\nmask = torch.zeros(y.shape, dtype=torch.bool, device='cuda')\nmask.scatter_(1, places, True)\n"
+     "assert y[mask].view(4, 700).shape[0] == 4", False),
+    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=0 + 1).indices\nmask = torch.ones_like(y).scatter_(1, places, 0).bool()\nassert y[mask].view(4, 324).shape[0] == 4", False),
+    ("places = torch.rand(1024, 4, device='cuda').topk(700, dim=0).indices\nmask = torch.zeros_like(y).scatter_(1, places[:4], 1).bool()\ny[mask].tolist()", True),
+    ("places = torch.randint(0, 9, (4, 700), device='cuda')\nmask = torch.zeros_like(y).scatter_(1, places, 1).bool()\ny[mask].tolist()", True),
+    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=-1).indices % 9\nmask = torch.zeros_like(y).scatter_(1, places, 1).bool()\ny[mask].tolist()", True),
+    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=-1).indices\nmask = torch.zeros_like(y).scatter_(1, places, 1)\nmask.mul_(y)\ny[mask.bool()].tolist()", True),
+])
+def test_how_many_hold_of_what_the_script_made(capture, body, doubt):
+    found, said = doubts(capture, body)
+    assert found == doubt, said
+
+
+@pytest.mark.parametrize("library, doubt", [("", False), ("import torch", True), ("from torch import nn", True)])
+def test_libraries_of_the_cpu(capture, tmp_path, library, doubt):
+    """As an environment that is told an action."""
+    (tmp_path / "site-packages" / "world").mkdir(parents=True)
+    (tmp_path / "site-packages" / "world" / "__init__.py").write_text(library)
+    (tmp_path / "site-packages" / "world" / "cart.py").write_text("def step(action):\n    return 1.0 if action == 1 else -1.0\ndef many(n):\n    return [0] * n\n")
+    found, said = doubts(capture, "sys.path.append('site-packages')\nfrom world.cart import step\nstep(words[0].item())")
+    assert found == doubt, said
+
+
+def test_sizes_in_libraries_of_the_cpu(capture):
+    found, said = doubts(capture, "import random\nx[:random.randrange(words[0].item())]")
+    assert found, said

@@ -10,7 +10,7 @@ import weakref
 import torch
 
 from . import fileformat as ff
-from .idle import better, is_idle, is_quiet
+from .idle import better, is_idle, is_on_host, is_quiet
 from .length import called, going, local
 from .source import is_own, tree_of
 
@@ -125,41 +125,41 @@ def nothing(test):
     return ZERO.get((type(test.ops[0]), number)) if type(number) is int and len(test.ops) == 1 else None
 
 
-def little(test, body, other):
-    """The answer of a test with which next to nothing is done, where more is done with the other one: None, if none is."""
+def little(body, other):
+    """(answers of a test with which next to nothing is done, and not more than with the other one)"""
     def calls(nodes):
         found = [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Call)]
         return len(found) if all(is_quiet(n) or SMALL.search(called(n)) for n in found) else MANY
     ends = body and isinstance(body[-1], (ast.Break, ast.Continue, ast.Return, ast.Raise)) and not other
     first, second = calls(body), MANY if ends else calls(other)
-    return None if first == second else first < second
+    return {answer for answer, mine, others in ((True, first, second), (False, second, first)) if mine <= others and mine < MANY}
 
 
 @functools.lru_cache(None)
 def guards(path):
-    """{line: (the answer with which next to nothing is done, what it says of nothing)} of what is asked for an `if`: that guards against nothing being there where both are the same."""
+    """{line: (the answers with which next to nothing is done, what it says of nothing)} of what is asked for an `if`: it guards against nothing being there where that is among them."""
     found = {}
 
-    def visit(test, answer):
+    def visit(test, answers):
         test, holds = affirmed(test)
+        answers = {answer == holds for answer in answers}
         if isinstance(test, ast.BoolOp):
             for value in test.values:
-                visit(value, answer == holds)
+                visit(value, answers)
         else:
-            found.update(dict.fromkeys(range(test.lineno, test.end_lineno + 1), (answer == holds, nothing(test))))
+            found.update(dict.fromkeys(range(test.lineno, test.end_lineno + 1), (answers, nothing(test))))
     for node in ast.walk(tree_of(path)):
         if isinstance(node, (ast.If, ast.IfExp)):
             arms = (node.body, node.orelse) if isinstance(node, ast.If) else ([node.body], [node.orelse])
-            if (answer := little(node.test, *arms)) is not None:
-                visit(node.test, answer)
+            visit(node.test, little(*arms))
     return found
 
 
 def is_guard(answer=None):
     """Whether it is asked only in order to do next to nothing where nothing is there. `answer`: what says that something is; None: it is a size or a count, which the test tells."""
     frame = asking()
-    least, said = guards(frame.f_code.co_filename).get(frame.f_lineno, (None, None)) if frame is not None else (None, None)
-    return least is not None and least == (said if answer is None else not answer)
+    least, said = guards(frame.f_code.co_filename).get(frame.f_lineno, ((), None)) if frame is not None else ((), None)
+    return (said if answer is None else not answer) in least
 
 
 @functools.lru_cache(None)
@@ -273,10 +273,10 @@ class Rounds:
         return False
 
 
-def branched(recorder, what):
-    """As decided(), of a comparison or a branch, which may decide nothing."""
+def branched(recorder, what, size=False):
+    """As decided(), of a comparison or a branch, or a size, which may decide nothing."""
     frame = asking()
-    if frame is None or not is_idle(frame):
+    if frame is None or not (is_idle(frame) or not size and is_on_host(frame)):
         decided(recorder, what)
 
 

@@ -83,6 +83,18 @@ def is_constant(tensor):
     return found is not None and not found[1]
 
 
+def made(recorder, func, args, kwargs, result):
+    """Made of sizes alone, and not all the same: eye()."""
+    if 0 < result.numel() <= LIMIT and not result.dtype.is_complex:
+        put(result, Unasked(func, args, {"dtype": result.dtype}), (), False)
+
+
+def constant(tensor):
+    """The values of a tensor that the script itself filled with one number; None: of one that it did not."""
+    value, version, sure = getattr(tensor, "radrm_value", (None, None, False))
+    return Unasked(torch.full, (tuple(tensor.shape), value), {"dtype": tensor.dtype}) if sure and version == version_of(tensor) else None
+
+
 def spread(recorder, func, args, kwargs, result):
     """Made of numbers."""
     if 0 < result.numel() <= SMALL and not result.dtype.is_complex:
@@ -104,11 +116,12 @@ def spread_on_cpu(recorder, func, args, kwargs):
 
 def told(recorder, func, args, kwargs, result, later=0):
     """What is computed from such tensors and from numbers, by an operator whose results hang on nothing else."""
-    if any(is_gpu(arg) and "radrm_given" not in vars(arg) for arg in args):
+    if any(is_gpu(arg) and not vars(arg).keys() & {"radrm_given", "radrm_value"} for arg in args):
         return
     single = not isinstance(result, (tuple, list))
     results, tensors = [result] if single else list(result), [arg for arg in tree_leaves((args, kwargs)) if isinstance(arg, torch.Tensor)]
-    found, limit = [values_of(arg) for arg in tensors], LIMIT if func in LEFT else BATCH
+    found = [values_of(arg) for arg in tensors]
+    limit = LIMIT if func in LEFT or not any(roots for _, roots, _ in filter(None, found)) else BATCH  # no batch comes of numbers of the script alone
     largest = max((t.numel() for t in (*tensors, *results)), default=0)
     if None in found or not all(map(is_gpu, results)) or not 0 < largest <= limit or len(results) > SMALL:
         return
@@ -133,15 +146,15 @@ def later_of(part, tensors):
 
 def turned(recorder, func, args, kwargs, result):
     """It became another view of itself."""
-    if recorder.overwritten is not None and not args[0].is_inference():
-        args[0].radrm_given = recorder.overwritten
+    if recorder.overwritten["radrm_given"] is not None and not args[0].is_inference():
+        args[0].radrm_given = recorder.overwritten["radrm_given"]
         told(recorder, TURNS[func], args, kwargs, args[0], later=1)
 
 
 def values_of(tensor):
     """As noted(); a tensor on the CPU tells what it holds now."""
     if is_gpu(tensor):
-        return noted(tensor)
+        return noted(tensor) or ((values, (), False) if (values := constant(tensor)) else None)
     if type(tensor) is not torch.Tensor or tensor.numel() > SMALL or tensor.requires_grad:
         return None
     with torch._C._DisableTorchDispatch():
@@ -181,14 +194,15 @@ def pure(*names):
 
 
 LEFT = pure("view", "_unsafe_view", "expand", "slice", "select", "unsqueeze", "squeeze", "transpose", "permute", "t", "alias", "detach", "clone", "_to_copy", "eq", "ne", "lt", "le",
-            "gt", "ge", "logical_not", "logical_and", "logical_or", "bitwise_not", "bitwise_and", "bitwise_or", "all", "any", "max", "min", "sum")  # that masks are made with
+            "gt", "ge", "logical_not", "logical_and", "logical_or", "bitwise_not", "bitwise_and", "bitwise_or", "all", "any", "max", "min", "sum",
+            "index")  # that masks are made with, and taken by them
 PURE = LEFT | pure("add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "neg", "abs", "sign", "floor", "ceil", "round", "trunc", "clamp", "clamp_min", "clamp_max",
                    "maximum", "minimum", "where", "masked_fill", "sort", "argsort", "topk", "argmax", "argmin", "amax", "amin", "cumsum", "prod", "mean", "count_nonzero", "flip", "roll",
-                   "cat", "stack", "repeat", "gather", "index_select", "index", "unbind", "split", "split_with_sizes", "tril", "triu", "diagonal", "logical_xor", "bitwise_xor")
+                   "cat", "stack", "repeat", "gather", "index_select", "unbind", "split", "split_with_sizes", "tril", "triu", "diagonal", "logical_xor", "bitwise_xor")
 COUNTS = pure("sum", "prod", "cumsum", "count_nonzero", "argmax", "argmin", "argsort", "topk")  # a batch's labels that are 1 are no lengths of the script
 TURNS = {aten.transpose_.default: aten.transpose.int, aten.t_.default: aten.t.default, aten.unsqueeze_.default: aten.unsqueeze.default,
          aten.squeeze_.default: aten.squeeze.default, aten.squeeze_.dim: aten.squeeze.dim}
 NUMBERED = (aten.linspace.default, aten.logspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step)
-AROUND = {**{op: turned for op in TURNS}, **{op: spread for op in NUMBERED}, **{op: told for op in PURE}}
+AROUND = {**{op: turned for op in TURNS}, aten.eye.default: made, aten.eye.m: made, **{op: spread for op in NUMBERED}, **{op: told for op in PURE}}
 RULES = {getattr(packet, name): spread_on_cpu for packet in (aten.linspace, aten.logspace) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
          if hasattr(packet, name)}

@@ -6,9 +6,11 @@ import ast
 import functools
 import os
 import re
+import sys
+import types
 
 from .length import called
-from .source import tree_of
+from .source import is_own, tree_of
 
 CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict|items|keys|values|float|int|str|len"
                    r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
@@ -25,7 +27,7 @@ FILLS = {"append", "add", "sort"}  # a list or a set of the host
 GIVES = re.compile(r"^(named_)?(parameters|children|modules)$")  # goes over what is there
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
 LIBRARIES = tuple(name.replace("/", os.sep) for name in (
-    "json/encoder.py", "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
+    "torch/optim/lr_scheduler.py", "torch/nn/modules/transformer.py", "callbacks/early_stopping.py", "callbacks/model_checkpoint.py"))
 ORDERS = {"sorted", "sort", "max", "min"}  # what was there before
 TOTALS = {"tensor", "all_reduce", "sum", *ORDERS}  # what is counted becomes a sum, as large whatever it is
 NUMBERS = {"int", "float", "len", "item"}  # gives one
@@ -243,3 +245,17 @@ def is_idle(frame):
         path = frame.f_code.co_filename
         found, returned = lines(path)
     return path.endswith(LIBRARIES) or frame.f_lineno in found
+
+
+@functools.lru_cache(None)
+def has_torch(library):
+    """Whether a module of a library that is loaded has anything of PyTorch."""
+    kinds = (types.ModuleType, types.FunctionType, type)
+    values = (value for name, module in list(sys.modules.items()) if name.partition(".")[0] == library and module is not None
+              for value in list(vars(module).values()) if isinstance(value, kinds))
+    return any((value.__name__ if isinstance(value, types.ModuleType) else str(value.__module__)).partition(".")[0] == "torch" for value in values)
+
+
+def is_on_host(frame):
+    """Whether that is of a library that computes on the CPU alone: what it makes of a number, as the next state of an environment, is of the CPU, as what .numpy() gives."""
+    return not is_own(frame.f_code.co_filename) and not has_torch(frame.f_globals.get("__name__", "torch").partition(".")[0])

@@ -338,8 +338,7 @@ class Recorder(TorchDispatchMode):
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)
         if func._schema.is_mutable and func is not aten.detach_.default and args and isinstance(args[0], FakeTensor):
-            vars(args[0]).pop("radrm_value", None)  # of values.py and given.py: no longer known
-            self.overwritten = vars(args[0]).pop("radrm_given", None)
+            self.overwritten = {name: vars(args[0]).pop(name, None) for name in ("radrm_value", "radrm_given", "radrm_holds")}  # of values.py and given.py: no longer known
         if isinstance(result, FakeTensor) and result.fake_device.type == "cpu":
             return self.on_cpu_made(result)
         self.record(result)

@@ -28,16 +28,17 @@ WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchN
 def whole(value):
     """An ordinary int, from which on nobody knows where it came from."""
     if is_sized():
-        branched(ReadFloat.recorder, "a size or a count computed on the GPU")
+        branched(ReadFloat.recorder, "a size or a count computed on the GPU", True)
     return int(value)
 
 
 class ReadFloat(float):
     """A float that came from the GPU: arithmetic keeps it one, comparing it is a decision."""
-    recorder = None
+    recorder, counts = None, False
 
     def __bool__(self):
-        branched(ReadFloat.recorder, "a branch on a value computed on the GPU")
+        if not (self.counts and is_guard()):
+            branched(ReadFloat.recorder, "a branch on a value computed on the GPU")
         return True
 
     __hash__ = float.__hash__
@@ -64,7 +65,7 @@ class ReadInt:
         return True
 
     def __index__(self):
-        branched(ReadFloat.recorder, "a size or a count computed on the GPU")
+        branched(ReadFloat.recorder, "a size or a count computed on the GPU", True)
         return self.value
 
     def __int__(self):
@@ -161,7 +162,7 @@ def _overload(cls, whole=()):
         def compare(self, other):
             if (answer := insists()) is not None:
                 return answer
-            if isinstance(other, (int, float, ReadInt)) and not (getattr(self, "counts", False) and is_guard()):
+            if isinstance(other, (int, float, ReadInt)) and not (self.counts and is_guard()):
                 branched(ReadFloat.recorder, "a comparison of a value computed on the GPU")
             mine, other = _plain(self), _plain(other)
             return getattr(float(mine), name)(float(other) if isinstance(other, int) else other)
@@ -233,7 +234,7 @@ def told(rule, sure=lambda *_: False):
 
 
 def always(value):
-    """Of a test whether numbers are numbers, which a run that learns has passed: no guess."""
+    """Of a test whether numbers are numbers, which a run that learns has passed, and of what was filled with it: no guess."""
     return told(lambda *_: value, lambda *_: True)
 
 
@@ -318,11 +319,36 @@ def picked(recorder, func, args, kwargs, result):
         one_of_many(recorder, args[0], None, result)
 
 
+def distinct(recorder, func, args, kwargs, result):
+    """Places along a dimension, each once."""
+    source, place = args[0], 2 if func is aten.topk.default else 1
+    dim = args[place] if len(args) > place else kwargs.get("dim", -1)
+    if source.dim():
+        places = result[1] if isinstance(result, (tuple, list)) else result
+        places.radrm_distinct = dim % source.dim(), version_of(places)
+
+
+def scattered(recorder, func, args, kwargs, result):
+    """A number is put in places that are distinct, of what was filled with another: as many hold as are put there, or as are left."""
+    source, dim, places, value = args[:4]
+    writes = func is aten.scatter_.value
+    before, version, _ = (recorder.overwritten["radrm_value"] if writes else getattr(source, "radrm_value", None)) or (None, None, None)
+    if before is None or version != version_of(source) or bool(before) == bool(value) or source.is_inference() or places.dim() != source.dim() or not places.dim():
+        return
+    if getattr(places, "radrm_distinct", None) == (dim % source.dim(), version_of(places)):
+        result.radrm_holds = places.numel() if value else source.numel() - places.numel(), result._version + writes
+
+
 def same_mask(recorder, func, args, kwargs, result):
     """A view of a mask, or whether anything in its rows holds, has no more elements that hold."""
     viewed(recorder, func, args, kwargs, result)
     still_hot(recorder, func, args, result)
-    if func in SEEN and is_mask(result) and result.numel() == args[0].numel() and counted(args[0]) is not None:
+    if func is aten.slice.Tensor and "radrm_distinct" in vars(args[0]) and args[0].radrm_distinct[1] == version_of(args[0]):
+        result.radrm_distinct = args[0].radrm_distinct[0], version_of(result)
+    casts = func is aten._to_copy.default and result.dtype == torch.bool and is_gpu(args[0])
+    if func is aten._to_copy.default and is_mask(args[0]):
+        result.radrm_mask = (version_of(result),)
+    if (func in SEEN or casts) and is_mask(result) and result.numel() == args[0].numel() and counted(args[0]) is not None:
         result.radrm_holds = counted(args[0]), version_of(result)
     many, version = getattr(args[0], "radrm_one_of_many", (False, None))
     if many and version == version_of(args[0]) and is_gpu(result):
@@ -422,7 +448,8 @@ def counts(tensor):
 def counting(recorder, func, args, kwargs, result):
     if func is aten.sum.default:
         told(summed)(recorder, func, args, kwargs, result)
-    if not result.dim() and args[0].dtype in (torch.bool, *given.INTEGERS):
+    of_mask = getattr(args[0], "radrm_mask", ()) == (version_of(args[0]),)
+    if not result.dim() and (of_mask or args[0].dtype in (torch.bool, *given.INTEGERS)):
         result.radrm_counts = (version_of(result),)
 
 
@@ -439,11 +466,13 @@ AROUND = {
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
     **{op: negated for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: same_mask for op in VIEWS},
+    **{op: distinct for op in (aten.topk.default, aten.sort.default, aten.argsort.default)},
+    aten.scatter.value: scattered, aten.scatter_.value: scattered,
     aten.fill_.Scalar: filled, aten.zero_.default: filled,
     **{op: counting for op in (aten.sum.default, aten.sum.dim_IntList, aten.count_nonzero.default)},
-    **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
-    **{getattr(aten, name).default: told(lambda *_: 0) for name in ("zeros", "zeros_like", "new_zeros")},
-    aten.full.default: told(lambda _, value, *__: value), aten.full_like.default: told(lambda _, value, *__: value),
+    **{getattr(aten, name).default: always(1) for name in ("ones", "ones_like", "new_ones")},
+    **{getattr(aten, name).default: always(0) for name in ("zeros", "zeros_like", "new_zeros")},
+    aten.full.default: told(lambda _, value, *__: value, lambda *_: True), aten.full_like.default: told(lambda _, value, *__: value, lambda *_: True),
 }
 UNIFORM_LIMIT = 1 << 22  # elements of a tensor on the CPU whose values are looked at
 
@@ -468,7 +497,11 @@ def item(tensor):
     if tensor.dtype == torch.bool:
         return bool(value if found is None else found)
     if tensor.dtype.is_floating_point:
-        return found if given.is_constant(tensor) else ReadFloat(1.0 if found is None else found)
+        if given.is_constant(tensor):
+            return found
+        number = ReadFloat(1.0 if found is None else found)
+        number.counts = counts(tensor) and found != 0
+        return number
     if given.numbers(tensor) is not None:
         return found
     if type(value) is int:
@@ -499,7 +532,7 @@ def held(check):
     def run(*args, **kwargs):
         result = check(*args, **kwargs)
         if is_gpu(result):
-            remember(result, True)
+            remember(result, True, True)
         return result
     return run
 
@@ -545,7 +578,7 @@ def install(recorder, patch):
 
     def size(tensor):
         if is_gpu(tensor) and given.numbers(tensor) is None and not (counts(tensor) and is_guard()):
-            branched(recorder, "a size or a count computed on the GPU")
+            branched(recorder, "a size or a count computed on the GPU", True)
         return int(_plain(read(tensor)))
 
     def index(tensor):
