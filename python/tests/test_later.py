@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from radrm.capture import later  # noqa: E402
+from radrm.capture.recorder import Recorder  # noqa: E402
 
 FROZEN = """
     import torch
@@ -259,13 +260,55 @@ def test_sizes_that_are_drawn_are_the_same_each_time(capture, monkeypatch, draw)
     body = "\n    import random, numpy\n" + DRAWN.replace("DRAW", draw)
     _, _, once = capture(body)
     exec(f"import numpy, random\n{draw}")  # a capture begins as a copy of this process
-    for module in (later, later.trainings):
-        monkeypatch.setattr(module, "time", types.SimpleNamespace(monotonic=functools.partial(next, itertools.count(0, 0.15))))
+    monkeypatch.setattr(later, "time", types.SimpleNamespace(monotonic=functools.partial(next, itertools.count(0, 0.15))))
     code, said, f = capture(body, options=["--no-cache"])
     assert code == 0 and len(widths(f)) > 100 and widths(f) == widths(once), said
     monkeypatch.setattr(later, "OPERATORS", 100)
     code, said, f = capture(body, options=["--no-cache"])
     assert code == 0 and 10 < len(widths(f)) < 50 and max(widths(f)) == 19, said
+
+
+MANY_TRAININGS = """
+    import torch
+    from torch import nn
+    x = torch.randn(4, 32)
+    for width in range(1, 60):
+        model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(16)], nn.Linear(32, width)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+        for step in range(100):
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+"""
+
+
+def slow(monkeypatch, seconds):
+    """So many pass with each operator."""
+    now, real = [0], Recorder.run
+
+    def run(*args):
+        now[0] += seconds
+        return real(*args)
+    monkeypatch.setattr(Recorder, "run", run)
+    monkeypatch.setattr(later, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+
+
+@pytest.mark.parametrize("body, seconds", [(MANY_TRAININGS, 1 / 400), (GRAPHS.replace("EPOCHS", "9"), 0.1), (frozen(), 1 / 10)], ids=["trainings", "sizes", "frozen"])
+def test_a_slow_machine_sees_as_much(capture, monkeypatch, tmp_path, body, seconds):
+    """Of a script of which an idle one goes through some 10 seconds more, and of those that are short."""
+    code, once, _ = capture(body)
+    found = (tmp_path / "out.radcap").read_bytes()
+    slow(monkeypatch, seconds)
+    code, said, f = capture(body, options=["--no-cache"])
+    assert code == 0 and said == once and (tmp_path / "out.radcap").read_bytes() == found and "clock" not in said
+
+
+def test_where_the_clock_ends_it_that_is_told(capture, monkeypatch):
+    slow(monkeypatch, 1 / 4)
+    code, said, f = capture(MANY_TRAININGS)
+    assert code == 0 and f.header["flags"] & 128 and "stopped by the clock: what comes later in the run took more than" in said, said
+    code, said, f = capture("import time, torch\nx = torch.ones(8, device='cuda', requires_grad=True)\noptimizer = torch.optim.SGD([x], lr=0.1)\nother = torch.optim.SGD([x], lr=0.1)\n"
+                            "for n in range(90):\n    x.sum().backward()\n    optimizer.step()\n    time.sleep(9 * (n == 5))", options=["--timeout", "8"])
+    assert code == 0 and f.header["flags"] & 128 and "stopped by the clock: no end after 5 s" in said, said
 
 
 def test_drawn_sizes_that_there_was_no_time_for(capture, monkeypatch):

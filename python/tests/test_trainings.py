@@ -224,10 +224,28 @@ def test_what_is_alike_is_left_out_after_as_much_on_any_machine():
     assert trainings.Trainings(session).waits()
 
 
+def most_on_streams(f):
+    """Bytes that are alive at once, of each stream that is not the first."""
+    stream, of, live, most = 0, [], {}, {}
+    for kind, argument, _ in f.records:
+        if kind == 3:
+            stream = argument
+        elif kind == 1:
+            of.append((stream, argument))
+            live[stream] = live.get(stream, 0) + argument
+            most[stream] = max(most.get(stream, 0), live[stream])
+        elif kind == 2:
+            where, nbytes = of[len(of) - 1 - argument]
+            live[where] -= nbytes
+    return {number: nbytes for number, nbytes in most.items() if number}
+
+
 @pytest.mark.parametrize("made", ["for epoch in range(10):\n        batches = Fetched(DataLoader(lines, batch_size=16))",
-                                  "for epoch in range(10):\n        batches = Fetched(loader)"], ids=["and a loader", "over one loader"])
+                                  "for epoch in range(10):\n        batches = Fetched(loader)",
+                                  "for epoch in range(1000):\n        batches = Fetched(loader)", "while True:\n        batches = Fetched(loader)"],
+                         ids=["and a loader", "over one loader", "many", "without an end"])
 def test_a_stream_of_each_epoch(capture, made):
-    """What is fetched on a stream has memory of its own there, and every epoch's is another."""
+    """What is fetched on a stream has memory of its own there, and every epoch's is another, of 32. Epochs that are gone through quickly fetch less at once."""
     code, said, f = capture(SCRIPT + """
     class Fetched:
         def __init__(self, loader):
@@ -250,7 +268,8 @@ def test_a_stream_of_each_epoch(capture, made):
         for x in batches:
             optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()
     """.replace("MADE", made))
-    assert code == 0 and {argument for kind, argument, _ in f.records if kind == 3} == set(range(11)), said
+    streams = {argument for kind, argument, _ in f.records if kind == 3}
+    assert code == 0 and streams == set(range(11 if "range(10)" in made else 33)) and most_on_streams(f) == {number: 3 * 16 * 64 * 4 for number in streams - {0}}, said
 
 
 def test_what_a_loop_goes_over_is_the_scripts_own(capture):

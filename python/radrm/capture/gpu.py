@@ -101,17 +101,16 @@ class Stream:
 
     def __init__(self, device=None, priority=0, number=None, **_):
         if number is None:
-            high = priority < 0
-            number = Stream.made[high] % Stream.POOL + 1 + high * Stream.POOL
-            Stream.made[high] += 1
+            number = self.numbered(Stream.made, priority < 0)
         self.device, self.number = GPU, number
         self.cuda_stream = self.stream_id = number
         self.device_index = 0
 
     @classmethod
-    def number_made(cls):
-        """Streams that differ."""
-        return sum(min(made, cls.POOL) for made in cls.made)
+    def numbered(cls, made, high):
+        """The number of the next one, after so many of each priority."""
+        made[high] += 1
+        return (made[high] - 1) % cls.POOL + 1 + high * cls.POOL
 
     def wait_stream(self, *_, **__):
         pass

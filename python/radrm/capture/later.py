@@ -30,8 +30,10 @@ from . import every, fileformat as ff, given, growing
 from . import length, trainings
 from .recorder import is_gpu
 from .source import is_own, tree_of
+from .streams import Streams
 
-PATIENCE = 30  # seconds for it; half of what is left of the limit at most
+PATIENCE = 120_000  # operators for it, some 30 seconds where nobody else uses the machine: what is captured does not hang on how busy that is
+READ = 30_000  # numbers of batches that are read count as one operator
 STEPS = 200  # at most
 ENDS = 2  # of epochs, to see an evaluation, and whether one comes at each
 TRIED = 2  # steps with frozen parameters that learn: the first makes the optimizer's state, the second has it all along
@@ -39,9 +41,8 @@ MORE = 1.02  # times the memory that is worth telling
 HUGE = 1 << 28  # bytes that go to the CPU
 SAMPLES, WHOLE = 64, 1 << 17  # batches that are looked at for the largest one, and of which they are taken
 FEWER, NUMBERS = 16, 1 << 27  # as many where they are large, as of images, and numbers in all of them from which on they are
-LOOKING = 30  # seconds for it at most
-OPERATORS = 50_000  # that may run for sizes on the way to the largest: as many on a slow machine as on a fast one
-CLIMBING = 60  # seconds for them at most, beside the others
+LOOKING = 1 / 4  # of what is left of the limit at most
+OPERATORS = 50_000  # that may run for sizes on the way to the largest, beside the others
 LOOKS = 3  # batches of an evaluation that tell whether something is kept of each: one may be fetched ahead
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
 DATA = re.compile(r"load|data|batch", re.IGNORECASE)
@@ -219,14 +220,17 @@ def may_differ(one):
         one._collate_fn not in (_utils.collate.default_collate, _utils.collate.default_convert) or type(one._index_sampler) is not BatchSampler)
 
 
-def differing(one, size, most):
+def differing(one, size, most, stopped):
     """(what is in each batch on the way to the largest, the largest, how many were looked at, whether sizes are drawn) of some batches all over that
     loader, in its order. Of three sizes or more, up to `most` of its next epochs, too. None: there are less, and no batch has more than `size` elements.
     Which are in one, loaders know beforehand."""
-    until = time.monotonic() + LOOKING
+    left, began = signal.getitimer(signal.ITIMER_REAL)[0], time.monotonic()
     asked = list(itertools.islice(iter(one._index_sampler), WHOLE))
     found, largest, sizes, places = None, 0, {}, [len(asked) - 1] if asked else []
-    while places and time.monotonic() < until:
+    while places:
+        if left and time.monotonic() > began + LOOKING * left:
+            stopped(f"of {len(sizes) + len(places)} batches {len(sizes)} were read in {LOOKING * left:.0f} s, for the largest of them")
+            break
         at = places.pop(0)
         batch = one._dataset_fetcher.fetch(asked[at])
         if not sizes:
@@ -287,6 +291,7 @@ class Later:
         self.session = session
         self.going = self.trying = False
         self.trainings = trainings.Trainings(session)
+        self.streams = Streams()
         self.loaded = set(sys.modules) - {"__main__"}
         self.freed = set()  # (file, line) that had something learn
         self.made = set()  # loops in which a loader or a stream was made
@@ -314,6 +319,30 @@ class Later:
         self.taught = 0  # backward passes
         self.current, self.teaching = lambda: None, {}  # sampler_of() the last batch; of those that a backward pass followed, by the sampler's id
         self.where = None  # a line that frees parameters and has not yet
+        self.read = 0  # numbers of batches
+        self.clock = None  # since when it goes on, and for how many seconds at most
+
+    # --- how long it goes on ---
+
+    def counts(self, bound):
+        """From now on it may do so much. The clock is for what no operator tells of, as a script's own computing on the CPU."""
+        left = signal.getitimer(signal.ITIMER_REAL)[0]
+        self.bound, self.ran, self.read = bound, self.session.recorder.operators, 0
+        self.clock = time.monotonic(), left / 2 if left else math.inf
+
+    def done(self):
+        """What was done since, in operators."""
+        return self.session.recorder.operators - self.ran + self.read // READ
+
+    def over_bound(self, part=1):
+        """Whether that part of it is done."""
+        if self.done() > part * self.bound:
+            return True
+        began, seconds = self.clock
+        if time.monotonic() <= began + part * seconds:
+            return False
+        self.session.stopped(f"what comes later in the run took more than {part * seconds:.0f} s")
+        return True
 
     # --- what is told ---
 
@@ -336,7 +365,7 @@ class Later:
         """Whether a pass over a loader is to end, in place of giving another batch."""
         if not self.going:
             return self.is_long(one)
-        if time.monotonic() > self.deadline:
+        if self.over_bound():
             self.unseen(self.given.get(one))
             self.session._finish()
         self.last = now = self.given.setdefault(one, Pass(one, most=self.session.length.most))
@@ -377,8 +406,8 @@ class Later:
         """On the way to the largest size: one a step, and further on where steps are long. PyTorch's allocator keeps blocks of each size, and
         of those that grow it can use none again."""
         if self.reached < 1:
-            ran = (self.session.recorder.operators - self.ran) / OPERATORS
-            self.reached = 1 if time.monotonic() > self.hurry else min(1, max(self.steps / self.climb, ran))
+            ran = self.done() / OPERATORS
+            self.reached = min(1, max(self.steps / self.climb, ran))
             if self.reached == 1:
                 self.climb = self.steps
 
@@ -407,6 +436,7 @@ class Later:
             return found.batch(self.at(len(found.records)))
         if not now.kept:
             now.last = fetch()
+            self.read += elements(now.last)
             return now.last
         return again(now.first)
 
@@ -537,13 +567,10 @@ class Later:
             self.rises(loops)
         if not self.where and not self.phases and not tested and not self.larger and not self.risen and not several:
             return False
-        left = signal.getitimer(signal.ITIMER_REAL)[0]
         sizes = max([len(found.records) for found in self.larger.values()] + [len(found) for found in self.risen.values()], default=1)
         self.climb = self.climbing = min(sizes, SAMPLES) - 1
-        self.reached, self.ran = 0 if self.climb else 1, self.session.recorder.operators
-        self.patience = min(PATIENCE + CLIMBING * bool(self.climb), left / 2 if left else math.inf)
-        self.deadline = time.monotonic() + self.patience
-        self.hurry = self.deadline - PATIENCE
+        self.reached = 0 if self.climb else 1
+        self.counts(PATIENCE + OPERATORS * bool(self.climb))
         self.climbs()
         self.way.append((self.session.recorder.records.count, self.left_out(-1)))
         self.going, self.before = True, self.looks()
@@ -563,7 +590,7 @@ class Later:
             if not may_differ(one):
                 return
             length = self.session.length
-            found = differing(one, self.sizes.get(one, 0), min(SAMPLES, length.steps * length.summed or SAMPLES))
+            found = differing(one, self.sizes.get(one, 0), min(SAMPLES, length.steps * length.summed or SAMPLES), self.session.stopped)
             if found:
                 way, last, looked, drawn = found
                 self.drawn = self.drawn or drawn
@@ -585,7 +612,7 @@ class Later:
         self.since = 1 if now != self.before else self.since + 1 if self.since else 0
         self.before = now
         most = math.inf if self.trainings.going else STEPS if self.where or self.phases else self.climb + ENDS
-        over = time.monotonic() > self.deadline or self.steps >= most or self.where and self.since >= TRIED and not self.frozen()
+        over = self.over_bound() or self.steps >= most or self.where and self.since >= TRIED and not self.frozen()
         return over and not (self.where and self.frozen() and self.tries())
 
     def count(self):
@@ -639,7 +666,8 @@ class Later:
             optimizer.add_param_group({"params": [p for p in frozen if id(p) not in held]})
         except (ValueError, TypeError, RuntimeError):  # of an optimizer with ideas of its own: told without its state
             pass
-        self.trying, self.steps, self.deadline = True, 0, time.monotonic() + PATIENCE
+        self.trying, self.steps = True, 0
+        self.counts(PATIENCE)
         recorder.records, self.records = ff.Unwritten(recorder.records), recorder.records
         self.peak, recorder.peak_bytes = recorder.peak_bytes, recorder.live_bytes
         return True

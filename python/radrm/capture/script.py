@@ -89,6 +89,8 @@ def outcome(session, run, seconds):
     if session.finished and isinstance(error, Exception) and session.recorder.recording:
         session.recorder.note(0, f"what comes behind {session.steps} steps was not seen: {failure(error)}")
     if session.finished or session.late and session.since >= session.iterations:
+        if session.late:
+            session.stopped(f"no end after {seconds - RESERVE:g} s")
         return None, None, True  # whatever the script, or a library on its way out, made of Finished
     if session.late:
         return f"time: no end after {seconds - RESERVE:g} s", None, False
@@ -189,7 +191,7 @@ def failure(error):
 
 def limit(session, seconds):
     def up(*_):
-        session.late = True
+        session.late = session.late or session.recorder.recording
         raise TimeUp
     signal.signal(signal.SIGALRM, up)
     signal.setitimer(signal.ITIMER_REAL, max(seconds - RESERVE, seconds / 2, 0.1), 1)  # again, where an `except:` held it
@@ -253,9 +255,10 @@ def install(session):
         real_init(self, dataset, *args, **kwargs)
 
     def streams(self, *args, number=None, **kwargs):
+        real_stream(self, *args, number=number, **kwargs)
         if number is None:
             session.later.makes(sys._getframe(1))
-        real_stream(self, *args, number=number, **kwargs)
+            session.later.streams.makes(recorder.records.count, self.number, sys._getframe(1))
 
     def compiled(model=None, **_):
         recorder.note(ff.COMPILED, "torch.compile: the eager run was captured", None)

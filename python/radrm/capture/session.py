@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One capture: everything is put in place, a script or a function runs, iterations are told apart, a file comes out."""
 import functools
+import math
 import os
 import sys
 import weakref
@@ -375,6 +376,10 @@ class Session:
         self.later.end()
         raise Finished
 
+    def stopped(self, what):
+        """The clock decided what was seen: it may be less on a busy machine."""
+        self.recorder.note(ff.CUT_SHORT, f"stopped by the clock: {what}: capture it where less runs, or raise the limit (--timeout)")
+
     def learnt(self):
         """Steps, or backward passes without an optimizer."""
         return self.steps or self.taught
@@ -410,7 +415,16 @@ class Session:
             header.precision = self.precision()
         header.optimizer = self.optimizer
         steps = 0 if self.later.trainings.another else self.length.steps  # those of the first alone were counted
-        return filled(self.recorder.records, self.later.way).file(header, *work, steps=steps, beside=self.later.beside() if steps else 0)
+        return self._whole().file(header, *work, steps=steps, beside=self.later.beside() if steps else 0)
+
+    def _whole(self):
+        """The records, and what is known to be like them in the run."""
+        records, steps, epoch = self.recorder.records, self.length.steps, self.length.inner
+        result = filled(records, self.later.way)
+        added = self.later.streams.filled(records, result, steps / epoch if 1 <= epoch <= steps else math.inf)
+        if added:
+            self.recorder.note(0, f"streams are made again and again, of which PyTorch keeps memory of each: what {added} take was added")
+        return result
 
     def _figures(self):
         """(work, flags, growth) of the steps that were seen."""

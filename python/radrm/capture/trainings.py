@@ -13,13 +13,11 @@ import math
 import re
 import sys
 import threading
-import time
 import weakref
 
 from torch.utils.data import DataLoader
 
 from . import fileformat as ff, length
-from .gpu import Stream
 from .length import WHILE
 from .source import tree_of
 
@@ -302,13 +300,16 @@ class Loop:
     loads = False  # a loader or a stream was made in it
     own, foreign, made = (), False, False  # optimizers that were; whether another one steps in it, whether one was made
     tests = 0  # rounds in an evaluation
-    peak = streams = alike = 0  # rounds after each other that took no more than those before
+    peak = streams = alike = 0  # rounds after each other that took no more than those before; streams before this one
+    order = None  # where the streams of the last one were made
 
     def __init__(self, trainings, where, what=None):
         """`what`: a `for` goes over."""
         self.trainings, self.where, self.what = trainings, where, what
         self.number, self.thread = next(trainings.numbers), threading.get_ident()
         trainings.loops[self.number] = weakref.ref(self)
+        if trainings.going:
+            self.streams = len(trainings.session.later.streams.made)
 
     def __del__(self):
         self.trainings.loops.pop(self.number, None)
@@ -349,9 +350,11 @@ class Loop:
         if not self.stepped:
             return ""
         self.rounds, self.stepped = self.rounds + 1, False
-        peak, streams = trainings.session.recorder.peak_bytes, Stream.number_made()
-        self.alike = self.alike + 1 if peak <= HIGHER * self.peak and streams == self.streams else 0
-        self.peak, self.streams = peak, streams
+        peak, order = trainings.session.recorder.peak_bytes, trainings.session.later.streams.since(self.streams)
+        self.alike = self.alike + 1 if peak <= HIGHER * self.peak and order == self.order else 0
+        self.peak, self.streams, self.order = peak, self.streams + len(order), order
+        if order:
+            trainings.session.later.streams.rounds = self.number_of(trainings.around_us())
         if self.repeats():
             if self.differs():
                 trainings.repeated[self.where] = self.alike
@@ -359,6 +362,10 @@ class Loop:
         if trainings.session.waiting and self.rounds < WAITS or self.inside and trainings.held or not trainings.climbed():
             return ""
         return "end" if self.rounds >= ROUNDS else ""
+
+    def number_of(self, loops):
+        """Rounds that it has in the whole run, where it is in these loops; infinite: not known."""
+        return math.prod(len(loop.what) if hasattr(type(loop.what), "__len__") else math.inf for loop in loops if loop.number <= self.number)
 
     def __call__(self):
         """Whether a `while` goes on."""
@@ -466,7 +473,7 @@ class Trainings:
         self.going = turning or any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
         self.around = {loop.number for loop in loops}
         for loop in loops:
-            loop.rounds, loop.stepped, loop.peak, loop.streams = 0, False, self.session.recorder.peak_bytes, Stream.number_made()
+            loop.rounds, loop.stepped, loop.peak, loop.streams = 0, False, self.session.recorder.peak_bytes, len(self.session.later.streams.made)
         return self.going
 
     def shortens(self):
@@ -479,11 +486,10 @@ class Trainings:
         return self.session.recorder.operators > self.session.later.ran + LONG
 
     def over(self):
-        return time.monotonic() > self.session.later.deadline or self.session.recorder.records.count > RECORDS
+        return self.session.recorder.records.count > RECORDS or self.session.later.over_bound()
 
     def hurries(self):
-        later = self.session.later
-        return time.monotonic() > later.deadline - later.patience / 2 or self.session.recorder.records.count > RECORDS / 2
+        return self.session.recorder.records.count > RECORDS / 2 or self.session.later.over_bound(1 / 2)
 
     def climbed(self):
         """Whether all sizes on the way to the largest were seen."""
