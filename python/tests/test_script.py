@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from reader import File  # noqa: E402
+from reader import File, peak  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -372,6 +372,37 @@ def test_what_lbfgs_keeps(capture, given, steps, kept):
     """)
     assert code == 0 and f.steps == steps and f.header["growth"] == 0, said
     assert 2 * kept < f.live_at_end() / (4 << 20) < 2 * kept + 8
+
+
+@pytest.mark.parametrize("given, before, steps, kept", [("max_iter=50000, history_size=50, line_search_fn='strong_wolfe', tolerance_change=0", "", 1, 50),
+                                                        ("max_iter=50000, history_size=50, line_search_fn='strong_wolfe'", "adam()", 1, 50),
+                                                        ("max_iter=2, line_search_fn='strong_wolfe'", "adam()", 3, 6)], ids=["alone", "after Adam", "a few"])
+def test_the_closure_is_evaluated_beside_what_lbfgs_keeps(capture, given, before, steps, kept):
+    """However many rounds a step has, a few are made; its own branches are no doubt. Of the few steps of a run each round counts."""
+    code, said, f = capture(f"""
+    import torch
+    w = torch.randn(1 << 20, device="cuda", requires_grad=True)
+    def loss():
+        return w.repeat(7).pow(2).sum()
+    def adam():
+        optimizer = torch.optim.Adam([w], foreach=False)
+        for n in range(2000):
+            optimizer.zero_grad()
+            loss().backward()
+            optimizer.step()
+    {before}
+    optimizer = torch.optim.LBFGS([w], {given})
+    def closure():
+        optimizer.zero_grad()
+        found = loss()
+        found.backward()
+        return found
+    for n in range({steps}):
+        optimizer.step(closure)
+    """)
+    assert code == 0 and f.header["flags"] == 0 and [p for _, p in f.marks].count(1) >= 3 and f.steps == 0, said
+    # The weights, their copy, gradients and their copies, the direction; what is computed takes up to 28
+    assert 2 * kept + 28 <= peak(f.events) / (4 << 20) <= 2 * kept + 40, peak(f.events) / (4 << 20)
 
 
 def test_copies_are_given_back(capture):

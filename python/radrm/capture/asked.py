@@ -9,7 +9,7 @@ import weakref
 
 import torch
 
-from . import fileformat as ff
+from . import fileformat as ff, lbfgs
 from .idle import better, is_idle, is_on_host, is_quiet
 from .length import called, going, local
 from .source import is_own, tree_of
@@ -276,7 +276,7 @@ class Rounds:
 def branched(recorder, what, size=False):
     """As decided(), of a comparison or a branch, or a size, which may decide nothing."""
     frame = asking()
-    if frame is None or not (is_idle(frame) or not size and is_on_host(frame)):
+    if frame is None or not (is_idle(frame) or not size and is_on_host(frame) or lbfgs.is_asking(frame)):
         decided(recorder, what)
 
 

@@ -284,6 +284,7 @@ class Length:
         self.steps = 0
         self.made = 0
         self.moved = 0  # rounds of the innermost loop between the last two steps
+        self.looped = False  # it is in a loop
         self.summed = 1  # batches whose gradients are one step
         self.inner = 0  # of them, of the innermost loop: an epoch, mostly; infinite: not known
         self.evaluates = None  # where a library does, after each: what has it do so after the next step
@@ -318,6 +319,7 @@ class Length:
             told = LIBRARIES[library](frame) if library in LIBRARIES else Told(0)
             if isinstance(told.steps, (int, float)) and not isinstance(told.steps, bool) and 0 < told.steps < math.inf:
                 self.evaluates, self.inner, self.ends, self.most = told.often, told.every, told.ends, told.most
+                self.looped = True
                 return told.steps
             loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else ()
             for loop in reversed(loops):
@@ -326,7 +328,7 @@ class Length:
                     rounds = self.inner = rounds / max(self.batches(), self.moves(loop, frame, now))
                 product, whole, first = product * rounds, min(whole, bound), False
             frame = frame.f_back
-        self.before = now
+        self.before, self.looped = now, not first
         return 0 if first else min(product, whole)
 
     def moves(self, loop, frame, now):

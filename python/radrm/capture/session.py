@@ -10,7 +10,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import fileformat as ff
-from . import attention, distributed, given, indexing, kernels, layers, linalg, losses, recurrent, repeated, sparse, together, values
+from . import attention, distributed, given, indexing, kernels, layers, lbfgs, linalg, losses, recurrent, repeated, sparse, together, values
 from .between import filled
 from .gpu import Gpu
 from .later import Later
@@ -18,7 +18,6 @@ from .length import Length
 from .masked import Masked
 from .recorder import Recorder, is_gpu
 from .repeated import Repeated
-from .trainings import ROUNDS
 
 
 class Finished(BaseException):
@@ -62,6 +61,7 @@ class Session:
         self.world = 0  # processes of the job, where it is distributed
         self.length = Length()
         self.later = Later(self)
+        self.solvers = lbfgs.Solvers()
         self.recorder.brought = self.later.brought
         self.seen = None  # what of the file is known, once enough was seen and it goes on
         self.learns = False  # an optimizer was made, or a backward pass begun
@@ -102,6 +102,7 @@ class Session:
         layers.torchscript(recorder, self.gpu.patch)
         recurrent.install(recorder, self.gpu.patch)
         attention.install(recorder, self.gpu.patch, self.gpu.capability)
+        lbfgs.install(self.gpu.patch)
         distributed.install(self)
         self._hooks = [register_optimizer_step_pre_hook(self._before_step), register_optimizer_step_post_hook(self._after_step)]
         self._threads = torch.autograd.set_multithreading_enabled(False)
@@ -303,16 +304,13 @@ class Session:
                 self.kinds.clear()
                 self.length.begin()
                 self.recorder.work.begin()
-        if self.later.going and isinstance(optimizer, torch.optim.LBFGS):
-            group = optimizer.param_groups[0]
-            optimizer.radrm_rounds = group["max_iter"]  # thousands, which are alike
-            group["max_iter"] = min(group["max_iter"], ROUNDS)
         self.mark(ff.STEP)
+        if isinstance(optimizer, torch.optim.LBFGS) and self.iterations is not None:
+            return self.solvers.begin(optimizer, args, kwargs, sys._getframe(1), self.later.going, lambda: self.recorder.records.mark(ff.ITERATION))
+        return None
 
     def _after_step(self, optimizer, args, kwargs):
-        if isinstance(optimizer, torch.optim.LBFGS) and self.iterations is not None:
-            group = optimizer.param_groups[0]
-            group["max_iter"] = vars(optimizer).pop("radrm_rounds", group["max_iter"])
+        self.solvers.end(optimizer)
         self.later.trainings.step(optimizer)
         if optimizer is not self.stepped[-1]():
             return  # of several, the last one's step ends an iteration
@@ -322,8 +320,6 @@ class Session:
             return
         if not self.later.going:
             self.length.step(sys._getframe(1))
-        if isinstance(optimizer, torch.optim.LBFGS):
-            self._fill(optimizer)
         if not self.later.going:
             if self._enough():
                 self._go_on(sys._getframe(1))
@@ -333,18 +329,6 @@ class Session:
             if self.later.step():
                 self._finish()
         self.begin_iteration()
-
-    def _fill(self, optimizer):
-        """LBFGS keeps its last directions and steps, up to a number. That is not seen: what it computes decides whether it keeps one."""
-        state, group = optimizer.state[optimizer._params[0]], optimizer.param_groups[0]
-        if "d" not in state:  # what has no gradient
-            return
-        most = min(group["history_size"], group["max_iter"] * (self.length.steps or MANY))
-        with torch.no_grad():
-            for _ in range(len(state["ro"]), most):
-                for name in ("old_dirs", "old_stps"):
-                    state[name].append(torch.empty_like(state["d"]))
-                state["ro"].append(state["d"].new_ones(()))
 
     def _go_on(self, frame):
         """Enough was seen of its steps; of its memory not, where something comes later."""
@@ -414,7 +398,7 @@ class Session:
             header.params = sum(p.numel() for p in self.model.parameters())
             header.precision = self.precision()
         header.optimizer = self.optimizer
-        steps = 0 if self.later.trainings.another else self.length.steps  # those of the first alone were counted
+        steps = 0 if self.later.trainings.another or self.solvers.cut else self.length.steps  # those of the first alone were counted
         return self._whole().file(header, *work, steps=steps, beside=self.later.beside() if steps else 0)
 
     def _whole(self):
