@@ -97,7 +97,7 @@ class Asking(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(asked, node))
 
 
-def install(answer, found, grows, is_own, patch):
+def install(answer, found, grows, is_own, recorder, patch):
     """Has the script and its modules ask answer(holds, n, line), and adds the lines to `found`; and grows(), as growing.py has it. `is_own`: which files are
     of it."""
     loader = importlib.machinery.SourceFileLoader
@@ -122,4 +122,4 @@ def install(answer, found, grows, is_own, patch):
     patch(runpy, "compile", compiled)
     patch(builtins, NAME, answer)
     patch(builtins, growing.NAME, grows)
-    answers.install(patch)
+    answers.install(recorder, patch)

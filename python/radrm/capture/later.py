@@ -705,7 +705,7 @@ class Later:
 def install(later, patch):
     import torch
     trainings.install(later.trainings, patch)
-    every.install(later.is_due, later.conditions, later.grows, is_own, patch)
+    every.install(later.is_due, later.conditions, later.grows, is_own, later.session.recorder, patch)
     inner = torch._C.TensorBase
     real_module = torch.nn.Module.requires_grad_
 

@@ -109,6 +109,7 @@ class Recorder(TorchDispatchMode):
         self.operators = 0  # that ran: how long a capture took, on whatever machine
         self.work = Work(self)
         self.counts = (0, 0)
+        self.values_read = False  # the script was given one from the GPU
         self.casts = None  # of repeated.py: weights that autocast keeps, by their storages' keys
         self.generators = None
         self.adds_bias = False  # a linear layer is running
