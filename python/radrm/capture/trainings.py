@@ -29,6 +29,7 @@ ALIKE = 3  # trainings after each other that took no more than those before
 LONG = 12_000  # operators after which these are believed to be like the rest, some seconds
 HIGHER = 1.02  # times the memory
 QUIET = 20_000  # likewise, in batches without gradients, or rounds of an evaluation's loops, that all took the same
+MANY = 10_000  # rounds of one of which it is not known how many it has
 RECORDS = 1_000_000
 BACKWARD = {"backward", "manual_backward"}
 LIBRARY = {"fit", "fit_one_cycle", "fine_tune", "train"}  # methods that train, of what is called like that:
@@ -341,13 +342,11 @@ class Loop:
         trainings, self.steps = self.trainings, 0
         if trainings.testing:
             self.tests += 1
-            if self.tests > ALIKE and trainings.tested(sys._getframe(2)):
+            if self.tests > ALIKE and trainings.tested(sys._getframe(2), self):
                 return "end"
-        if not trainings.going:
-            return ""
-        if trainings.over():
+        if (trainings.going or trainings.testing and trainings.session.later.going) and trainings.over():
             trainings.session._finish()
-        if not self.stepped:
+        if not trainings.going or not self.stepped:
             return ""
         self.rounds, self.stepped = self.rounds + 1, False
         peak, order = trainings.session.recorder.peak_bytes, trainings.session.later.streams.since(self.streams)
@@ -449,13 +448,14 @@ class Trainings:
         """An evaluation comes, in these lines: `if step % 1000 == 0: roll_out()`."""
         self.testing = code, lines, self.session.recorder.operators, 0, 0
 
-    def tested(self, frame):
-        """Whether that is within it, and there were enough rounds: each leaves nothing, and none took more than those before. Once it goes on that is asked when
-        time is short, since how long an evaluation takes is seen then."""
+    def tested(self, frame, loop):
+        """Whether that is within it, and there were enough rounds of a loop: what they leave, as words of a text, comes to little over all of them, and none took more than
+        those before. Once it goes on that is asked when time is short, since how long an evaluation takes is seen then."""
         code, (first, last), began, live, peak = self.testing
         recorder, later = self.session.recorder, self.session.later
-        if recorder.live_bytes > live or recorder.peak_bytes > peak:
-            self.testing = code, (first, last), recorder.operators, max(recorder.live_bytes, live), recorder.peak_bytes
+        rounds = len(loop.what) if hasattr(type(loop.what), "__len__") else MANY
+        if recorder.peak_bytes > peak or max(recorder.live_bytes - live, 0) * rounds > (HIGHER - 1) * peak * loop.tests:
+            self.testing, loop.tests = (code, (first, last), recorder.operators, max(recorder.live_bytes, live), recorder.peak_bytes), 0
         elif recorder.operators > began + QUIET and (not later.going or self.hurries()) and any(
                 at.f_code is code and first <= at.f_lineno <= last for at in outwards(frame)):
             later.shortened = later.going
