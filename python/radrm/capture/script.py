@@ -140,9 +140,10 @@ def passes(session):
 
 def surround(session, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
-    from . import attention, handmade, values
+    from . import attention, degenerate, handmade, values
     imports.Imports({**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
                      "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": values.teach_yaml,
+                     "numpy.linalg": functools.partial(degenerate.trust, session.recorder),
                      "torchmetrics.functional.classification": values.trust_metrics, "sklearn.metrics": values.trust_scores,
                      "safetensors.torch": functools.partial(save_safely, session.files),
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
