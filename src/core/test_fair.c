@@ -246,6 +246,36 @@ static void who_has_what_he_may_have_waits_and_holds_up_nobody(void **unused)
 	}
 }
 
+/* Alice runs least, so she would be next but for her limit: it is Bob's turn, who is next of those who may have more. */
+static void whose_turn_it_is_is_not_said_of_who_may_have_no_more(void **unused)
+{
+	(void)unused;
+	struct core_config config = plain(ORDER_BACKFILL);
+	struct world *w = new_world(6, &config);
+	for (size_t i = 0; i < COUNT_OF(allowed); i++)
+		allowed[i] = (struct allowance){ { 0 } };
+	allowed[0].most[ALLOWANCE_GPUS] = 1;
+	w->c->ops.allowance = allowance_of;
+	submit(w, of_user(ALICE, 30000, 1));
+	for (int i = 0; i < 2; i++)
+		submit(w, of_user(BOB, 30000, 1));
+	for (int i = 0; i < 3; i++)
+		submit(w, of_user(CAROL, 30000, 1));
+	task_id hers = submit(w, of_user(ALICE, 30000, 1)), bobs = submit(w, of_user(BOB, 30000, 1)),
+		carols = submit(w, of_user(CAROL, 30000, 1));
+	char turn[80], id[TASK_ID_TEXT];
+	snprintf(turn, sizeof turn, "\"task\": \"%s\"", task_id_text(bobs, id));
+	scoped_free char *limited = why_of(w, hers), *first = why_of(w, bobs), *second = why_of(w, carols);
+	assert_non_null(strstr(limited, "\"UserLimit\""));
+	assert_non_null(strstr(limited, "\"turn\": null"));
+	const char *of_first = strstr(first, "\"turn\": {"), *of_second = strstr(second, "\"turn\": {");
+	assert_non_null(of_first);
+	assert_non_null(of_second);
+	assert_non_null(strstr(of_first, turn));
+	assert_non_null(strstr(of_second, turn));
+	end_world(w);
+}
+
 static struct spec *limited_to(struct spec *s, int64_t seconds)
 {
 	s->time_limit_s = seconds;
@@ -352,6 +382,7 @@ int main(void)
 		cmocka_unit_test(gpu_time_is_parted_by_memory),
 		cmocka_unit_test(time_of_waiting_is_counted_for_each_user),
 		cmocka_unit_test(who_has_what_he_may_have_waits_and_holds_up_nobody),
+		cmocka_unit_test(whose_turn_it_is_is_not_said_of_who_may_have_no_more),
 		cmocka_unit_test(fifo_lets_pass_what_cannot_put_off_the_head),
 		cmocka_unit_test(for_one_user_nothing_changes),
 		cmocka_unit_test(a_plan_of_more_users_than_it_has_places_for),

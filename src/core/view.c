@@ -55,17 +55,30 @@ static void reason_behind(const struct core *c, struct reason *out)
 		snprintf(out->text, sizeof out->text, "tasks before it are placed first");
 }
 
-/* Whose turn it is, and by which figure; null where that plays no part: one user alone waits, or users are not told
- * apart. By the same figures that the queue goes by (fair_place_of), so that what is told is what happens. */
-static json_t *turn_json(const struct core *c, const struct task *t)
+/* Whoever has what he may have is passed over; NULL: they all have. */
+static const struct task *first_in_turn(struct core *c, struct now now)
 {
 	struct queue_walk w;
-	char id[TASK_ID_TEXT];
-	if (!c->config.fair.on || queue_users(tasks_queue(c->tasks)) < 2 || !tasks_in_queue(c->tasks, t))
-		return json_null();
+	const struct task *first;
 	queue_walk_begin(&w, tasks_queue(c->tasks), QUEUE_MAIN);
-	const struct task *first = queue_walk_next(&w);
+	while ((first = queue_walk_next(&w)) && pass_left_out(c->pass, first, now) != ALLOWANCE_COUNT)
+		queue_walk_leave_user(&w);
 	queue_walk_end(&w);
+	return first;
+}
+
+/* Whose turn it is, and by which figure; null where that plays no part: one user alone waits, users are not told apart, or the
+ * task waits for a limit of its user's. By the same figures that the queue goes by (fair_place_of), so that what is told is
+ * what happens. */
+static json_t *turn_json(struct core *c, const struct task *t, struct now now)
+{
+	char id[TASK_ID_TEXT];
+	if (!c->config.fair.on || queue_users(tasks_queue(c->tasks)) < 2 || !tasks_in_queue(c->tasks, t) ||
+	    pass_left_out(c->pass, t, now) != ALLOWANCE_COUNT)
+		return json_null();
+	const struct task *first = first_in_turn(c, now);
+	if (!first)
+		return json_null();
 	struct fair_standing his = fair_look(c->fair, fair_find(c->fair, first->spec->uid)),
 			     own = fair_look(c->fair, fair_find(c->fair, t->spec->uid));
 	struct fair_place place = fair_place_of(c->fair, fair_find(c->fair, first->spec->uid), first->id, &(struct fair_taken){ 0 });
@@ -616,6 +629,6 @@ json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *
 	return json_pack("{si, ss, ss, so, so, si, sI, ss, so, so, so}", "schema", 1, "task", task_id_text(id, text),
 		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),
 		"reason_text", json_text_or_null(why.text), "gpus_requested", (int)r.gpus, "claim_mib", (json_int_t)r.claim_mib,
-		"estimator", t->estimate.estimator, "turn", turn_json(c, t),
+		"estimator", t->estimate.estimator, "turn", turn_json(c, t, now),
 		"cores", asks ? cores_json(c, &r.cores) : json_null(), "gpus", gpus);
 }
