@@ -229,6 +229,26 @@ machine()
 	[[ "${lines[-2]}" == *"started radd for you"* ]]
 }
 
+@test "rad stop of a radd that systemd starts: systemctl has it back, and nobody is told to remove its state" {
+	need_root
+	[ -d /etc/systemd ] || skip "no /etc/systemd"
+	run machine '
+		mkdir -p /etc/systemd/system/multi-user.target.wants
+		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
+		server
+		rad submit --parsable --hold -- true
+		rad stop 2>&1
+		as_bob timeout 5 rad queue || echo "exit $?"
+		timeout 5 rad queue || echo "exit $?"'
+	echo "$output"
+	[[ "${lines[1]}" == "rad: it was everybody's: "*"systemctl start radd"* ]]
+	[[ "${lines[2]}" == "radd was stopped (pid "*"; 1 waits for 'systemctl start radd'" ]]
+	[[ "${lines[3]}" == *"Tell its administrator: it was ended by 'rad stop'" ]]
+	[ "${lines[4]}" = "exit 3" ]
+	[[ "${lines[5]}" == *"does not run: it was ended by 'rad stop'. Then: systemctl restart radd" ]]
+	[ "${#lines[@]}" -eq 7 ]
+}
+
 @test "RAD_SOCKET=own has one's own beside the server's" {
 	need_root
 	run machine '

@@ -46,7 +46,8 @@ static int end_and_wait(int process, struct error *err)
 	return 0;
 }
 
-static void print_stopped(const json_t *status)
+/* `service`: systemd's, which alone has it back. */
+static void print_stopped(const json_t *status, bool service)
 {
 	const json_t *tasks = json_object_get(status, "tasks");
 	long long running = member_int(tasks, "RUNNING"), waiting = member_int(tasks, "PENDING") + member_int(tasks, "HELD");
@@ -54,17 +55,23 @@ static void print_stopped(const json_t *status)
 	if (running)
 		printf("; %lld task%s on", running, running == 1 ? " runs" : "s run");
 	if (waiting)
-		printf("; %lld wait%s for the next 'rad start' or 'rad submit'", waiting, waiting == 1 ? "s" : "");
+		printf("; %lld wait%s for %s", waiting, waiting == 1 ? "s" : "",
+		       service ? "'systemctl start radd'" : "the next 'rad start' or 'rad submit'");
 	putchar('\n');
 }
 
 /* The machine's is missed by everybody, and nobody gets one of his own instead: who asks for it is told, and does not wait for
- * it. Root may have tried it once, and not know that. */
-static void leave_words(void)
+ * it. Root may have tried it once, and not know that; or it is a service, and comes back as such. */
+static void leave_words(bool service)
 {
 	scoped_free char *socket = wire_socket_path(), *own = wire_own_socket_path();
 	if (geteuid() || strcmp(socket, own))
 		return;
+	if (service) {
+		wire_leave_words("it was ended by 'rad stop'");
+		cli_note("it was everybody's: nobody's tasks start until 'systemctl start radd', or the machine's next start, has it back");
+		return;
+	}
 	wire_leave_words("it was ended by 'rad stop'. 'rad start' has it back; where none is wanted any more, remove /run/rad and "
 			 "/var/lib/rad");
 	cli_note("it was everybody's: while /run/rad and /var/lib/rad are there, users get no radd of their own. Remove both where "
@@ -86,9 +93,10 @@ int verb_stop(struct cli_call *c)
 	scoped_json *status = client_call_within(connection, ANSWER_S, wire_request("status"), &err);
 	if (!status || end_and_wait(process, &err))
 		return cli_fail(c, &err);
-	leave_words();
+	const bool service = client_server() != NULL;
+	leave_words(service);
 	if (json)
 		return cli_print_json(json_pack("{si, sO}", "schema", 1, "pid", json_object_get(status, "pid")));
-	print_stopped(status);
+	print_stopped(status, service);
 	return CLI_DONE;
 }
