@@ -32,6 +32,13 @@ setup() { cd "$WORLD/work"; }
 	run rad frobnicate
 	[ "$status" -eq 2 ]
 	one_line_error "see rad help"
+	# A program where the command was left out.
+	run rad python3 train.py
+	[ "$status" -eq 2 ]
+	one_line_error "a program is run by 'rad submit python3 ...', or here by 'rad run python3 ...'"
+	touch train.py
+	run rad train.py
+	one_line_error "a program is run by 'rad submit train.py ...'"
 	# Words of other tools, in the place of what is only spelt alike (limit, stop).
 	run rad ls
 	[ "$status" -eq 2 ]

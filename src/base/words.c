@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 static char fold(char c)
 {
@@ -50,10 +51,27 @@ static size_t common_ends(const char *a, const char *b)
 	return start + end;
 }
 
+/* --mem-gpu for --gpu-mem: what stands before one of its dashes stands behind it. */
+static bool is_turned_round(const char *a, const char *b)
+{
+	size_t n = strlen(a);
+	if (strlen(b) != n)
+		return false;
+	for (size_t i = 1; i + 1 < n; i++) {
+		size_t rest = n - i - 1;
+		if (fold(a[i]) == '_' && fold(b[rest]) == '_' && !strncasecmp(a, b + rest + 1, i) && !strncasecmp(a + i + 1, b, rest))
+			return true;
+	}
+	return false;
+}
+
 const char *words_nearest(const char *word, const char *const *words)
 {
 	size_t len = strlen(word);
 	const char *found = NULL;
+	for (size_t i = 0; words[i]; i++)
+		if (is_turned_round(word, words[i]))
+			return words[i];
 	unsigned best = len < 5 ? 2 : len < 8 ? 3 : 4;	/* one less is the most that counts as near */
 	for (; len && len <= NEAREST_MAX && *words; words++) {
 		size_t n = strlen(*words);

@@ -2,6 +2,7 @@
  * rad: the table of verbs, and the way to one of them.
  */
 #include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "base/words.h"
 #include "cli/cli.h"
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct cli_verb cli_verbs[] = {
 #define X(name, run, help, usage, code) { #name, help, usage, run, code },
@@ -47,7 +49,13 @@ static void list_verbs(FILE *out)
 {
 	struct term term = term_ask();
 	fputs("Usage: rad COMMAND [options]\n"
-	      "Runs training tasks on shared GPUs.\n", out);
+	      "Runs training tasks on shared GPUs.\n"
+	      "\n"
+	      "To begin:\n"
+	      "  rad submit python train.py    runs it when a GPU has room, instead of at once\n"
+	      "  rad queue                     what runs, and what waits\n"
+	      "  rad why ID                    why it waits, or failed\n"
+	      "  rad logs -f ID                its output\n", out);
 	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
 		if (heading(v->name))
 			fprintf(out, "\n%s:\n", heading(v->name));
@@ -99,6 +107,13 @@ static const char *of_others(const char *word)
 	return NULL;
 }
 
+/* A file, or a program in PATH: what people run who leave out the command. */
+static bool is_to_be_run(const char *word)
+{
+	scoped_free char *program = paths_find(word, getenv("PATH"));
+	return program || strchr(word, '/') || !access(word, F_OK);
+}
+
 static int unknown_verb(const char *word)
 {
 	if (of_slurm(word)) {
@@ -121,6 +136,8 @@ static int unknown_verb(const char *word)
 		near = strncmp(word, names[i], len) ? NULL : names[i];
 	if (near)
 		cli_note("unknown command '%.60s': did you mean 'rad %s'?", word, near);
+	else if (is_to_be_run(word))
+		cli_note("unknown command '%.60s': a program is run by 'rad submit %.60s ...', or here by 'rad run %.60s ...'", word, word, word);
 	else
 		cli_note("unknown command '%.60s': see rad help", word);
 	return CLI_USAGE;

@@ -498,9 +498,25 @@ static int read_job(struct submit_job *j, const struct args *a, const struct arg
 	return settle(j, err);
 }
 
-/* An option that is unknown here and sbatch's: what there is instead of it, or why there is nothing. Values of others may stand
- * before it. */
-static void explain_sbatch(char *const *words, struct error *err)
+/* What comes to mind of those who know neither us nor Slurm; NULL: it is none of that. */
+static const char *of_nobody(const char *name)
+{
+	static const struct { const char *theirs, *ours; } words[] = {
+		{ "vram", "--gpu-mem=12G" }, { "conda", "--env=NAME" }, { "log", "--output=FILE" }, { "stdout", "--output=FILE" },
+		{ "cwd", "--chdir=DIR" }, { "workdir", "--chdir=DIR" }, { "walltime", "--time=2h" }, { "after", "--dependency=afterok:ID" },
+		{ "gpu-type", "--constraint=a100" }, { "interactive", "rad run --pty" }, { "follow", "rad run, or rad logs -f ID" },
+		{ "watch", "rad run, or rad logs -f ID" }, { "gpu-id", "--gpus=N: RAD-RM chooses which" },
+		{ "device", "--gpus=N: RAD-RM chooses which" },
+	};
+	for (size_t i = 0; i < COUNT_OF(words); i++)
+		if (!strcmp(name, words[i].theirs))
+			return words[i].ours;
+	return NULL;
+}
+
+/* An option that is unknown here and sbatch's: what there is instead of it, or why there is nothing; and others that come to
+ * mind. Values of others may stand before it. */
+static void explain_unknown(char *const *words, struct error *err)
 {
 	for (; *words && strcmp(*words, "--"); words++) {
 		if (**words != '-')
@@ -510,9 +526,11 @@ static void explain_sbatch(char *const *words, struct error *err)
 		name[strcspn(name, "=")] = 0;
 		const struct sbatch_option *o = !*name || !strstr(err->text, quoted) ? NULL :
 						is_long ? sbatch_find(name) : sbatch_find_letter(*name);
-		if (o && o->kind == SBATCH_COUNTED)
+		if (is_long && strstr(err->text, quoted) && of_nobody(name))
+			error_set(err, ERR_INVALID, "unknown option '--%s': here it is %s", name, of_nobody(name));
+		else if (o && o->kind == SBATCH_COUNTED)
 			error_set(err, ERR_INVALID, "--%s is read from #SBATCH lines: here say how much in all, by --gpus, --cpus-per-task and "
-				  "--mem", o->name);
+				  "--mem (memory of the machine; of each GPU: --gpu-mem)", o->name);
 		else if (o && !options_find(o->name))
 			error_set(err, ERR_INVALID, o->kind == SBATCH_REFUSED ? "--%s is sbatch's, and not done here: %s" :
 				  o->kind == SBATCH_OBEYED ? "--%s is sbatch's: here it is --%s" :
@@ -530,7 +548,7 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 	submit_flag_targets(options, flags);
 	int failed = args_read(&a, argc, argv, options, ARGS_FIRST, err);
 	if (failed)
-		explain_sbatch(argv + 1, err);
+		explain_unknown(argv + 1, err);
 	flags->help = a.help;
 	flags->usage = failed || (!a.help && !*words_of(&a) && !given_value(&a, options, "wrap"));
 	if (!failed && !a.help) {

@@ -336,6 +336,8 @@ static void test_refused(void **state)
 		{ "--gpumem 3 true", "unknown option '--gpumem': did you mean '--gpu-mem'?", true },
 		{ "--gpu 3 true", "unknown option '--gpu'", true },
 		{ "--frobnicate true", "unknown option '--frobnicate'", true },
+		{ "--mem-gpu 3G true", "unknown option '--mem-gpu': did you mean '--gpu-mem'?", true },
+		{ "--gpus 2 --walltime=3h true", "unknown option '--walltime': here it is --time=2h", true },
 		{ "-Z true", "unknown option '-Z'", true },
 		{ "--gpus", "--gpus needs a value: --gpus=N", true },
 		{ "-G", "--gpus needs a value", true },
