@@ -52,10 +52,10 @@ static void list_verbs(FILE *out)
 	      "Runs training tasks on shared GPUs.\n"
 	      "\n"
 	      "To begin:\n"
-	      "  rad submit python train.py    runs it when a GPU has room, instead of at once\n"
-	      "  rad queue                     what runs, and what waits\n"
-	      "  rad why ID                    why it waits, or failed\n"
-	      "  rad logs -f ID                its output\n", out);
+	      "    rad submit python train.py    runs when a GPU has room, instead of at once\n"
+	      "    rad queue                     what runs, and what waits\n"
+	      "    rad why ID                    why it waits, or failed\n"
+	      "    rad logs -f ID                its output\n", out);
 	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
 		if (heading(v->name))
 			fprintf(out, "\n%s:\n", heading(v->name));
