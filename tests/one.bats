@@ -355,6 +355,21 @@ machine()
 	[[ "${lines[2]}" == \"*\" ]]
 }
 
+@test "who submits from a terminal to a machine's radd with simulated GPUs is told who decides that" {
+	need_root
+	export PYTHONPATH=$BATS_TEST_DIRNAME PYTHONDONTWRITEBYTECODE=1
+	cat >"$WORLD/at_terminal.py" <<-'PY'
+		from terminal import *
+		t = Terminal("rad", "submit", "true")
+		t.expect("this machine.s radd are simulated .sim:1xa100-40g.: .*devices in rad.conf")
+		t.expect("Submitted task 1")
+		assert t.end() == 0
+	PY
+	run machine 'server; as_bob env -u RAD_DEVICES RAD_SOCKET=server PYTHONPATH="$PYTHONPATH" python3 "$WORLD/at_terminal.py"; stop'
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
 @test "who submits from a terminal to a radd of his own with simulated GPUs is told so, unless he asked for them" {
 	export RAD_SOCKET=$WORLD/own.sock RAD_STATE=$WORLD/state1 PYTHONPATH=$BATS_TEST_DIRNAME PYTHONDONTWRITEBYTECODE=1
 	rad start >/dev/null

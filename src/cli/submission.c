@@ -93,7 +93,8 @@ static json_t *preview_with_files(struct spec *s, json_t *reply, struct error *e
 	return better;
 }
 
-/* Somebody who tried simulated GPUs yesterday, and types here today: his training would run, and train on none of them. */
+/* Somebody who tried simulated GPUs yesterday, and types here today; and everybody on a machine whose administrator tries some:
+ * his training would run, and train on none of them. */
 static void tell_simulated(void)
 {
 	const char *wanted = getenv("RAD_DEVICES");
@@ -102,7 +103,12 @@ static void tell_simulated(void)
 		return;
 	scoped_json *status = client_call(wire_request("status"), &ignored);
 	const char *devices = member_text(status, "devices");
-	if (!strncmp(devices, "sim:", 4) && member_int(status, "uid") == (json_int_t)geteuid())
+	if (strncmp(devices, "sim:", 4))
+		return;
+	if (client_server() || member_int(status, "uid") != (json_int_t)geteuid())
+		cli_note("the GPUs of this machine's radd are simulated (%.80s): what needs a real one fails; which it uses is for its "
+			 "administrator to say (devices in rad.conf)", devices);
+	else
 		cli_note("the GPUs of this radd are simulated (%.80s): for real ones 'rad stop', and submit again", devices);
 }
 
