@@ -283,8 +283,10 @@ static void check_state(struct doctor *d)
 	if (statvfs(dir, &fs))
 		return;
 	uint64_t bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	doctor_say(d, bytes < LOW_DISK ? GRADE_WARN : GRADE_OK, "state", "%s, %s of room%s", dir,
-	       units_format_mib((double)bytes / MIB, room, sizeof room), bytes < LOW_DISK ? ": soon no task can be accepted" : "");
+	enum grade grade = bytes < STORE_MIN_ROOM_BYTES ? GRADE_FAIL : bytes < LOW_DISK ? GRADE_WARN : GRADE_OK;
+	doctor_say(d, grade, "state", "%s, %s of room%s", dir, units_format_mib((double)bytes / MIB, room, sizeof room),
+		   grade == GRADE_FAIL ? ": no task is accepted until there is more on its disk" :
+		   grade == GRADE_WARN ? ": soon no task can be accepted: make room on its disk" : "");
 }
 
 /* A store from the future means that the clock was set back: times of tasks would be wrong. */
