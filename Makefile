@@ -2,6 +2,7 @@
 # A thin front: everything is built by Meson. `make demo` and `make check` do all set-up themselves.
 BUILD ?= build
 SAN ?= build-san
+PREFIX ?= /usr/local
 
 .PHONY: all build deps demo check torture bench bundle packages packages-try slurm-package install uninstall clean
 
@@ -48,11 +49,14 @@ slurm-package: deps
 packages-try: deps
 	@bundle=$$(tools/bundle $(BUILD) | tee /dev/stderr | tail -n 1) && tests/packages/try "$$bundle" $(SUITE) $(MIRROR)
 
-install: build
-	@meson install -C $(BUILD)
+# Below PREFIX, in DESTDIR, as everywhere. Without the tests, which take longer to build than all the rest.
+install: deps
+	@[ "$$(cat $(BUILD)-install/prefix 2>/dev/null)" = "$(PREFIX)" ] || { rm -rf $(BUILD)-install && \
+		meson setup $(BUILD)-install -Dtests=false --prefix=$(PREFIX) && echo "$(PREFIX)" >$(BUILD)-install/prefix; }
+	@meson install -C $(BUILD)-install
 
 uninstall:
-	@ninja -C $(BUILD) uninstall
+	@ninja -C $(BUILD)-install uninstall
 
 clean:
-	rm -rf $(BUILD) $(SAN) $(BUILD)-bundle $(BUILD)-slurm dist
+	rm -rf $(BUILD) $(SAN) $(BUILD)-install $(BUILD)-bundle $(BUILD)-slurm dist
