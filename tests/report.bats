@@ -162,7 +162,7 @@ agree()
 }
 
 @test "a running task is in it, open-ended" {
-	local id
+	local id id2
 	id=$(submit --gpu-mem 4G --name endless -- sh -c "$(until_file go)")
 	wait_state "$id" RUNNING
 	rad report --json | jq -e --arg id "$id" '.runs[0].tasks[] | select(.id == $id) | .state == "RUNNING" and .attempts[0].end_s == null'
@@ -177,6 +177,11 @@ agree()
 	wait_state "$id" PENDING
 	agree
 	rad undrain all
+	# And attempts that ran out of memory, of a task that has not ended.
+	id2=$(submit --gpu-mem 1G rad simtask --mem 3G --seconds 60)
+	wait_for 30 sh -c "rad show --json $id2 | jq -e '.tasks[0] | .attempts[0].verdict == \"oom\" and .state != \"OUT_OF_MEMORY\"'"
+	agree
+	rad cancel "$id2"
 	: >go
 	rad wait "$id"
 }

@@ -186,17 +186,18 @@ static json_t *ask_series(struct reach reach, struct error *err)
 	return client_call(request, err);
 }
 
-static double energy_of(const json_t *task)
+/* What its attempts took until now, and how many of them ran out of memory: as their GPU hours are counted, and as the users'
+ * rows count. */
+static void add_under_way(struct account *sums, const json_t *task)
 {
 	const json_t *attempts = json_object_get(task, "attempts"), *a;
-	double sum = 0;
-	for (size_t i = 0; (a = json_array_get(attempts, i)); i++)
-		sum += isfinite(member_number(a, "energy_j")) ? member_number(a, "energy_j") : 0;
-	return sum;
+	for (size_t i = 0; (a = json_array_get(attempts, i)); i++) {
+		sums->energy_j += isfinite(member_number(a, "energy_j")) ? member_number(a, "energy_j") : 0;
+		sums->ooms += !strcmp(member_text(a, "verdict"), "oom");
+	}
 }
 
-/* As an earlier release told them, or those of the tasks: of the first `ended`, and the energy of the others too, as their GPU
- * hours are counted. */
+/* As an earlier release told them, or those of the tasks: of the first `ended`, and what the others took until now. */
 static json_t *totals_of(const json_t *accounts, size_t ended)
 {
 	struct account sums = { 0 };
@@ -209,7 +210,7 @@ static json_t *totals_of(const json_t *accounts, size_t ended)
 		if (i < ended)
 			account_add_told(&sums, t);
 		else
-			sums.energy_j += energy_of(t);
+			add_under_way(&sums, t);
 	told = account_to_json(&sums);
 	account_clear(&sums);
 	return told;
