@@ -195,7 +195,8 @@ static void check_mps(struct doctor *d)
 	else if (mps_available(kind))
 		report_mps_users(d);
 	else
-		doctor_say(d, GRADE_WARN, "mps", MPS_CONTROL " is not in PATH: GPUs are shared by time slicing (streams) instead");
+		doctor_say(d, GRADE_WARN, "mps", MPS_CONTROL " is not in PATH: GPUs are shared by time slicing (streams) instead. It "
+			   "comes with the driver (Debian: nvidia-cuda-mps; Ubuntu: nvidia-compute-utils-*; RHEL: nvidia-driver-cuda)");
 }
 
 /* Nothing to mend: it is what the times and loads are told with that radd and rad estimate expect of tasks. */
