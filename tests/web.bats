@@ -90,6 +90,20 @@ look()
 	[ ! -s "$WORLD/web.err" ]
 }
 
+@test "started as root, it says at once when its user may not reach radd; and what --port is here" {
+	need_root
+	local folder mode
+	folder=$(dirname "$RAD_SOCKET")
+	mode=$(stat -c %a "$folder")
+	chmod 700 "$folder"
+	start_web
+	chmod "$mode" "$folder"
+	wait_for 10 grep -q "^rad: web: uid [0-9]*, which asks radd, may not reach $RAD_SOCKET: .*--user=NAME" "$WORLD/web.err"
+	run rad web --port 8080
+	[ "$status" -eq 2 ]
+	one_line_error "unknown option '--port': here it is --listen=PORT"
+}
+
 @test "browsers are forbidden what the page need not do; names and ways that are not ours are refused" {
 	start_web
 	for path in / /web.js /api/task?id=1 /nothing; do

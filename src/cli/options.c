@@ -126,6 +126,14 @@ static void explain_slurm(struct error *err)
 	}
 }
 
+/* What other programs that serve a page call it. */
+static void explain_port(const struct args_option *options, struct error *err)
+{
+	for (; options->name; options++)
+		if (!strcmp(options->name, "listen") && strstr(err->text, "'--port"))
+			error_set(err, ERR_INVALID, "unknown option '--port': here it is --listen=PORT");
+}
+
 bool cli_options(struct cli_call *c, const struct args_option *options)
 {
 	struct args a;
@@ -133,11 +141,11 @@ bool cli_options(struct cli_call *c, const struct args_option *options)
 	if (cli_describe(c, options))
 		return false;
 	bool read = !args_read(&a, c->argc, c->argv, options, ARGS_ANYWHERE, &err);
-	if (!read)
+	if (!read) {
 		explain_slurm(&err);
-	if (!read)
+		explain_port(options, &err);
 		c->rc = cli_usage(c, "%s", err.text);
-	else if (a.help)
+	} else if (a.help)
 		c->rc = CLI_DONE;
 	if (read && a.help)
 		cli_print_help(c, options);

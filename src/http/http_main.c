@@ -154,6 +154,16 @@ static int run_web(struct site *p, struct error *err)
 	return s ? 0 : -1;
 }
 
+/* Each answer would be that alone, and whoever started it would learn of it from the first browser. */
+static void tell_unreachable(const struct site *p)
+{
+	struct error why = ERROR_INIT;
+	scoped_fd int fd = wire_connect_now(p->socket, &why);
+	if (fd < 0 && why.code == ERR_DENIED)
+		fprintf(stderr, "rad: %s: uid %u, which asks radd, may not reach %s: started as root, --user=NAME has another ask\n", p->name,
+			(unsigned)geteuid(), p->socket);
+}
+
 static int run(struct site *p, bool web, struct error *err)
 {
 	const char *standard = web ? HTTP_OPTIONS_WEB : HTTP_OPTIONS_EXPORTER;
@@ -161,6 +171,7 @@ static int run(struct site *p, bool web, struct error *err)
 	int rc = listen_open(&p->place, p->options.listen ? p->options.listen : standard, p->options.network, p->options.group,
 			     err);
 	if (!rc && !(rc = give_up_rights(p->options.user, err))) {
+		tell_unreachable(p);
 		loop_open(p);
 		rc = web ? run_web(p, err) : run_exporter(p, err);
 		loop_close(p);
