@@ -199,7 +199,7 @@ const char *fair_why(struct fair_place p)
 {
 	static const char *const words[] = {
 		"its user is owed a start, and GPUs are kept for it", "its user is owed a start", "GPUs are kept for it",
-		"its user runs nothing", "its user had least GPU time lately, an hour more of what runs included",
+		"its user runs nothing", "its user had least GPU time lately, what runs counted an hour ahead",
 	};
 	return words[p.rank];
 }
