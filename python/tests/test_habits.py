@@ -279,6 +279,7 @@ STEP = """
     "assert torch.ones(3).type('torch.cuda.HalfTensor').dtype == torch.float16 and torch.cuda.FloatTensor().numel() == 0",
     "torch.set_default_tensor_type('torch.cuda.FloatTensor'); assert torch.ones(3).is_cuda and torch.Tensor([1e10]).is_cuda\n"
     "        assert torch.Tensor(2, 3).shape == (2, 3) and not torch.FloatTensor([1.]).is_cuda and torch.Tensor([y.sum().item()]).is_cuda",
+    "s = torch.tensor(0.).cuda()\n        with torch.no_grad(): torch._foreach_add_([s], 1)\n        1 / s.item()",
     "z = y.new_tensor([1, 2]); assert z.is_cuda and z.dtype == y.dtype and (y[:, :2] - z).requires_grad",
     "z = y.new_tensor([y.sum().item()], requires_grad=True); assert z.requires_grad and y.new_tensor(y.detach()).shape == y.shape",
     "assert y.new_tensor(3, dtype=torch.long).item() == 3 and y.new_tensor([1.], device='cpu').tolist() == [1]",

@@ -78,6 +78,8 @@ def imagined():
     """Whether something asks for shapes alone, of fake tensors of its own: those of a sharded tensor, before its first operator."""
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
+KNOWN = "radrm_value", "radrm_given", "radrm_holds"  # of values.py and given.py: no longer so of what is written into
+
 
 class Recorder(TorchDispatchMode):
     """One recording. `records` grows as operators run; `live` maps a storage's address to its number and size."""
@@ -338,8 +340,10 @@ class Recorder(TorchDispatchMode):
 
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)
-        if func._schema.is_mutable and func is not aten.detach_.default and args and isinstance(args[0], FakeTensor):
-            self.overwritten = {name: vars(args[0]).pop(name, None) for name in ("radrm_value", "radrm_given", "radrm_holds")}  # of values.py and given.py: no longer known
+        if func._schema.is_mutable and func is not aten.detach_.default and args:
+            for tensor in args[0] if isinstance(args[0], (list, tuple)) else args[:1]:  # of many written into at once, not even a version tells
+                if isinstance(tensor, FakeTensor):
+                    self.overwritten = {name: vars(tensor).pop(name, None) for name in KNOWN}
         if isinstance(result, FakeTensor) and result.fake_device.type == "cpu":
             return self.on_cpu_made(result)
         self.record(result)
