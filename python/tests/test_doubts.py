@@ -150,6 +150,29 @@ def test_how_many_hold_of_what_the_script_made(capture, body, doubt):
     assert found == doubt, said
 
 
+@pytest.mark.parametrize("body, doubt", [
+    ("bins[0] += int((words == 3).sum())\nright = 0\nright += int(words.sum())\nprint(right / 4)", False), ("share = int(mask.sum()) / 4\nif share > 0.5: model(x)", True),
+    ("right = int((words == 3).sum()) / len(words)\nloss = loss * right", False), ("n = int(mask.sum())\nx[:, :n]", True), ("def half(n): return n // 2\nx[:half(int(words.sum()))]", True),
+    ("for _ in range(int(words[0])): model(x)", True), ("sizes = [int(w) for w in words]\nx.split(sizes)", True), ("if int(words[0]) == 3: model(x)", True),
+    ("n = int(torch.tensor([2, 2]).cuda().sum())\nx[:n]", False), ("torch.zeros(int(mask.sum()), device='cuda')", True), ("if int((x[0, 0] > 3)): model(x)", True),
+])
+def test_whole_numbers(capture, body, doubt):
+    """int() of a number on the GPU decides nothing by itself: what becomes of it does, or does not."""
+    found, said = doubts(capture, body)
+    assert found == doubt, said
+
+
+@pytest.mark.parametrize("body, doubt", [
+    ("for k in range(4): y[:, :4][torch.full((4, 4), 1).cuda() * words[0] == k]", False), ("for k in range(4): x[:len(x[(words == k)])]", True),
+    ("for k in range(4): model(x.repeat(99, 1)[(words.repeat(99) == k)])", True), ("print(f'{words.unique().numel()}')", False),
+    ("class Bar:\n    def set_description(self, text): pass\nbar = Bar()\nbar.set_description(f'{words.unique().numel()}')", False),
+])
+def test_little_that_hangs_on_a_mask(capture, body, doubt):
+    """Also of masks of one number after the other, which are not taken to hold everywhere: if they did, it were little."""
+    found, said = doubts(capture, body)
+    assert found == doubt, said
+
+
 @pytest.mark.parametrize("library, doubt", [("", False), ("import torch", True), ("from torch import nn", True)])
 def test_libraries_of_the_cpu(capture, tmp_path, library, doubt):
     """As an environment that is told an action."""

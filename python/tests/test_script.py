@@ -134,7 +134,7 @@ def test_what_an_older_version_kept_is_not_used(capture, tmp_path):
     ("if loss.item() > 0.5: x.sum()", "a comparison of a value"), ("if loss > 0.5: x.sum()", "a branch on a tensor"),
     ("range((y == 1).sum().item())", "a size or a count"), ("len(y.nonzero())", "nonzero"),
     ("x[y == 1].sum()", "a mask as an index"),
-    ("torch.unique(y)", "unique"), ("int(y.sum())", "a size or a count"), ("torch.zeros(y.sum().item())", "a size or a count"),
+    ("range(y.unique().numel())", "unique"), ("range(int(y.sum()))", "a size or a count"), ("torch.zeros(y.sum().item())", "a size or a count"),
 ])
 def test_data_dependent(capture, what, told):
     code, said, f = capture(train(what))

@@ -2,8 +2,8 @@
 """Questions in the script's own code that have another answer in a capture than on a GPU.
 
 `type(x) is torch.Tensor`: tensors on the GPU are of a class of their own here. `assert found.size(0) == 1`: where the largest possible was taken of what
-depends on values, it is of the size that the script asserts. `zeros = (mask == 0).sum().cpu().numpy(); assert zeros + ones == n`: what was brought to the
-CPU is computed with there, and has lost where it came from. All ask here.
+depends on values, it is of the size that the script asserts. `int(x)`: a number on the GPU stays one of which is seen what it decides. `zeros = (mask ==
+0).sum().cpu().numpy(); assert zeros + ones == n`: what was brought to the CPU is computed with there, and has lost where it came from. All ask here.
 """
 import ast
 import builtins
@@ -16,14 +16,14 @@ from .length import names_in
 from .masked import Sized
 from .recorder import is_gpu
 
-TYPE, SIZED, HELD = "__radrm_type__", "__radrm_sized__", "__radrm_held__"  # what they call
+TYPE, SIZED, INT, HELD = "__radrm_type__", "__radrm_sized__", "__radrm_int__", "__radrm_held__"  # what they call
 BROUGHT = {"cpu", "numpy", "item", "tolist"}  # methods that bring values to the CPU
 
 
-def is_type(node):
-    """`type(x)`"""
-    return (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1 and not node.keywords
-            and not isinstance(node.args[0], ast.Starred))
+def asked_by(node):
+    """What `type(x)` and `int(x)` call; None: it is neither."""
+    one = isinstance(node.func, ast.Name) and len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+    return {"type": TYPE, "int": INT}.get(node.func.id) if one else None
 
 
 def sized(node):
@@ -85,7 +85,8 @@ class Answering(ast.NodeTransformer):
 
     def visit_Call(self, node):
         self.generic_visit(node)
-        return self.asks(TYPE, node, node.func, node.args[0]) if is_type(node) else node
+        name = asked_by(node)
+        return self.asks(name, node, node.func, node.args[0]) if name else node
 
     def visit_Assert(self, node):
         """What may be of that size is, before it is compared."""

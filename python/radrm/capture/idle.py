@@ -193,7 +193,7 @@ def is_told(node, free):
         name = called(value)
         if name in FILLS and receiver(value) in free:
             return is_plain(value)
-        return bool(TELLS.search(name)) and all(is_quiet(n) or called(n) in ORDERS | MEASURES or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call)) or \
+        return bool(TELLS.search(name)) and all(is_quiet(n) or called(n) in ORDERS | MEASURES or any(words.search(called(n)) for words in (TELLS, LETTERS)) for n in ast.walk(node) if isinstance(n, ast.Call)) or \
             name == "remove"  # of a list of numbers: whichever it is, one fewer is left
     return name in TEXT and all(called(n) in ORDERS or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 

@@ -74,29 +74,29 @@ class Masked:
     """Such tensors of a recording."""
 
     def __init__(self):
-        self.of = {}  # storage's address -> how many elements a mask has that its size hangs on, the fewest
+        self.of = {}  # storage's address -> (how many elements were taken to hold of the mask that its size hangs on, the fewest; how many times as many it has)
         self.all, self.asked = {}, False  # (what was done, line of the script), in their order; somebody asked for such a size: then it is a doubt, and no more need be known
-        self.bytes = self.most = 0  # of such tensors that are alive; at most
+        self.bytes = self.most = 0  # of such tensors that are alive, if all elements held; at most
         Sized.masked = self
 
-    def begin(self, recorder, what, result, number):
-        """That is as large as a mask holds, of `number` elements at most."""
+    def begin(self, recorder, what, result, number, times=1):
+        """That is as large as a mask holds, which was taken to be `number` elements, and `times` as many in all."""
         self.all[f"{what}: the largest possible was taken", script_line()] = None
         if not self.asked:
-            self.mark(recorder, result, number)
+            self.mark(recorder, result, (number, times))
 
-    def mark(self, recorder, tensor, number):
+    def mark(self, recorder, tensor, hangs):
         key = tensor.untyped_storage()._cdata
         if key in recorder.live and key not in self.of:
-            self.of[key] = number
-            self.bytes += recorder.live[key][1]
+            self.of[key] = hangs
+            self.bytes += recorder.live[key][1] * hangs[1]
             self.most = max(self.most, self.bytes)
         if key in self.of and type(tensor) is FakeTensor:
             tensor.__class__ = Sized
 
     def gone(self, key, nbytes):
-        if self.of.pop(key, None) is not None:
-            self.bytes -= nbytes
+        if (hangs := self.of.pop(key, None)) is not None:
+            self.bytes -= nbytes * hangs[1]
 
     def number(self, tensor):
         """What its size hangs on; None: on none of these."""
@@ -116,7 +116,7 @@ class Masked:
             if is_gpu(part) and part.layout is torch.strided and part.dim():
                 self.mark(recorder, part, min(numbers))
         if func in PARTS:  # but not where nonzero() is taken apart by its dimensions
-            self.asked = args[0].shape[args[PARTS[func]] if len(args) > PARTS[func] else 0] >= min(numbers)
+            self.asked = args[0].shape[args[PARTS[func]] if len(args) > PARTS[func] else 0] >= min(numbers)[0]
 
     def settle(self, recorder):
         """Nothing more is recorded."""

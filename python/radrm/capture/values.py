@@ -18,6 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
+from .answers import INT
 from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sized, script_line, tests
 from .given import version_of
 from .recorder import aten, is_gpu
@@ -65,7 +66,8 @@ class ReadInt:
         return True
 
     def __index__(self):
-        branched(ReadFloat.recorder, "a size or a count computed on the GPU", True)
+        if not is_placed() and not (self.counts and is_guard()):
+            branched(ReadFloat.recorder, "a size or a count computed on the GPU", True)
         return self.value
 
     def __int__(self):
@@ -586,10 +588,19 @@ def install(recorder, patch):
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return size(tensor)
 
+    def integer(kind, value):
+        """int(x) in the script's own code."""
+        if kind is not int or not is_gpu(value):
+            return kind(value)
+        found = read(value)
+        certain = type(found) is int or type(found) is float or given.numbers(value) is not None
+        return int(_plain(found)) if certain else ReadInt(int(_plain(found)), counts(value))
+
     def written(tensor, how):
         return format(read(tensor), how) if is_gpu(tensor) and tensor.dim() == 0 else real_format(tensor, how)
     for one in (max, min):
         patch(builtins, one.__name__, extreme(one))
+    patch(builtins, INT, integer)
     patch(torch.Tensor, "item", read)
     patch(torch.Tensor, "__format__", written)
     for owner in (torch.Tensor, FakeTensor) if "tolist" in vars(FakeTensor) else (torch.Tensor,):  # its own in 2.4
@@ -689,10 +700,7 @@ def nonzero(recorder, func, args, kwargs):
 
 def at_most(recorder, what, result, number, mask):
     """The size of a result hangs on how many elements of a mask hold; so many were taken."""
-    if number == mask.numel():
-        recorder.masked.begin(recorder, f"data-dependent: {what}", result, number)
-    else:
-        decided(recorder, f"{what}: the largest possible was taken")
+    recorder.masked.begin(recorder, f"data-dependent: {what}", result, number, mask.numel() // max(number, 1))
 
 
 def masked_select(recorder, func, args, kwargs):
