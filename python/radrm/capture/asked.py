@@ -21,7 +21,8 @@ SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm
                     r"unflatten|resize_)$")  # what is called with sizes
 SMALL = re.compile(r"^(zeros|ones|full|new_zeros|new_tensor|zeros_like|tensor|sum|to|cuda|warn|requires_grad_)$")  # what stands for what is not there is made with
 MANY = 1 << 30  # calls
-ZERO = {(ast.Eq, 0): True, (ast.NotEq, 0): False, (ast.Gt, 0): False, (ast.GtE, 1): False, (ast.Lt, 1): True, (ast.LtE, 0): True, (ast.Gt, 1): False, (ast.LtE, 1): True}  # comparison with a number -> what it says of 0
+ZERO = {(ast.Eq, 0): True, (ast.NotEq, 0): False, (ast.Gt, 0): False, (ast.GtE, 1): False, (ast.Lt, 1): True, (ast.LtE, 0): True,
+        (ast.Gt, 1): False, (ast.LtE, 1): True}  # comparison with a number -> what it says of 0
 PLACING = {"roll", "select"}  # what is called with places: how far, which one
 HOLDS = {"_detect_is_causal_mask", "_compare_regular_values_close"}  # of torch.nn, which compares a square mask with a causal one: it is one; of assert_close()
 

@@ -3,7 +3,8 @@
 
 A batch came from there, too, and the next one is another. So what hangs on values is certain where they were the same each time that this line asked.
 
-Numbers that are spread evenly, as times of a solver, are made on the GPU of numbers of the script alone: they are certain, and so is what is computed from them.
+Numbers that are spread evenly, as times of a solver, eye(), and what was filled with one number are made on the GPU of numbers of the script alone: they are certain, and so
+is what is computed from them.
 """
 import operator
 

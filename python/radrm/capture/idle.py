@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Branches on values that decide nothing of what runs on the GPU: the best loss is remembered, the best weights are saved, it is printed, the training
-ends early. And those in which the best weights are copied, which takes memory: the value was better. Told from the source; what is not known to be of that kind is not.
+"""What is asked of values and decides nothing of what runs on the GPU: the best loss is remembered, the best weights are saved, it is printed, the training
+ends early; it is counted, sorted, or given to a library of the CPU (decision 173). And those in which the best weights are copied, which takes memory: the value was better. Told from the source; what is not known to be of that kind is not.
 """
 import ast
 import functools
@@ -193,8 +193,9 @@ def is_told(node, free):
         name = called(value)
         if name in FILLS and receiver(value) in free:
             return is_plain(value)
-        return bool(TELLS.search(name)) and all(is_quiet(n) or called(n) in ORDERS | MEASURES or any(words.search(called(n)) for words in (TELLS, LETTERS)) for n in ast.walk(node) if isinstance(n, ast.Call)) or \
-            name == "remove"  # of a list of numbers: whichever it is, one fewer is left
+        calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
+        fit = all(is_quiet(n) or called(n) in ORDERS | MEASURES or any(words.search(called(n)) for words in (TELLS, LETTERS)) for n in calls)
+        return bool(TELLS.search(name)) and fit or name == "remove"  # of a list of numbers: whichever it is, one fewer is left
     return name in TEXT and all(called(n) in ORDERS or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 
 

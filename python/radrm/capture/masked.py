@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What is as large as a mask holds: `x[mask]`, masked_select(), nonzero(), and all that is computed from it.
 
-It is taken as large as it can be, by a mask that holds everywhere. Whether that is a doubt comes out in the end. It is none where nobody asked for such a size, so that nothing
-hangs on it but how large these tensors are, which is no more than was taken; and where all of them together are little, so that their sizes, which differ from step to step, do
+It is taken as large as it can be, by a mask that holds everywhere. Whether that is a doubt comes out in the end. It is none where nobody asked for such a size but to tell it,
+or to see whether there is anything, so that nothing hangs on it but how large these tensors are, which is no more than was taken; and where all of them together are little, so that their sizes, which differ from step to step, do
 not cut up PyTorch's cache.
 """
 import sys
