@@ -151,6 +151,18 @@ def test_how_many_hold_of_what_the_script_made(capture, body, doubt):
 
 
 @pytest.mark.parametrize("body, doubt", [
+    ("if loss.item() > best: model(x)", True), ("value = loss.item()\nif value > best:\n    best = value\n    assert model(x) is not None", False),
+    ("value = loss.item()\nif best < value:\n    best, seen = value, model(x)\nelse:\n    patience = 3", False),
+    ("value = loss.item()\nif value > best:\n    best = value\n    model(x)\nelse:\n    model(model(x))", True),
+    ("value = loss.item()\nif value > best:\n    best = 2 * value\n    model(x)", True), ("value = loss.item()\nif best > 3 and value > best:\n    best = value\n    model(x)", True),
+])
+def test_the_best_so_far(capture, body, doubt):
+    """It is, once; what is done then is done."""
+    found, said = doubts(capture, "best = 99\n" + body)
+    assert found == doubt, said
+
+
+@pytest.mark.parametrize("body, doubt", [
     ("bins[0] += int((words == 3).sum())\nright = 0\nright += int(words.sum())\nprint(right / 4)", False), ("share = int(mask.sum()) / 4\nif share > 0.5: model(x)", True),
     ("right = int((words == 3).sum()) / len(words)\nloss = loss * right", False), ("n = int(mask.sum())\nx[:, :n]", True), ("def half(n): return n // 2\nx[:half(int(words.sum()))]", True),
     ("for _ in range(int(words[0])): model(x)", True), ("sizes = [int(w) for w in words]\nx.split(sizes)", True), ("if int(words[0]) == 3: model(x)", True),

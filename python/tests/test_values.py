@@ -253,6 +253,7 @@ def test_how_much_a_mask_holds(capture, use, doubt):
     ("if not mask.any(): continue\n        more = torch.ones(1 << 20, device='cuda')", 4),
     ("if mask.any().item(): more = torch.ones(1 << 20, device='cuda')", 4),
     ("if mask.any():\n            assert False\n        more = torch.ones(1 << 20, device='cuda')", 4),
+    ("if mask.any(): raise SystemExit\n        more = torch.ones(1 << 20, device='cuda')", 4), ("if mask.any(): exit(1)\n        more = torch.ones(1 << 20, device='cuda')", 4),
     ("if mask.any(): continue\n        more = torch.ones(1 << 20, device='cuda')", 4),
     ("if torch.isnan(x).any(): more = torch.ones(1 << 20, device='cuda')", 0),
 ])

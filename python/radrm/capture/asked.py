@@ -100,14 +100,20 @@ def loops(path):
     return found
 
 
+def ends(arm):
+    """Whether one of these statements ends the loop around it, its round, the function, or the program, or asserts something."""
+    return any(isinstance(statement, (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Assert)) or called(getattr(statement, "value", None)) in ("exit", "_exit", "quit")
+               for statement in arm)
+
+
 @functools.lru_cache(None)
 def endings(path):
-    """Lines of the test of each `if` that, where the value that is asked for holds, ends the loop around it, its round, or the function, or asserts something."""
+    """Lines of the test of each `if` that, where the value that is asked for holds, ends something."""
     found = set()
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.If):
             arm = node.body if affirmed(node.test)[1] else node.orelse
-            if any(isinstance(statement, (ast.Break, ast.Continue, ast.Return, ast.Assert)) for statement in arm):
+            if ends(arm):
                 found.update(range(node.test.lineno, node.test.end_lineno + 1))
     return found
 
@@ -131,8 +137,7 @@ def little(body, other):
     def calls(nodes):
         found = [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Call)]
         return len(found) if all(is_quiet(n) or SMALL.search(called(n)) for n in found) else MANY
-    ends = body and isinstance(body[-1], (ast.Break, ast.Continue, ast.Return, ast.Raise)) and not other
-    first, second = calls(body), MANY if ends else calls(other)
+    first, second = calls(body), calls(other) if other or not ends(body) else MANY
     return {answer for answer, mine, others in ((True, first, second), (False, second, first)) if mine <= others and mine < MANY}
 
 

@@ -224,15 +224,27 @@ def lines(path):
     return found - other, returned - other
 
 
+def is_record(branch):
+    """Whether it is asked there for the best so far, which what is compared with it becomes: once it does, and then all that stands there is done."""
+    if not isinstance(branch.test, ast.Compare) or len(branch.test.ops) != 1:
+        return False
+    pairs = [(target, node.value) for statement in branch.body for node in ast.walk(statement) if isinstance(node, ast.Assign) for target in node.targets]
+    pairs += [pair for target, value in pairs if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) for pair in zip(target.elts, value.elts)]
+    names = {ast.unparse(branch.test.left), ast.unparse(branch.test.comparators[0])}
+    return any({ast.unparse(target), ast.unparse(value)} == names for target, value in pairs)
+
+
 @functools.lru_cache(None)
 def better(path):
-    """Lines of a file that ask whether something is the best so far, and copy or keep something if it is."""
+    """Lines of a file that ask whether something is the best so far, and copy or keep something if it is, or do more then."""
     found = set()
     for scope in [node for node in ast.walk(tree_of(path)) if isinstance(node, SCOPES)]:
         free = free_in(scope)
         for node in own(scope):
-            if isinstance(node, ast.If) and idle(node, True, free) and (keeps(node) or not idle(node, free=free) and any(
-                    isinstance(n, ast.Call) and COPIES.search(called(n)) for statement in node.body for n in ast.walk(statement))):
+            if not isinstance(node, ast.If) or idle(node, free=free) and not keeps(node):
+                continue
+            copies = any(isinstance(n, ast.Call) and COPIES.search(called(n)) for statement in node.body for n in ast.walk(statement))
+            if idle(node, True, free) and (keeps(node) or copies) or is_record(node) and all(idle(n, free=free) for n in node.orelse):
                 found.update(range(node.test.lineno, node.test.end_lineno + 1))
     return found
 
