@@ -189,6 +189,35 @@ def test_an_evaluation_that_keeps_too_much_to_be_gone_through(capture, monkeypat
     assert code == 0 and 2 <= number < 40 and (100 - number) * JOINED // 50 in f.events, said
 
 
+TEXT = """
+    import torch
+    from torch import nn
+    model = nn.Sequential(nn.Embedding(256, 64), *[nn.Linear(64, 64) for _ in range(20)], nn.Linear(64, 256)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+    def generate(text):
+        for n in ROUNDS:
+            logits = model.forward(text)[:, -1]
+            text = torch.cat([text, logits.argmax(-1, keepdim=True)], 1)
+        return text
+    for step in range(2000):
+        model(torch.zeros(64, 512, dtype=torch.int64, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step and step % 500 == 0:
+            generate(torch.zeros(1, 1, dtype=torch.int64, device="cuda"))
+            torch.empty(1234567, device="cuda")
+"""
+
+
+@pytest.mark.parametrize("rounds, patience, end", [("range(8000)", 2000, True), ("iter(int, 1)", 800, False)], ids=["an end", "none"])
+def test_a_text_that_is_written_without_a_loader(capture, monkeypatch, rounds, patience, end):
+    """A word a round, with gradients, each round a little more than the one before: enough is enough, and what is behind it is seen. One that has no end ends it."""
+    monkeypatch.setattr("radrm.capture.later.PATIENCE", patience)
+    monkeypatch.setattr("radrm.capture.trainings.QUIET", 300 if end else 10**6)
+    code, said, f = capture(TEXT.replace("ROUNDS", rounds), options=["--timeout", "60"])
+    assert code == 0 and f.header["flags"] == 0 and (4 * 1234567 in f.events) == end, said
+
+
 def test_what_an_evaluation_keeps_is_not_brought_to_this_machine(capture):
     """It may be more than it has; nobody is there to look at it."""
     code, said, f = capture(gathered(after="print('it', 'is', torch.cat(found).cpu()[0, 0])", width=131072), options=["-v"])

@@ -374,6 +374,38 @@ def test_what_lbfgs_keeps(capture, given, steps, kept):
     assert 2 * kept < f.live_at_end() / (4 << 20) < 2 * kept + 8
 
 
+TOLD = """
+    import numpy, torch
+    w = torch.randn(1 << 10, device="cuda", requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    BEFORE
+    for n in range(9):
+        w.sum().backward()
+        optimizer.step()
+        CHECK
+    print("the end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("before, check", [
+    ("mask = torch.rand(40, 30, device='cuda') > 0.5",
+     "few = (mask == 0).sum().cpu().numpy(); many = (mask == 1).sum().cpu().numpy(); total = few + many; assert total == 1200"),
+    ("""
+    def one_hot(action):
+        reference = numpy.zeros_like(action)
+        reference[action.argmax()] = 1
+        if not numpy.allclose(reference, action):
+            raise ValueError("not one")""", "one_hot(torch.softmax(w[:7].detach(), 0).cpu().numpy().copy())"),
+    ("", "x = w[:12].detach().cpu().numpy().reshape(4, 3); x = x - x.mean(0); u, s, v = numpy.linalg.svd((x / x.std()).T @ x); numpy.linalg.inv(numpy.zeros((8, 3, 3)) * u)"),
+], ids=["asserted", "raised by a function that is given it", "by NumPy"])
+def test_what_is_computed_of_values_of_the_gpu_on_the_cpu_holds(capture, before, check):
+    body = TOLD.replace("BEFORE", before).replace("CHECK", check)
+    code, said, f = capture(body, options=["--iterations", "9"])
+    assert code == 0 and len(f.marks) and f.steps == 9 and "not seen" not in said and "cut short" not in said, said
+    code, said, _ = capture(body.replace("        w.sum()", "        assert n < 1; w.sum()", 1), options=["--no-cache"])
+    assert "AssertionError" in said, said  # of what never was on a GPU
+
+
 @pytest.mark.parametrize("given, before, steps, kept", [("max_iter=50000, history_size=50, line_search_fn='strong_wolfe', tolerance_change=0", "", 1, 50),
                                                         ("max_iter=50000, history_size=50, line_search_fn='strong_wolfe'", "adam()", 1, 50),
                                                         ("max_iter=2, line_search_fn='strong_wolfe'", "adam()", 3, 6)], ids=["alone", "after Adam", "a few"])
@@ -463,8 +495,8 @@ def test_an_error_behind_the_training_is_told(capture):
 
 def test_the_limit_does_not_come_again_while_the_file_is_written():
     from radrm.capture import script
-    left = []
-    session = types.SimpleNamespace(late=False, finished=True, files=types.SimpleNamespace(end=lambda: None), later=types.SimpleNamespace(broken=lambda _: left.append(signal.getitimer(signal.ITIMER_REAL))))
+    left, said = [], []
+    session = types.SimpleNamespace(late=False, finished=True, recorder=types.SimpleNamespace(recording=True), stopped=said.append, files=types.SimpleNamespace(end=lambda: None), later=types.SimpleNamespace(broken=lambda _: left.append(signal.getitimer(signal.ITIMER_REAL))))
     before = signal.getsignal(signal.SIGALRM)
     try:
         script.limit(session, 0.1)
@@ -472,4 +504,4 @@ def test_the_limit_does_not_come_again_while_the_file_is_written():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert session.late and left == [(0, 0)]
+    assert session.late and left == [(0, 0)] and len(said) == 1

@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from . import fileformat as ff
+from .remembered import Remembered
 from .sandbox import CaptureError
 from .work import Work
 
@@ -105,6 +106,7 @@ class Recorder(TorchDispatchMode):
         self.stream = 0
         self.switched = []  # (number of the next node of autograd, stream of those from it on)
         self.fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
+        self.remembered = Remembered(self.fake)
         self.rules = {}  # operator -> function(recorder, func, args, kwargs) that runs it the way CUDA would
         self.around = {}  # operator -> list of function(recorder, func, args, kwargs, result), called when results are recorded
         self.recording = True
@@ -359,6 +361,10 @@ class Recorder(TorchDispatchMode):
 
     def evaluate(self, func, args, kwargs):
         """The operator on fake tensors; nothing is recorded."""
+        return self.remembered.run(func, args, kwargs, lambda: self.asked(func, args, kwargs))
+
+    def asked(self, func, args, kwargs):
+        """As evaluate(), of those that are not remembered."""
         cached = self.fake.cache_enabled
         try:
             self.fake.cache_enabled = cached and func not in HOLDS

@@ -449,12 +449,12 @@ class Trainings:
         self.testing = code, lines, self.session.recorder.operators, 0, 0
 
     def tested(self, frame, loop):
-        """Whether that is within it, and there were enough rounds of a loop: what they leave, as words of a text, comes to little over all of them, and none took more than
-        those before. Once it goes on that is asked when time is short, since how long an evaluation takes is seen then."""
+        """Whether that is within it, and there were enough rounds of a loop: what they leave, as words of a text, comes to no more than half of what was taken before,
+        and none took more. Once it goes on that is asked when time is short, since how long an evaluation takes is seen then."""
         code, (first, last), began, live, peak = self.testing
         recorder, later = self.session.recorder, self.session.later
         rounds = len(loop.what) if hasattr(type(loop.what), "__len__") else MANY
-        if recorder.peak_bytes > peak or max(recorder.live_bytes - live, 0) * rounds > (HIGHER - 1) * peak * loop.tests:
+        if recorder.peak_bytes > peak or live + max(recorder.live_bytes - live, 0) * rounds / loop.tests > peak / 2:
             self.testing, loop.tests = (code, (first, last), recorder.operators, max(recorder.live_bytes, live), recorder.peak_bytes), 0
         elif recorder.operators > began + QUIET and (not later.going or self.hurries()) and any(
                 at.f_code is code and first <= at.f_lineno <= last for at in outwards(frame)):
