@@ -365,7 +365,8 @@ told_task()
 		mount -t tmpfs none /root
 		printf '#!/bin/sh\necho "args: $*" >%s/mail\ncat >>%s/mail\necho said\nexit 4\n' "$1" "$1" >/usr/local/sbin/sendmail
 		chmod 755 /usr/local/sbin/sendmail
-		radd --notify >"$1/answer" <<<'{"to":"mail:ada@example.org","more":2,"notices":[{"event":"end","task":{"id":"7","name":"a\nBcc: x","user":"ada","state":"COMPLETED","command":"true","log_path":"/l"}}]}'
+		radd=$(command -v radd)		# as radd starts it: without a PATH
+		env -i "$radd" --notify >"$1/answer" <<<'{"to":"mail:ada@example.org","more":2,"notices":[{"event":"end","task":{"id":"7","name":"a\nBcc: x","user":"ada","state":"COMPLETED","command":"true","log_path":"/l"}}]}'
 		cp /root/.local/state/rad/notify.log "$1/notify.log"
 	SH
 	[ "$(sed -n 1,3p "$WORLD/mail")" = "$(printf 'args: -t -i\nTo: ada@example.org\nSubject: [rad %s] 3 notices of tasks of root' "$(hostname)")" ]

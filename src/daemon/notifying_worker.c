@@ -144,7 +144,8 @@ static char **environment(const struct sending *s, const json_t *notice)
 
 /* Nothing of ours goes along: no descriptor but its own, no terminal, no signal that whoever started us ignores; and it dies
  * with us, whom radd kills when the time is over. */
-__attribute__((noreturn)) static void become(const struct sending *s, char *const *argv, char *const *env, int in_fd)
+__attribute__((noreturn)) static void become(const struct sending *s, const char *program, char *const *argv, char *const *env,
+					     int in_fd)
 {
 	for (int signum = 1; signum < NSIG; signum++)
 		signal(signum, SIG_DFL);
@@ -156,7 +157,7 @@ __attribute__((noreturn)) static void become(const struct sending *s, char *cons
 	dup2(s->options_fd, OPTIONS_FD);
 	fcntl(OPTIONS_FD, F_SETFD, s->options_fd < 0 ? FD_CLOEXEC : 0);	/* it may have been that one before */
 	close_range(OPTIONS_FD + 1, ~0u, 0);
-	execvpe(argv[0], argv, env);
+	execvpe(program, argv, env);
 	dprintf(2, "rad: %s: %s\n", argv[0], strerror(errno));
 	_exit(127);
 }
@@ -180,7 +181,8 @@ static int wait_until(pid_t pid, int64_t until_ms)
 	return -1;
 }
 
-/* The environment is made before the fork: nothing that allocates stands between it and exec. All programs of one request share
+/* The environment is made before the fork: nothing that allocates stands between it and exec. The program is looked for where
+ * `rad submit` looked for it: the worker itself has no PATH, and what exec takes then leaves out where sendmail is. All programs of one request share
  * one deadline, which began with the worker, so that many notices cannot outlast what radd waits. */
 static int run(const struct sending *s, const char *const *argv, const char *input, const json_t *notice, struct error *err)
 {
@@ -188,9 +190,10 @@ static int run(const struct sending *s, const char *const *argv, const char *inp
 	if (in_fd < 0)
 		return error_errno(err, "memory for a notice");
 	char **env = environment(s, notice);
+	scoped_free char *found = strchr(argv[0], '/') ? NULL : paths_find(argv[0], PATHS_ALL);
 	pid_t pid = fork();
 	if (!pid)
-		become(s, (char *const *)argv, env, in_fd);
+		become(s, found ? found : argv[0], (char *const *)argv, env, in_fd);
 	alloc_free_list(env);
 	if (pid < 0)
 		return error_errno(err, "fork");
