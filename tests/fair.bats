@@ -211,3 +211,9 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	run ! rad acct --month --since 1d
 	[ "$status" -eq 2 ]
 }
+
+@test "limits of a user whom radd has not met yet: he is called by his name" {
+	need_root
+	start_radd
+	[ "$(rad limit --user "$ALICE" max_gpus=1 | head -n 1)" = "$ALICE: max_gpus=1" ]
+}

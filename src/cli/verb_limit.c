@@ -83,12 +83,12 @@ static void print_users(const json_t *reply)
 	printf("\n%s\n", line);
 }
 
-/* After a change: each limit, and whose it is. */
-static void print_limits(const json_t *reply)
+/* After a change: each limit, and whose it is. He is called as he was named: radd may not have asked for his name yet. */
+static void print_limits(const json_t *reply, const char *user)
 {
 	const json_t *from = json_object_get(reply, "limits_from");
 	scoped_free char *limits = limits_text(json_object_get(reply, "limits"));
-	printf("%s: %s\n", member_text(reply, "user"), strcmp(limits, "-") ? limits : "no limits");
+	printf("%s: %s\n", user ? user : member_text(reply, "user"), strcmp(limits, "-") ? limits : "no limits");
 	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++) {
 		const char *word = allowance_word((enum allowance_kind)k), *source = member_text(from, word);
 		if (*source)
@@ -116,7 +116,7 @@ static int limit_set(struct cli_call *c, const char *user, bool json)
 		return cli_fail(c, &err);
 	if (json)
 		return cli_print_json(json_incref(reply));
-	print_limits(reply);
+	print_limits(reply, user);
 	return CLI_DONE;
 }
 

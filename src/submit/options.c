@@ -14,6 +14,7 @@
 #include "task/constraint.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -89,6 +90,10 @@ static int set_gpus(struct spec *s, struct submit_pending *p, const char *value,
 	const char *colon = strrchr(value, ':');
 	scoped_free char *model = colon ? alloc_printf("%.*s", (int)(colon - value), value) : NULL;
 	int64_t n;
+	double part = strtod(value, NULL);
+	if (part > 0 && part < 1)	/* as in Ray and the like */
+		return error_set(err, ERR_INVALID, "'%.60s' is no number of GPUs: tasks share GPUs by themselves. Leave it out; --gpu-mem says "
+				 "how much of one it takes", value);
 	if (units_parse_int(colon ? colon + 1 : value, 1, SPEC_MAX_GPUS, &n, err) || (model && constraint_check(model, err)))
 		return -1;
 	s->gpus = (unsigned)n;
