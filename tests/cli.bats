@@ -125,6 +125,14 @@ setup() { cd "$WORLD/work"; }
 	done
 }
 
+@test "a command that wants a task says where their numbers are" {
+	for verb in why logs show cancel; do
+		run rad $verb
+		[ "$status" -eq 2 ]
+		one_line_error "'rad queue -t all --me' lists those of your tasks"
+	done
+}
+
 @test "every command has help, exit 0" {
 	for verb in $(rad help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
 		run rad "$verb" --help

@@ -176,7 +176,8 @@ bool cli_want_words(struct cli_call *c, size_t min, size_t max)
 	if (c->n_words >= min && c->n_words <= max)
 		return true;
 	if (c->n_words < min)
-		c->rc = cli_usage(c, "expected %s", c->verb->usage);
+		c->rc = cli_usage(c, "expected %s%s", c->verb->usage, strstr(c->verb->usage, " ID") ?
+				  ": 'rad queue -t all --me' lists those of your tasks" : "");
 	else
 		c->rc = cli_usage(c, "did not expect '%.60s'", c->words[max]);
 	return false;
