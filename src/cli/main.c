@@ -137,7 +137,8 @@ static int unknown_verb(const char *word)
 	if (near)
 		cli_note("unknown command '%.60s': did you mean 'rad %s'?", word, near);
 	else if (is_to_be_run(word))
-		cli_note("unknown command '%.60s': a program is run by 'rad submit %.60s ...', or here by 'rad run %.60s ...'", word, word, word);
+		cli_note("unknown command '%.60s': a program is run by 'rad submit %.60s ...', or here by 'rad run %.60s ...'", word,
+			 word, word);
 	else
 		cli_note("unknown command '%.60s': see rad help", word);
 	return CLI_USAGE;

@@ -74,8 +74,8 @@ static void print_users(const json_t *reply)
 	table_print(table, &term, stdout);
 	table_destroy(table);
 	if (json_is_true(json_object_get(reply, "fair")))
-		buf_printf(&text, "GPU time lately; what is %s old counts half. Who had least goes next (what runs counts an hour ahead), those who "
-			   "run nothing go before all.",
+		buf_printf(&text, "GPU time lately; what is %s old counts half. Who had least goes next (what runs counts an hour ahead), "
+			   "those who run nothing go before all.",
 			   format_span(member_number(reply, "half_life_s"), half_life));
 	else
 		buf_add_text(&text, "Who comes first goes first, whatever he had (fair: off).");

@@ -92,8 +92,8 @@ static int set_gpus(struct spec *s, struct submit_pending *p, const char *value,
 	int64_t n;
 	double part = strtod(value, NULL);
 	if (part > 0 && part < 1)	/* as in Ray and the like */
-		return error_set(err, ERR_INVALID, "'%.60s' is no number of GPUs: tasks share GPUs by themselves. Leave it out; --gpu-mem says "
-				 "how much of one it takes", value);
+		return error_set(err, ERR_INVALID, "'%.60s' is no number of GPUs: tasks share GPUs by themselves. Leave it out; --gpu-mem "
+				 "says how much of one it takes", value);
 	if (units_parse_int(colon ? colon + 1 : value, 1, SPEC_MAX_GPUS, &n, err) || (model && constraint_check(model, err)))
 		return -1;
 	s->gpus = (unsigned)n;
