@@ -343,6 +343,7 @@ static void test_refused(void **state)
 		{ "-G", "--gpus needs a value", true },
 		{ "--hold=1 true", "--hold takes no value", true },
 		{ "--gpus 0.5 true", "--gpus: '0.5' is no number of GPUs: tasks share GPUs by themselves", true },
+		{ "--gpus 0 true", "--gpus: '0': every task gets a GPU: run what needs none without rad", true },
 		{ "--gpus 99 true", "--gpus: '99' is not a whole number from 1 to 64", true },
 		{ "jobs/absent.rad", "jobs/absent.rad: No such file", false },
 		{ "jobs/nomodel.rad", "jobs/nomodel.rad:3: model: ", false },

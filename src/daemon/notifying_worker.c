@@ -182,8 +182,8 @@ static int wait_until(pid_t pid, int64_t until_ms)
 }
 
 /* The environment is made before the fork: nothing that allocates stands between it and exec. The program is looked for where
- * `rad submit` looked for it: the worker itself has no PATH, and what exec takes then leaves out where sendmail is. All programs
- * of one request share one deadline, which began with the worker, so that many notices cannot outlast what radd waits. */
+ * `rad submit` looked for it: the worker has no PATH, and what exec takes then leaves out where sendmail is. All programs of
+ * one request share one deadline, which began with the worker, so that many notices cannot outlast what radd waits. */
 static int run(const struct sending *s, const char *const *argv, const char *input, const json_t *notice, struct error *err)
 {
 	scoped_fd int in_fd = memory(input);

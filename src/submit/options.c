@@ -94,6 +94,9 @@ static int set_gpus(struct spec *s, struct submit_pending *p, const char *value,
 	if (part > 0 && part < 1)	/* as in Ray and the like */
 		return error_set(err, ERR_INVALID, "'%.60s' is no number of GPUs: tasks share GPUs by themselves. Leave it out; --gpu-mem "
 				 "says how much of one it takes", value);
+	if (!strcmp(colon ? colon + 1 : value, "0"))
+		return error_set(err, ERR_INVALID, "'%.60s': every task gets a GPU: run what needs none without rad, or within the task that "
+				 "it is for", value);
 	if (units_parse_int(colon ? colon + 1 : value, 1, SPEC_MAX_GPUS, &n, err) || (model && constraint_check(model, err)))
 		return -1;
 	s->gpus = (unsigned)n;
