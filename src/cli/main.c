@@ -45,17 +45,26 @@ static const char *heading(const char *verb)
 	return NULL;
 }
 
+/* What somebody types who has just met us. */
+static void list_first(FILE *out, const struct term *term)
+{
+	static const struct { const char *line, *does; } rows[] = {
+		{ "rad submit python train.py", "runs when a GPU has room, instead of at once" }, { "rad queue", "what runs, and what waits" },
+		{ "rad why ID", "why it waits, or failed" }, { "rad logs -f ID", "its output" },
+	};
+	fputs("\nTo begin:\n", out);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		scoped_free char *does = term_wrap(rows[i].does, 31, term);
+		fprintf(out, "$ %-28s %s\n", rows[i].line, does);
+	}
+}
+
 static void list_verbs(FILE *out)
 {
 	struct term term = term_ask();
 	fputs("Usage: rad COMMAND [options]\n"
-	      "Runs training tasks on shared GPUs.\n"
-	      "\n"
-	      "To begin:\n"
-	      "    rad submit python train.py    runs when a GPU has room, instead of at once\n"
-	      "    rad queue                     what runs, and what waits\n"
-	      "    rad why ID                    why it waits, or failed\n"
-	      "    rad logs -f ID                its output\n", out);
+	      "Runs training tasks on shared GPUs.\n", out);
+	list_first(out, &term);
 	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
 		if (heading(v->name))
 			fprintf(out, "\n%s:\n", heading(v->name));
