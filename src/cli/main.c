@@ -49,8 +49,9 @@ static const char *heading(const char *verb)
 static void list_first(FILE *out, const struct term *term)
 {
 	static const struct { const char *line, *does; } rows[] = {
-		{ "rad submit python train.py", "runs when a GPU has room, instead of at once" }, { "rad queue", "what runs, and what waits" },
-		{ "rad why ID", "why it waits, or failed" }, { "rad logs -f ID", "its output" },
+		{ "rad submit python train.py", "runs when a GPU has room, instead of at once" },
+		{ "rad queue", "what runs, and what waits" }, { "rad why ID", "why it waits, or failed" },
+		{ "rad logs -f ID", "its output" },
 	};
 	fputs("\nTo begin:\n", out);
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
