@@ -185,6 +185,13 @@ def test_little_that_hangs_on_a_mask(capture, body, doubt):
     assert found == doubt, said
 
 
+@pytest.mark.parametrize("write, doubt", [("pass", False), ("torch._foreach_add_([flags, marks], 1.0)", True), ("flags.add_(loss.detach())", True), ("torch.add(loss.detach(), 1, out=flags)", True)])
+def test_what_was_written_into_is_not_known(capture, write, doubt):
+    """Of what a list of tensors is written into autograd counts no writes."""
+    found, said = doubts(capture, f"flags, marks = torch.zeros((), device='cuda'), torch.zeros(3).cuda()\nwith torch.no_grad(): {write}\nif flags == 0:\n    print(3)\nelse:\n    model(x)")
+    assert found == doubt, said
+
+
 @pytest.mark.parametrize("library, doubt", [("", False), ("import torch", True), ("from torch import nn", True)])
 def test_libraries_of_the_cpu(capture, tmp_path, library, doubt):
     """As an environment that is told an action."""

@@ -79,7 +79,20 @@ def imagined():
     """Whether something asks for shapes alone, of fake tensors of its own: those of a sharded tensor, before its first operator."""
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
-KNOWN = "radrm_value", "radrm_given", "radrm_holds"  # of values.py and given.py: no longer so of what is written into
+
+KNOWN = ("radrm_value", "radrm_given", "radrm_holds")  # of values.py and given.py: what is known of a tensor until something is written into it
+
+
+@functools.lru_cache(None)
+def places_of_writes(func):
+    """(place, name) of each argument that an operator writes into."""
+    return [(n, argument.name) for n, argument in enumerate(func._schema.arguments) if argument.alias_info is not None and argument.alias_info.is_write]
+
+
+def written(func, args, kwargs):
+    """The tensors that it writes into."""
+    found = (args[n] if n < len(args) else kwargs.get(name) for n, name in places_of_writes(func))
+    return [part for arg in found for part in (arg if isinstance(arg, (list, tuple)) else [arg]) if isinstance(part, FakeTensor)]
 
 
 class Recorder(TorchDispatchMode):
@@ -342,10 +355,9 @@ class Recorder(TorchDispatchMode):
 
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)
-        if func._schema.is_mutable and func is not aten.detach_.default and args:
-            for tensor in args[0] if isinstance(args[0], (list, tuple)) else args[:1]:  # of many written into at once, not even a version tells
-                if isinstance(tensor, FakeTensor):
-                    self.overwritten = {name: vars(tensor).pop(name, None) for name in KNOWN}
+        if func._schema.is_mutable and func is not aten.detach_.default:
+            for part in reversed(written(func, args, kwargs)):  # of a list of them autograd counts no writes; kept is what was known of the first
+                self.overwritten = {name: vars(part).pop(name, None) for name in KNOWN}
         if isinstance(result, FakeTensor) and result.fake_device.type == "cpu":
             return self.on_cpu_made(result)
         self.record(result)
