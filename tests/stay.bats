@@ -63,6 +63,9 @@ subprocess.run([\"rad\", \"simtask\", \"--mem\", \"4G\", \"--seconds\", \"60\", 
 		    seen.append(see())
 		del os.environ["CUDA_VISIBLE_DEVICES"]
 		seen.append(see())
+		os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+		libc.putenv(b"CUDA_VISIBLE_DEVICES")
+		seen.append(see())
 		text = ctypes.create_string_buffer(b"CUDA_VISIBLE_DEVICES=0")
 		libc.putenv(text)
 		seen.append(see())
@@ -75,7 +78,7 @@ subprocess.run([\"rad\", \"simtask\", \"--mem\", \"4G\", \"--seconds\", \"60\", 
 		print(*seen)
 	END
 	rad run --gpu-mem 1G python3 see.py >said
-	[ "$(tail -n 1 said)" = "1 1 1 0,1 none -1 1 unset 1 0 1" ]
+	[ "$(tail -n 1 said)" = "1 1 1 0,1 none -1 1 1 1 1 0 1" ]
 	rad undrain 2
 	rad run --gpu-mem 1G --gpus 2 python3 see.py >said
 	rad drain 2
@@ -83,7 +86,38 @@ subprocess.run([\"rad\", \"simtask\", \"--mem\", \"4G\", \"--seconds\", \"60\", 
 	read -r given _ <said
 	first=${given%,*}
 	[ "$(tr , '\n' <<<"$given" | sort | xargs)" = "1 2" ]
-	[ "$(tail -n 1 said)" = "$given $first 1 $given none -1 $first unset $first 0 $first" ]
+	[ "$(tail -n 1 said)" = "$given $first 1 $given none -1 $first $given $given $first 0 $first" ]
+}
+
+@test "what CUDA reads as a number, and a variable that is gone, stay on the GPU too" {
+	local how id
+	# file lines that Windows ended; a list that ends early; Python's pop; an environment without it
+	for how in "CUDA_VISIBLE_DEVICES=\$'0\r' rad simtask" 'CUDA_VISIBLE_DEVICES=0,-1 rad simtask' \
+		'unset CUDA_VISIBLE_DEVICES; rad simtask' 'env -u CUDA_VISIBLE_DEVICES rad simtask' \
+		'python3 -c "import os, sys
+os.environ.pop(\"CUDA_VISIBLE_DEVICES\")
+os.execvp(sys.argv[1], sys.argv[1:])" rad simtask'; do
+		id=$(submit --gpu-mem 5G -- bash -c "$how --mem 4G --seconds 60 --ramp 0")
+		on "$id" 1
+		rad cancel "$id"
+		wait_state "$id" CANCELLED
+	done
+	# Who says that he wants none has none.
+	rad run --gpu-mem 1G bash -c 'CUDA_VISIBLE_DEVICES= printenv CUDA_VISIBLE_DEVICES; CUDA_VISIBLE_DEVICES=-1 printenv CUDA_VISIBLE_DEVICES' >said
+	[ "$(tail -n 2 said)" = $'\n-1' ]
+	# The rest of the environment is whole, and can be changed.
+	rad run --gpu-mem 1G bash -c 'env -u CUDA_VISIBLE_DEVICES X=1 python3 -c "import os
+os.environ[\"Y\"] = \"2\"
+os.system(\"echo \$X \$Y \$HOME \$CUDA_VISIBLE_DEVICES\")"' >said
+	[ "$(tail -n 1 said)" = "1 2 $HOME 1" ]
+}
+
+@test "what runs a container does not hand the library on, which is not there" {
+	cp "$(command -v printenv)" apptainer
+	LD_PRELOAD=libm.so.6 rad run --gpu-mem 1G ./apptainer LD_PRELOAD >said
+	[ "$(tail -n 1 said)" = libm.so.6: ]
+	rad run --gpu-mem 1G sh -c './apptainer LD_PRELOAD; ./apptainer CUDA_VISIBLE_DEVICES; printenv LD_PRELOAD' >said
+	[ "$(tail -n 3 said)" = $'\n'"1"$'\n'"$(realpath "$RAD_BUILD_ROOT")/libradstay.so" ]
 }
 
 @test "threads that set variables at the same time do each other no harm" {

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #define ENTRIES_MOST 64
+#define DIGITS_MOST 10	/* so many and no GPU has that number */
 
 struct stay_entry { const char *text; size_t len; };
 struct stay_list { struct stay_entry at[ENTRIES_MOST]; size_t n; };
 
-/* Without the blanks around each, which CUDA passes over where numbers are; one comma may end it, as in "0,". False: too many,
- * or one is empty. */
+/* Without the blanks around each; one comma may end it. False: too many, or one is empty. */
 static bool split(const char *text, struct stay_list *out)
 {
 	out->n = 0;
@@ -31,31 +31,40 @@ static bool split(const char *text, struct stay_list *out)
 	}
 }
 
-static bool same(struct stay_entry a, struct stay_entry b)
+/* What CUDA reads there: a number, perhaps behind blanks and a plus; whatever follows it (a line end that Windows left, "1x",
+ * "0.0") up to the comma is passed over. False: no number, or one that no GPU has. */
+static bool number(const char *text, size_t *out)
 {
-	return a.len == b.len && !memcmp(a.text, b.text, a.len);
+	size_t digits = 0;
+	text += strspn(text, " \t\n\v\f\r");
+	text += *text == '+';
+	for (*out = 0; text[digits] >= '0' && text[digits] <= '9' && digits < DIGITS_MOST; digits++)
+		*out = 10 * *out + (size_t)(text[digits] - '0');
+	return digits && digits < DIGITS_MOST;
 }
 
-static bool has(const struct stay_list *list, size_t n, struct stay_entry w)
+/* The GPUs that CUDA reads from the list: it ends at the first word that is no number, as "-1" is none. How many; more than
+ * ENTRIES_MOST are none. */
+static size_t numbers(const char *text, size_t out[ENTRIES_MOST])
+{
+	size_t n = 0;
+	for (size_t one; number(text, &one); text++) {
+		if (n == ENTRIES_MOST)
+			return 0;
+		out[n++] = one;
+		text += strcspn(text, ",");
+		if (!*text)
+			break;
+	}
+	return n;
+}
+
+static bool has(const size_t *list, size_t n, size_t one)
 {
 	for (size_t i = 0; i < n; i++)
-		if (same(list->at[i], w))
+		if (list[i] == one)
 			return true;
 	return false;
-}
-
-/* As they are written by programs: "01" and "+1" are numbers to CUDA, but who knows to whom else. False: it is none. */
-static bool number(struct stay_entry w, size_t *out)
-{
-	*out = 0;
-	if (w.len > 9 || (w.len > 1 && *w.text == '0'))
-		return false;
-	for (size_t i = 0; i < w.len; i++) {
-		if (w.text[i] < '0' || w.text[i] > '9')
-			return false;
-		*out = 10 * *out + (size_t)(w.text[i] - '0');
-	}
-	return true;
 }
 
 static bool write_list(const struct stay_list *given, const size_t *places, size_t n, char out[STAY_BYTES])
@@ -74,25 +83,23 @@ static bool write_list(const struct stay_list *given, const size_t *places, size
 	return true;
 }
 
-bool stay_rule(const char *given_text, const char *value_text, char out[STAY_BYTES])
+bool stay_rule(const char *given_text, const char *value, char out[STAY_BYTES])
 {
-	struct stay_list given, value;
-	size_t places[ENTRIES_MOST], among = 0, below = 0;
-	if (!split(given_text, &given) || !split(value_text, &value) || value.n > given.n)
+	struct stay_list given;
+	size_t by_number[ENTRIES_MOST], n_numbers = 0, said[ENTRIES_MOST], n = numbers(value, said), among = 0, below = 0;
+	if (!n || !split(given_text, &given) || n > given.n)
 		return false;
-	for (size_t i = 0; i < value.n; i++) {
-		if (has(&value, i, value.at[i]))
+	for (size_t i = 0; i < given.n; i++)
+		n_numbers += number(given.at[i].text, &by_number[n_numbers]);
+	for (size_t i = 0; i < n; i++) {
+		if (has(said, i, said[i]))
 			return false;
-		among += has(&given, given.n, value.at[i]);
+		among += has(by_number, n_numbers, said[i]);
+		below += said[i] < given.n;
 	}
-	if (among == value.n)
+	if (among == n)
 		return false;
-	for (size_t i = 0; i < value.n; i++) {
-		if (!number(value.at[i], &places[i]))
-			return false;
-		below += places[i] < given.n;
-	}
-	for (size_t i = 0; below < value.n && i < value.n; i++)
-		places[i] = i;
-	return write_list(&given, places, value.n, out);
+	for (size_t i = 0; below < n && i < n; i++)
+		said[i] = i;
+	return write_list(&given, said, n, out);
 }

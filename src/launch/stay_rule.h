@@ -13,13 +13,15 @@
 #define STAY_BYTES 4096		/* most of a list, with its end: 64 MIG instances by UUID fit */
 
 /* `given`: what radd set, n entries, indices or UUIDs; `value`: what it is set to now. True: it is to be *out instead. False:
- * it stays as it is, and *out is worth nothing.
- *  - Each entry is one of `given`: stays. Who chooses among the GPUs that he found means these (Ray, accelerate). So a number
+ * it stays as it is, and *out is worth nothing. Of the value counts what CUDA reads (tried out, and told in
+ * device/nvml_choice.c): the numbers up to the first word that is none, so "0\r" and "0,-1" are 0.
+ *  - Each number is one of `given`: stays. Who chooses among the GPUs that he found means these (Ray, accelerate). So a number
  *    that can be read in two ways, "1" of given "1,2", names the machine's GPU 1, as it would without this rule.
- *  - Else, if each is a number, all of them below n: they count among the given ones. If one is not below n, the first given
- *    ones are taken, as many as there are entries.
- *  - All else stays: nothing or "-1" (no GPU), other UUIDs, more entries than were given (who takes more than he asked for
- *    would fail in strange ways with fewer), one twice (CUDA refuses that, and is to), and what is too long.
+ *  - Else, if all are below n, they count among the given ones. If one is not below n, the first given ones are taken, as many
+ *    as there are numbers.
+ *  - All else stays: nothing or "-1" (no GPU), UUIDs (whoever writes one means that GPU), more numbers than were given (who
+ *    takes more than he asked for would fail in strange ways with fewer), one twice (CUDA refuses that, and is to), and what is
+ *    too long.
  * What it makes stays, so to apply it again changes nothing. */
 bool stay_rule(const char *given, const char *value, char out[STAY_BYTES]);
 

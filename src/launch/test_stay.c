@@ -35,17 +35,19 @@ static const struct { const char *given, *value, *expected; } cases[] = {
 	{ "1,2", "0", "1" }, { "1,2", "0,1", "1,2" },
 	/* A comma at the end says nothing. */
 	{ "1", "0,", "1" }, { "2,3", "0,1, ", "2,3" }, { "1", "1,", NULL },
-	/* No GPU, other ones, more than were given, one twice, and what is odd. */
-	{ "1", "", NULL }, { "1", " ", NULL }, { "1", "-1", NULL }, { "1", "none", NULL },
+	/* What CUDA passes over behind a number, and where its list ends. */
+	{ "1", "0\r", "1" }, { "1", "0\n", "1" }, { "2,3", "0,1\r", "2,3" }, { "2,3", "0,-1", "2" }, { "2,3", "1,-1", "3" },
+	{ "2,3", "0,,", "2" }, { "2,3", "0,,1", "2" }, { "1", "00", "1" }, { "1", "+0", "1" }, { "1", "0x0", "1" },
+	{ "2,3", "0 1", "2" }, { "1", "\t0", "1" }, { "1", "0.0", "1" },
+	{ "2,3", "0,GPU-a", "2" }, { "2,3", "0,none", "2" }, { "2,3", "0,99999999999,1", "2" },
+	{ "GPU-a", "0\r", "GPU-a" }, { "1", "1\r", NULL }, { "1,2", "2,-1", NULL }, { "1", "01", NULL }, { "1", "1x", NULL },
+	/* No GPU, others by UUID, more than were given, one twice. */
+	{ "1", "", NULL }, { "1", " ", NULL }, { "1", "-1", NULL }, { "1", "none", NULL }, { "1", "\r", NULL },
 	{ "1", "NoDevFiles", NULL }, { "1", "0,1", NULL },
-	{ "2,3", "0,1,2", NULL }, { "2,3", "0,0", NULL }, { "2,3", "7,7", NULL }, { "2,3", "0,-1", NULL },
-	{ "2,3", "-1,0", NULL },
-	{ "1", ",0", NULL }, { "1", ",", NULL }, { "2,3", "0,,", NULL }, { "1", "0,0,", NULL }, { "2,3", "0,,1", NULL },
-	{ "1", "00", NULL }, { "1", "+0", NULL }, { "1", "0x0", NULL },
-	{ "1", "0.0", NULL },
-	{ "2,3", "0 1", NULL }, { "1", "\t0", NULL }, { "2,3", "GPU-a,0", NULL }, { "2,GPU-a", "0", "2" },
-	{ "1", "cuda:0", NULL },
-	{ "1", "99999999999999999999", NULL },
+	{ "2,3", "0,1,2", NULL }, { "2,3", "0,0", NULL }, { "2,3", "7,7", NULL }, { "2,3", "0,0\r", NULL },
+	{ "2,3", "-1,0", NULL }, { "1", ",0", NULL }, { "1", ",", NULL }, { "1", "0,0,", NULL },
+	{ "2,3", "GPU-a,0", NULL }, { "2,GPU-a", "0", "2" }, { "MIG-x", "MIG-y", NULL }, { "MIG-x", "MIG-GPU-a/1/0", NULL },
+	{ "1", "cuda:0", NULL }, { "1", "99999999999999999999", NULL },
 	/* Nothing was given. */
 	{ "", "0", NULL }, { ",", "0", NULL }, { " ", "0", NULL },
 };
