@@ -37,14 +37,14 @@ setup()
 	[[ "$output" == *"note: input taken as 3x224x224"* ]]
 }
 
-@test "parse: what is no summary is refused with the line, exit 1" {
+@test "parse: what is no summary is refused with the line, exit 2" {
 	printf '\nimport torch\n' >train.py
-	run -1 rad parse train.py
+	run -2 rad parse train.py
 	[ "$output" = "rad: train.py:2: 'import torch': begins no model summary: expected a table of torchsummary, torchinfo or Keras, or a printed module" ]
 	run -1 rad parse nowhere.txt
 	[[ "$output" == "rad: "*nowhere.txt*"No such file"* ]]
 	printf '\0\1' >binary
-	run -1 rad parse binary
+	run -2 rad parse binary
 	run -2 rad parse "$summaries/vgg-printed.txt" --input-size 224
 	[[ "$output" == *"--input-size: '224': expected channels, height and width: 3x224x224"* ]]
 	run -2 rad parse
@@ -178,6 +178,6 @@ setup()
 	run -2 rad estimate --summary "$summaries/vgg-printed.txt" --batch-size -3
 	[[ "$output" == *--batch-size* ]]
 	printf 'hello\n' >hello
-	run -1 rad estimate --summary hello --batch-size 3
+	run -2 rad estimate --summary hello --batch-size 3
 	[[ "$output" == *"hello:1: 'hello': begins no model summary"* ]]
 }

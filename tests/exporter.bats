@@ -239,7 +239,7 @@ fake_radd()
 	kill "$group_pid"
 	gone "$group_pid"
 	run rad exporter --listen "unix:$PWD/grouped/other" --group no-such-group
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "no such group"
 	[ ! -e grouped/other ]
 	chmod 777 grouped
@@ -248,7 +248,7 @@ fake_radd()
 	one_line_error "only its members and root may give it that group"
 	[ ! -e grouped/other ]
 	run rad exporter --listen 127.0.0.1:0 --group 0
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "unix:PATH"
 }
 

@@ -175,7 +175,7 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	[[ "$output" == *'feed name "a/b"'* ]]
 	run -2 rad submit --feed "$(printf 'x%.0s' {1..61})" true
 	[[ "$output" == *"1 to 60 letters"* ]]
-	run -1 rad submit --feed-cpus 2 true
+	run -2 rad submit --feed-cpus 2 true
 	[[ "$output" == *"add --feed"* ]]
 }
 
@@ -197,7 +197,7 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	[ "$(state "$c")" = PENDING ]
 	rad cancel "$b"
 	wait_state "$c" RUNNING 30
-	run -1 rad submit --feed z --feed-mem 9G true
+	run -2 rad submit --feed z --feed-mem 9G true
 	[[ "$output" == *"9.0G of host memory wanted"* ]]
 }
 

@@ -54,9 +54,9 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 }
 
 @test "what the machine does not have is refused" {
-	run -1 rad submit --mem 5G true
+	run -2 rad submit --mem 5G true
 	[[ "$output" == *"5.0G of host memory wanted"*"4.0G in all (host_mem"* ]]
-	run -1 rad submit --cpus-per-task 9 true
+	run -2 rad submit --cpus-per-task 9 true
 	[[ "$output" == *"9 CPUs wanted"*host_cpus* ]]
 	run -2 rad submit --cpus-per-task 0 true
 	run -2 rad submit --mem much true
@@ -87,9 +87,9 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 	id=$(rad submit --parsable --gpu-mem 1G job.sh)
 	timeout 20 rad wait "$id"
 	[ "$(field "$id" '.attempts[0].gpus[0]')" = "$(rad gpus --json | jq -r '.gpus[2].uuid')" ]
-	run -1 rad submit --gres=gpu:h100:2 true
+	run -2 rad submit --gres=gpu:h100:2 true
 	[[ "$output" == *"2 GPUs of 'h100' wanted, and 1 here is that; there are: "*"A100-SXM4-40GB (39."* ]]
-	run -1 rad submit --constraint v100 true
+	run -2 rad submit --constraint v100 true
 	[[ "$output" == *"'v100' wanted, and none here is that; "* ]]
 	run -2 rad submit --constraint 'mem>=' true
 	run -2 rad submit --gres=cpu:2 true

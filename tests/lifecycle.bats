@@ -306,7 +306,7 @@ teardown()
 	run rad queue
 	[[ "$output" == *"${id}_[2-5]"* ]]
 	run rad logs "$id"
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "${id}_0"
 	: >go
 	run rad wait "$id"

@@ -82,7 +82,7 @@ refused()
 	local before
 	before=$(rad queue -t all --json | jq '.tasks | length')
 	run rad submit --radt exp.csv
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "$1"
 	[ "$(rad queue -t all --json | jq '.tasks | length')" = "$before" ]
 }

@@ -179,7 +179,7 @@ by_option() { ! simulate "--${1//_/-}=$2" >/dev/null 2>&1; echo $((1 - $?)); }
 	one_line_error "none.conf: No such file"
 	printf 'slack: lots\nwarm: 2h\n' >bad.conf
 	run rad simulate --workloads W.csv --trace T.csv --devices 2xa100-40g --config bad.conf
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "bad.conf:1: slack: 'lots' is not a size"
 }
 

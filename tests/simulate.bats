@@ -63,7 +63,7 @@ simulate() { rad simulate --workloads W.csv --devices 2xa100-40g "$@"; }
 @test "columns under other names" {
 	sed 's/solo_s/seconds/' W.csv >other.csv
 	run rad simulate --workloads other.csv --trace T.csv --devices 2xa100-40g
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "other.csv:1: has no column 'solo_s'"
 	rad simulate --workloads other.csv --map solo_s=seconds --trace T.csv --devices 2xa100-40g >/dev/null
 }
@@ -81,22 +81,22 @@ refused()
 @test "bad input gets one clear line" {
 	local base=(simulate --workloads W.csv --devices 2xa100-40g --trace)
 	printf 'submit_s,workload\n5,big\n1,big\n' >order.csv
-	refused 1 "order.csv:3: submit_s 1 is before that of line 2" "${base[@]}" order.csv
+	refused 2 "order.csv:3: submit_s 1 is before that of line 2" "${base[@]}" order.csv
 	printf 'submit_s,workload\n5,biggish\n' >unknown.csv
-	refused 1 "unknown.csv:2: no workload is called 'biggish'" "${base[@]}" unknown.csv
+	refused 2 "unknown.csv:2: no workload is called 'biggish'" "${base[@]}" unknown.csv
 	printf 'submit_s,workload\r\n-5,big\r\n' >negative.csv
-	refused 1 "negative.csv:2: submit_s: '-5'" "${base[@]}" negative.csv
+	refused 2 "negative.csv:2: submit_s: '-5'" "${base[@]}" negative.csv
 	printf 'submit_s\n5\n' >missing.csv
-	refused 1 "missing.csv:1: has no column 'workload'" "${base[@]}" missing.csv
+	refused 2 "missing.csv:1: has no column 'workload'" "${base[@]}" missing.csv
 	printf 'submit_s,workload\n0,half\n' >empty.csv
-	refused 1 "empty.csv:2: workload 'half' has no solo_s in W.csv:6" "${base[@]}" empty.csv
-	refused 1 "T.csv:2: big fits no device" simulate --workloads W.csv --devices 2xv100-16g --trace T.csv
-	refused 1 "T.csv:6: wide fits no device: 2 GPUs wanted" simulate --workloads W.csv --devices 1xa100-40g --trace T.csv
-	refused 1 "no simulated device is called 'abacus'" simulate --workloads W.csv --devices 4xabacus --trace T.csv
+	refused 2 "empty.csv:2: workload 'half' has no solo_s in W.csv:6" "${base[@]}" empty.csv
+	refused 2 "T.csv:2: big fits no device" simulate --workloads W.csv --devices 2xv100-16g --trace T.csv
+	refused 2 "T.csv:6: wide fits no device: 2 GPUs wanted" simulate --workloads W.csv --devices 1xa100-40g --trace T.csv
+	refused 2 "no simulated device is called 'abacus'" simulate --workloads W.csv --devices 4xabacus --trace T.csv
 	refused 1 "none.csv: No such file" simulate --workloads W.csv --devices 2xa100-40g --trace none.csv
 	refused 2 "'best' is no placement policy" "${base[@]}" T.csv --placement best
-	refused 1 "no estimator 'guess' for simulations; there are: oracle" "${base[@]}" T.csv --estimator guess
-	refused 1 "W.csv: has no column 'horus_mib'" "${base[@]}" T.csv --estimator horus
+	refused 2 "no estimator 'guess' for simulations; there are: oracle" "${base[@]}" T.csv --estimator guess
+	refused 2 "W.csv: has no column 'horus_mib'" "${base[@]}" T.csv --estimator horus
 	refused 2 "--max-smact: '7'" "${base[@]}" T.csv --max-smact 7
 	refused 2 "no order of the queue" "${base[@]}" T.csv --order random
 	refused 2 "--max-slowdown: '0.5'" "${base[@]}" T.csv --max-slowdown 0.5
@@ -129,22 +129,22 @@ refused()
 
 @test "clusters that cannot be get one clear line" {
 	local trace=(simulate --workloads W.csv --trace T.csv --devices)
-	refused 1 "'0x8xa100-40g': number of nodes: '0'" "${trace[@]}" 0x8xa100-40g
-	refused 1 "simulated devices '0xa100-40g': number of devices: '0'" "${trace[@]}" 8x0xa100-40g
-	refused 1 "number of nodes: '99999999999999999999'" "${trace[@]}" 99999999999999999999x8xa100-40g
-	refused 1 "more than 131072 simulated devices" "${trace[@]}" 100000x8xa100-40g
-	refused 1 "no simulated device is called ''" "${trace[@]}" 512x8x
-	refused 1 "no simulated device is called 'abacus'" "${trace[@]}" 512x8xabacus
-	refused 1 "no simulated device is called '2xa100-40g'" "${trace[@]}" 2x2x2xa100-40g
-	refused 1 "a node of a cluster has at most 64 GPUs, not 65" "${trace[@]}" 2x65xa100-40g
-	refused 1 "clusters are of whole GPUs" "${trace[@]}" 2x1xa100-40g/mig=3g.20gb
+	refused 2 "'0x8xa100-40g': number of nodes: '0'" "${trace[@]}" 0x8xa100-40g
+	refused 2 "simulated devices '0xa100-40g': number of devices: '0'" "${trace[@]}" 8x0xa100-40g
+	refused 2 "number of nodes: '99999999999999999999'" "${trace[@]}" 99999999999999999999x8xa100-40g
+	refused 2 "more than 131072 simulated devices" "${trace[@]}" 100000x8xa100-40g
+	refused 2 "no simulated device is called ''" "${trace[@]}" 512x8x
+	refused 2 "no simulated device is called 'abacus'" "${trace[@]}" 512x8xabacus
+	refused 2 "no simulated device is called '2xa100-40g'" "${trace[@]}" 2x2x2xa100-40g
+	refused 2 "a node of a cluster has at most 64 GPUs, not 65" "${trace[@]}" 2x65xa100-40g
+	refused 2 "clusters are of whole GPUs" "${trace[@]}" 2x1xa100-40g/mig=3g.20gb
 	refused 2 "--cluster: 'half': whole, shard-declared, shard-estimated or node" "${trace[@]}" 2x2xa100-40g --cluster half
 	refused 2 "--nodes: 'many': spread or packed" "${trace[@]}" 2x2xa100-40g --nodes many
 	refused 2 "--requeue-delay: '-1'" "${trace[@]}" 2x2xa100-40g --requeue-delay -1
 	refused 2 "--nodes is of clusters" "${trace[@]}" 2xa100-40g --nodes spread
 	refused 2 "--report is of one server" "${trace[@]}" 2x2xa100-40g --report x.html
-	refused 1 "no estimator 'none' for clusters" "${trace[@]}" 2x2xa100-40g --estimator none
-	refused 1 "wide wants 2 GPUs: no 1 nodes of 1 GPUs" "${trace[@]}" 1xa100-40g --cluster whole
+	refused 2 "no estimator 'none' for clusters" "${trace[@]}" 2x2xa100-40g --estimator none
+	refused 2 "wide wants 2 GPUs: no 1 nodes of 1 GPUs" "${trace[@]}" 1xa100-40g --cluster whole
 	refused 2 "--mix is of one device" simulate --mix W.csv --devices 2x1xa100-40g big
 }
 
@@ -154,13 +154,13 @@ refused()
 	jq -e '[.tasks[].attempts[0].gpus | length] == [1, 2] and .tasks[1].estimate.claim_mib == 9000' own.json
 	jq -e '.tasks[0].exec_s >= 20 and .tasks[1].exec_s < 20' own.json
 	printf 'submit_s,workload,gpus\n0,small,1.5\n' >half.csv
-	refused 1 "half.csv:2: gpus: '1.5' is not a whole number" simulate --workloads W.csv --devices 2xa100-40g --trace half.csv
+	refused 2 "half.csv:2: gpus: '1.5' is not a whole number" simulate --workloads W.csv --devices 2xa100-40g --trace half.csv
 	printf 'submit_s,workload,gpus\n0,small,99999\n' >wide.csv
-	refused 1 "wide.csv:2: gpus: '99999'" simulate --workloads W.csv --devices 2xa100-40g --trace wide.csv
+	refused 2 "wide.csv:2: gpus: '99999'" simulate --workloads W.csv --devices 2xa100-40g --trace wide.csv
 	printf 'submit_s,workload,gpus\n0,small,65\n' >wide.csv
-	refused 1 "wide.csv:2: wants 65 GPUs, on one server a task has at most 64" simulate --workloads W.csv --devices 80xa100-40g --trace wide.csv
+	refused 2 "wide.csv:2: wants 65 GPUs, on one server a task has at most 64" simulate --workloads W.csv --devices 80xa100-40g --trace wide.csv
 	printf 'submit_s,workload,solo_s\n0,small,-1\n' >neg.csv
-	refused 1 "neg.csv:2: solo_s: '-1'" simulate --workloads W.csv --devices 2xa100-40g --trace neg.csv
+	refused 2 "neg.csv:2: solo_s: '-1'" simulate --workloads W.csv --devices 2xa100-40g --trace neg.csv
 }
 
 @test "traces like Philly's are the same for a seed" {
@@ -176,7 +176,7 @@ refused()
 	refused 2 "--mix: those of --like philly have their own" trace make --like philly --mix light=1
 	refused 2 "--longest goes with --like philly" trace make --longest 60
 	grep -v ,medium, W.csv >none.csv
-	refused 1 "none.csv: has no workload of one GPU of class medium" trace make --like philly --workloads none.csv
+	refused 2 "none.csv: has no workload of one GPU of class medium" trace make --like philly --workloads none.csv
 }
 
 @test "a trace can be printed by -o -, results and a page not on one output" {
@@ -290,10 +290,10 @@ same_placements()
 	jq -e '[.tasks[].attempts[].gpus[0]] == [0, 1, 0]' mig.json
 	jq -e '.lower_bound_s <= .trace_total_s' mig.json
 	printf 'submit_s,workload\n0,large\n' >large.csv
-	refused 1 "large fits no device: 29.3G of GPU memory wanted" simulate --workloads M.csv --trace large.csv \
+	refused 2 "large fits no device: 29.3G of GPU memory wanted" simulate --workloads M.csv --trace large.csv \
 		--devices 1xa100-40g/mig=3g.20gb+1g.5gb
-	refused 1 "it has: 1g.5gb 2g.10gb" simulate --workloads M.csv --trace three.csv --devices a100-40g/mig=3g.40gb
-	refused 1 "8 of 7 compute" simulate --workloads M.csv --trace three.csv --devices a100-40g/mig=4g.20gb+4g.20gb
-	refused 1 "a simulated v100-16g has no profiles" simulate --workloads M.csv --trace three.csv --devices v100-16g/mig=1g.5gb
-	refused 1 "there is no MIG instance here" simulate --workloads M.csv --trace three.csv --devices a100-40g --share mig
+	refused 2 "it has: 1g.5gb 2g.10gb" simulate --workloads M.csv --trace three.csv --devices a100-40g/mig=3g.40gb
+	refused 2 "8 of 7 compute" simulate --workloads M.csv --trace three.csv --devices a100-40g/mig=4g.20gb+4g.20gb
+	refused 2 "a simulated v100-16g has no profiles" simulate --workloads M.csv --trace three.csv --devices v100-16g/mig=1g.5gb
+	refused 2 "there is no MIG instance here" simulate --workloads M.csv --trace three.csv --devices a100-40g --share mig
 }

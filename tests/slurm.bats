@@ -89,11 +89,11 @@ END
 	[ "$(cat "slurm-${id}_3.out")" = "index 3 of " ]
 	printf '#!/bin/bash\n#SBATCH -N 2\ntrue\n' >nodes.sh
 	run rad submit nodes.sh
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "nodes.sh:2: #SBATCH asks for 2 nodes"
 	printf '#!/bin/bash\n#SBATCH --time=never\ntrue\n' >time.sh
 	run rad submit time.sh
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "time.sh:2: time:"
 	printf '#!/bin/bash\n#SBATCH --time\ntrue\n' >time.sh
 	run rad submit time.sh
@@ -141,7 +141,7 @@ spec_of()
 	for option in --container=x --export-file=x --gid=1 --gpus-per-socket=1 --input=x --test-only --tres-per-task=x --uid=1 --wrap=x -N2; do
 		printf '#!/bin/bash\n#SBATCH %s\ntrue\n' "$option" >one.sh
 		run rad submit one.sh
-		[ "$status" -eq 1 ]
+		[ "$status" -eq 2 ]
 		one_line_error "one.sh:2: "
 	done
 	printf '#!/bin/bash\n#SBATCH --grse=gpu:2\ntrue\n' >one.sh
@@ -315,7 +315,7 @@ done" ]
 	[ "$(field "$b" '.held_s >= 1')" = true ]
 	rad cancel "$a"
 	run rad submit --begin=soon true
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "--begin: 'soon': expected now+2h"
 	run rad submit --begin=2099-01-01 true
 	one_line_error "more than ten years ahead"

@@ -144,14 +144,14 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 }
 
 @test "what cannot be is refused" {
-	run -1 rad submit --slot 5m --no-requeue true
+	run -2 rad submit --slot 5m --no-requeue true
 	[[ "$output" == *"--no-requeue"* ]]
 	run -2 rad submit --slot 1s true
 	[[ "$output" == *"out of range: write "*"s to 3660d"* ]]
 	run -2 rad submit --slot soon true
 	run -2 rad submit --requeue-code 0 true
 	run -2 rad submit --requeue-code 256 true
-	run -1 rad submit --signal USR1 true
+	run -2 rad submit --signal USR1 true
 	[[ "$output" == *"--slot"* ]]
 	rad submit --signal TERM --slot 2h --hold true
 }

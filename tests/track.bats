@@ -227,7 +227,7 @@ all_there()
 	once --since 1s
 	[ "$(jq -r '.auth[-1]' "$M/runs.json")" = "Basic $(printf ann:s3cret | base64)" ]
 	rm -r "$HOME/.mlflow"
-	run -1 rad track --once --mlflow "http://ann:s3cret@${URI#http://}"
+	run -2 rad track --once --mlflow "http://ann:s3cret@${URI#http://}"
 	one_line_error "set MLFLOW_TRACKING_USERNAME"
 	[[ "$output" != *s3cret* ]]
 	echo "experiments/get-by-name 401" >"$M/faults"
@@ -238,7 +238,7 @@ all_there()
 @test "what cannot be is said in one line" {
 	run -2 rad track
 	[[ "$output" == "rad: track: where to? "* ]] || [[ "$output" == *"where to?"* ]]
-	run -1 rad track --once --mlflow sqlite:///mlflow.db
+	run -2 rad track --once --mlflow sqlite:///mlflow.db
 	one_line_error "expected the address of an MLflow server"
 	URI=http://127.0.0.1:1
 	run -1 once

@@ -16,7 +16,8 @@
 #define HELP 1000		/* what getopt_long returns for --help */
 #define FIRST_ROW (HELP + 1)	/* and for row 0 */
 #define HELP_COLUMN 29		/* where --help says what an option does, */
-#define HELP_LEAST 30		/* in so many columns at least */
+#define HELP_LEAST 30		/* in so many columns at least; */
+#define HELP_BELOW 8		/* where a terminal has not that many, below the option, from here on */
 
 static size_t count(const struct args_option *options)
 {
@@ -111,6 +112,14 @@ static bool is_another(const struct args_option *o, const char *word)
 	return n > 2 && !strncmp(word, "--", 2) && !strncmp(word + 2, o->name, n - 2) && o->name[n - 2] == '-';
 }
 
+/* Of a file or folder an empty name is a variable that is not set, and not the default. */
+static int check_value(const struct args_option *o, const char *value, struct error *err)
+{
+	if (!value || *value || !args_takes_path(o))
+		return 0;
+	return error_set(err, ERR_INVALID, "--%s has an empty value (is a variable not set?): --%s=%s", o->name, o->name, o->arg);
+}
+
 static void take(struct args *a, const struct args_option *o, const char *value)
 {
 	a->given = alloc_resize(a->given, a->n_given + 1, sizeof *a->given);
@@ -137,6 +146,8 @@ int args_read(struct args *a, int argc, char **argv, const struct args_option *o
 		const char *word = argv[optind - 1 - (optarg && optarg == argv[optind - 1])];
 		if (code >= FIRST_ROW && is_another(o, word))
 			return unknown_but_near(word, o->name, err);
+		if (o && check_value(o, optarg, err))
+			return -1;
 		after = optind;
 		if (code == HELP || (code == 'h' && !o))
 			a->help = true;
@@ -165,16 +176,16 @@ static char *long_form(const struct args_option *o)
 	return alloc_printf("--%s%s%s", o->name, o->arg ? "=" : "", o->arg ? o->arg : "");
 }
 
-/* Broken at blanks; a terminal too narrow for it breaks lines itself. */
-static void help_text(FILE *out, const char *text, unsigned width)
+/* Broken at blanks. */
+static void help_text(FILE *out, const char *text, unsigned column, unsigned width)
 {
-	size_t room = width >= HELP_COLUMN + HELP_LEAST ? width - HELP_COLUMN : SIZE_MAX, len;
+	size_t room = width > column ? width - column : SIZE_MAX, len;
 	for (; (len = strlen(text)) > room; text += len + 1) {
 		for (len = room; len && text[len] != ' '; len--)
 			;
 		if (!len)	/* a word as long as the line */
 			break;
-		fprintf(out, "%.*s\n%*s", (int)len, text, HELP_COLUMN, "");
+		fprintf(out, "%.*s\n%*s", (int)len, text, (int)column, "");
 	}
 	fprintf(out, "%s\n", text);
 }
@@ -182,13 +193,14 @@ static void help_text(FILE *out, const char *text, unsigned width)
 static void help_line(FILE *out, const struct args_option *o, unsigned width)
 {
 	scoped_free char *form = long_form(o);
-	bool below = width && strlen(form) > HELP_COLUMN - 7;
+	bool narrow = width && width < HELP_COLUMN + HELP_LEAST, below = width && (narrow || strlen(form) > HELP_COLUMN - 7);
+	unsigned column = narrow ? HELP_BELOW : HELP_COLUMN;
 	fprintf(out, "  %c%c%c ", o->letter ? '-' : ' ', o->letter ? o->letter : ' ', o->letter ? ',' : ' ');
 	if (below)
-		fprintf(out, "%s\n%*s", form, HELP_COLUMN, "");
+		fprintf(out, "%s\n%*s", form, (int)column, "");
 	else
 		fprintf(out, "%-22s ", form);
-	help_text(out, o->help, width);
+	help_text(out, o->help, column, width);
 }
 
 void args_help(FILE *out, const struct args_option *options, unsigned width)

@@ -18,7 +18,7 @@ static struct { bool json; const char *size; } got;
 static const struct args_option options[] = {
 	{ "json", 'j', NULL, "print JSON", .flag = &got.json }, { "size", 's', "SIZE", "how large", .value = &got.size },
 	{ "set", 0, "KEY=VALUE", "a setting" }, { "nice", 0, "[N]", "lower" }, { "sizes", 0, NULL, "all of them" },
-	{ "model-name", 0, "NAME", "which" }, { 0 },
+	{ "model-name", 0, "NAME", "which" }, { "output", 0, "FILE", "where to" }, { 0 },
 };
 
 /* Splits at blanks. */
@@ -115,7 +115,7 @@ static void mistakes(void **state)
 		{ "-jZ", "unknown option '-Z'" }, { "--size", "--size needs a value: --size=SIZE" }, { "-s", "--size needs a value" },
 		{ "--json=1", "--json takes no value, but '--json=1' was given" }, { "--help=1", "--help takes no value" },
 		{ "--hepl", "did you mean '--help'?" }, { "--size-limit 4", "'--size-limit': did you mean '--size'?" },
-		{ "--jobs", "unknown option '--jobs'" },
+		{ "--jobs", "unknown option '--jobs'" }, { "--output=", "--output has an empty value (is a variable not set?): --output=FILE" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct args a;

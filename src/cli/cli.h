@@ -15,9 +15,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Exit codes. `run` and `wait` hand on the task's code, so their own failures are all CLI_OWN. CLI_LEFT is what a shell shows
- * for a program that Ctrl-C ended. */
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_OWN = 125, CLI_LEFT = 130 };
+/* Exit codes. `run`, `wait` and `monitor` hand on another program's code, so their own failures are CLI_OWN; but a program that
+ * is not there, or cannot be run, gives what env(1) and shells give: an error whose `no` is one of these two says so. CLI_LEFT
+ * is what a shell shows for a program that Ctrl-C ended. */
+enum {
+	CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_OWN = 125, CLI_NOT_RUNNABLE = 126, CLI_NO_PROGRAM = 127,
+	CLI_LEFT = 130,
+};
 
 /* What --states takes, for completion. */
 #define CLI_STATES "PD H R CD F OOM CA TO LO all"
@@ -65,11 +69,20 @@ bool cli_options(struct cli_call *c, const struct args_option *options);
 bool cli_describe(struct cli_call *c, const struct args_option *options);
 /* What --help prints of a verb with those options. */
 void cli_print_help(const struct cli_call *c, const struct args_option *options);
+/* Options that go with some ways to use the verb, which the text `of` names; ends with a NULL option. */
+struct cli_part { const char *option, *of; };
+/* Whether all that were given go with the way `used`: another's would change nothing, unseen. False: c->rc tells. */
+bool cli_parts(struct cli_call *c, const struct cli_part *parts, const char *used);
 /* Checks the number of words; prints the usage and returns false if it is another. */
 #define CLI_ANY_NUMBER SIZE_MAX
 bool cli_want_words(struct cli_call *c, size_t min, size_t max);
 
-/* Prints "rad: TEXT" in one line and returns the exit code for it. */
+/* The exit code for an error, decided here alone: what is wrong as it was given is CLI_USAGE, whoever found that, rad or radd,
+ * and whether it was typed or stands in a file that was named. */
+int cli_code(const struct cli_call *c, const struct error *err);
+/* That code, or CLI_OWN where the verb hands on the task's. */
+int cli_failure(const struct cli_call *c, int code);
+/* Prints "rad: TEXT" in one line and returns that code. */
 int cli_fail(const struct cli_call *c, const struct error *err);
 /* The same for a wrong command line; adds where the help is. */
 int cli_usage(const struct cli_call *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

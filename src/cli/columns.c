@@ -148,7 +148,15 @@ static int read_names(struct column_set *c, const char *text, struct error *err)
 	for (char *word; (word = strsep(&rest, ","));)
 		if (*word && read_name(c, word, err))
 			return -1;
-	return c->n ? 0 : error_set(err, ERR_INVALID, "names no field");
+	return 0;
+}
+
+static int check_fields(const struct column_set *c, const char *text, struct error *err)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->pieces[i].field)
+			return 0;
+	return error_set(err, ERR_INVALID, "'%.40s' names no field: write them as %%i %%j %%t, or as JobID,JobName,State", text);
 }
 
 /* Names with commas, and not text with letters in it. */
@@ -164,7 +172,7 @@ struct column_set *columns_parse(const char *text, enum column_form form, struct
 	struct column_set *c = alloc_zero(sizeof *c);
 	c->form = form;
 	c->names = is_names(text);
-	if (c->names ? read_names(c, text, err) : read_letters(c, text, err)) {
+	if ((c->names ? read_names(c, text, err) : read_letters(c, text, err)) || check_fields(c, text, err)) {
 		columns_destroy(c);
 		return NULL;
 	}

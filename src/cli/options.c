@@ -26,16 +26,12 @@ static void print_line(const char *text)
 	fprintf(stderr, "rad: %s\n", line);
 }
 
-static int failure(const struct cli_call *c, int code)
-{
-	return c->verb && c->verb->code_is_the_tasks ? CLI_OWN : code;
-}
 
 int cli_fail(const struct cli_call *c, const struct error *err)
 {
 	fflush(stdout);
 	print_line(err->text);
-	return failure(c, err->code == ERR_UNAVAILABLE ? CLI_NO_DAEMON : CLI_FAILED);
+	return cli_code(c, err);
 }
 
 int cli_usage(const struct cli_call *c, const char *fmt, ...)
@@ -49,7 +45,7 @@ int cli_usage(const struct cli_call *c, const char *fmt, ...)
 	buf_printf(&text, "%s%s%s (see rad %s --help)", c->verb ? c->verb->name : "", c->verb ? ": " : "", message,
 		   c->verb ? c->verb->name : "");
 	print_line(buf_text(&text));
-	return failure(c, CLI_USAGE);
+	return cli_failure(c, CLI_USAGE);
 }
 
 void cli_note(const char *fmt, ...)
@@ -81,10 +77,10 @@ int cli_finish(const struct cli_call *c, int rc)
 {
 	if (!fflush(stdout) && !ferror(stdout))
 		return rc;
-	bool left = errno == EPIPE || cli_reader_left(), tasks = failure(c, CLI_FAILED) == CLI_OWN;
+	bool left = errno == EPIPE || cli_reader_left(), tasks = cli_failure(c, CLI_FAILED) == CLI_OWN;
 	if (!left)
 		fprintf(stderr, "rad: output: %s\n", strerror(errno));
-	return rc || (left && tasks) ? rc : failure(c, CLI_FAILED);
+	return rc || (left && tasks) ? rc : cli_failure(c, CLI_FAILED);
 }
 
 /* ---- help ---- */
@@ -169,6 +165,17 @@ int cli_call(struct cli_call *c)
 	free(c->given);
 	c->given = NULL;
 	return rc;
+}
+
+bool cli_parts(struct cli_call *c, const struct cli_part *parts, const char *used)
+{
+	for (size_t i = 0; i < c->n_given; i++)
+		for (const struct cli_part *p = parts; p->option; p++)
+			if (!strcmp(c->given[i].option->name, p->option) && !strstr(p->of, used)) {
+				c->rc = cli_usage(c, "--%s goes with %s", p->option, p->of);
+				return false;
+			}
+	return true;
 }
 
 bool cli_want_words(struct cli_call *c, size_t min, size_t max)

@@ -9,6 +9,7 @@
 #include "base/paths.h"
 #include "base/scope.h"
 #include "base/words.h"
+#include "cli/cli.h"
 #include "parse/radfile.h"
 
 #include <ctype.h>
@@ -251,7 +252,7 @@ static int explain_no_program(const char *program, bool folder, struct error *er
 	if (!strcmp(program, "python") && strcmp(python_here(), program))
 		return error_set(err, ERR_NOT_FOUND, "there is no program 'python' in PATH: here it is %s", python_here());
 	if (folder)
-		return error_set(err, ERR_INVALID, "%.300s: is a folder: name a program or a task file in it", program);
+		return error_set(err, ERR_CONFLICT, "%.300s: is a folder: name a program or a task file in it", program);
 	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
 }
 
@@ -265,7 +266,7 @@ static int check_first_line(const char *program, const char *path, struct error 
 		return 0;
 	line[strcspn(line, "\n")] = 0;
 	if (line[strlen(line) - 1] == '\r')
-		return error_set(err, ERR_INVALID, "%.300s: its first line ends as Windows has it, so nothing can run it: "
+		return error_set(err, ERR_CONFLICT, "%.300s: its first line ends as Windows has it, so nothing can run it: "
 				 "sed -i 's/\\r$//' '%.300s'", program, path);
 	char *name = line + 2 + strspn(line + 2, " \t");
 	name[strcspn(name, " \t")] = 0;
@@ -274,22 +275,20 @@ static int check_first_line(const char *program, const char *path, struct error 
 	return 0;
 }
 
-int submit_caller_check_program(const struct spec *s, struct error *err)
+static int check_program(const struct spec *s, struct error *err)
 {
 	const char *program = s->argv[0];
 	scoped_free char *path = in_cwd(s, program);
 	struct stat st = { 0 };
 	bool there = !stat(path, &st) && S_ISREG(st.st_mode);
-	if (!*program)
-		return error_set(err, ERR_INVALID, "the command is an empty word: is a variable in it not set?");
 	if (strchr(program, '/')) {
 		if (is_program(path))
 			return check_first_line(program, path, err);
 		if (S_ISDIR(st.st_mode))
-			return error_set(err, ERR_INVALID, "%.300s: is a folder: name a program or a task file in it", program);
+			return error_set(err, ERR_CONFLICT, "%.300s: is a folder: name a program or a task file in it", program);
 		if (!there)
 			return error_set(err, ERR_NOT_FOUND, "%.300s: there is no such program (from %.300s)", program, s->cwd);
-		return error_set(err, ERR_INVALID, strchr(program, ' ') ?
+		return error_set(err, ERR_CONFLICT, strchr(program, ' ') ?
 				 "%.300s: is not executable: run it with its interpreter (%s '%.60s'), or chmod +x it" :
 				 "%.300s: is not executable: run it with its interpreter (%s %.60s), or chmod +x it",
 				 program, interpreter_of(program), program);
@@ -301,6 +300,19 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%s%.60s", program,
 				 access(path, X_OK) ? interpreter_of(program) : "./", access(path, X_OK) ? " " : "", program);
 	return explain_no_program(program, S_ISDIR(st.st_mode), err);
+}
+
+int submit_caller_check_program(const struct spec *s, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	if (!*s->argv[0])
+		return error_set(err, ERR_INVALID, "the command is an empty word: is a variable in it not set?");
+	if (!check_program(s, &why))
+		return 0;
+	error_set(err, why.code, "%s", why.text);
+	if (err)
+		err->no = why.code == ERR_NOT_FOUND ? CLI_NO_PROGRAM : CLI_NOT_RUNNABLE;
+	return -1;
 }
 
 char *submit_caller_reads_nothing(const struct spec *s)

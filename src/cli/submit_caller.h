@@ -29,7 +29,8 @@ bool submit_caller_is_utf8(const char *text);
 void submit_caller_name_machine(char **pattern);
 /* Whether the folder of a log pattern is there and writable. `what` is the option's name. */
 int submit_caller_check_log(const char *what, const struct spec *s, const char *pattern, struct error *err);
-/* Whether the command's program can be found (with a conda environment only a program with a path is looked for). */
+/* Whether the command's program can be found (with a conda environment only a program with a path is looked for);
+ * err->no is CLI_NO_PROGRAM or CLI_NOT_RUNNABLE where it cannot. */
 int submit_caller_check_program(const struct spec *s, struct error *err);
 /* What the caller should be told of a script that the command names for an interpreter and that is not there: it may be made
  * before the task's turn, so that is no error. NULL: nothing. Free it. */

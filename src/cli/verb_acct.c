@@ -462,7 +462,7 @@ int verb_acct(struct cli_call *c)
 		{ "by", 0, "WHAT", "only sums, by user, group or month, or by several of these (user,month)",
 		  .words = "user group month", .value = &a.by },
 		ACCT_LIST_OPTIONS(a.list),
-		{ "long", 'l', NULL, NULL, .flag = &a.wide },	/* sacct's, from here on */
+		{ "long", 'l', NULL, NULL, .flag = &a.wide },	/* sacct's, and refused, from here on */
 		{ "accounts", 'A', "NAME", NULL, .value = &a.slurms },
 		{ "partition", 'r', "NAME", NULL, .value = &a.slurms },
 		{ "qos", 'q', "NAME", NULL, .value = &a.slurms },

@@ -117,6 +117,23 @@ static char **command(const struct cli_call *c, const struct wish *w)
 	return (char **)argv;
 }
 
+/* What it is to be run with is refused here, before a Python is looked for. */
+static int check_numbers(const struct wish *w, int64_t *seconds, struct error *err)
+{
+	int64_t n;
+	double s = DEFAULT_SECONDS;
+	if (w->iterations && units_parse_int(w->iterations, 1, 100, &n, err))
+		return error_wrap(err, "--iterations");
+	if (w->memory && units_parse_int(w->memory, 1, INT32_MAX, &n, err))
+		return error_wrap(err, "--memory");
+	if (w->gpus && units_parse_int(w->gpus, 1, SPEC_MAX_GPUS, &n, err))
+		return error_wrap(err, "--gpus");
+	if (w->timeout && units_parse_double(w->timeout, w->task ? 1 : 0.001, INT32_MAX, &s, err))
+		return error_wrap(err, "--timeout");
+	*seconds = (int64_t)s;
+	return 0;
+}
+
 int verb_capture(struct cli_call *c)
 {
 	struct wish w = { 0 };
@@ -143,8 +160,8 @@ int verb_capture(struct cli_call *c)
 	char script[32];
 	struct spec *spec = NULL;
 	int64_t seconds = DEFAULT_SECONDS;
-	if (w.timeout && w.task && units_parse_int(w.timeout, 1, INT32_MAX, &seconds, &err))
-		return cli_usage(c, "--timeout: %s", err.text);
+	if (check_numbers(&w, &seconds, &err))
+		return cli_usage(c, "%s", err.text);
 	if (enter_task_file(c, &w, &spec, script, &err))
 		return cli_fail(c, &err);
 	if (w.task)

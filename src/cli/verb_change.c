@@ -68,9 +68,9 @@ int verb_cancel(struct cli_call *c)
 		CLIENT_QUEUE_OPTION,
 		{ "signal", 's', "SIGNAL", "send this one to processes of running tasks that handle it, and end nothing: USR1",
 		  .value = &signal },
-		{ "full", 'f', NULL, NULL, .flag = &full },	/* scancel's, from here on */
-		{ "batch", 'b', NULL, NULL, .flag = &batch },
-		{ "me", 0, NULL, NULL, .flag = &me },
+		{ "me", 0, NULL, "all your own tasks", .flag = &me },
+		{ "full", 'f', NULL, "with --signal: as always, the script's shell and every other process", .flag = &full },
+		{ "batch", 'b', NULL, NULL, .flag = &batch },	/* scancel's, and refused, from here on */
 		{ "partition", 'p', "NAME", NULL, .value = &slurms },
 		{ "account", 'A', "NAME", NULL, .value = &slurms },
 		{ "qos", 'q', "NAME", NULL, .value = &slurms },

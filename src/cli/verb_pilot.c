@@ -13,6 +13,7 @@
 #include "cli/pilot_node.h"
 #include "cli/pilot_slurm.h"
 #include "cli/pilot_submit.h"
+#include "device/device.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -253,6 +254,7 @@ static int ask_slurm(struct cli_call *c, const struct pilot_words *w, bool json)
 
 static int read_and_fly(struct cli_call *c, const struct pilot_words *w, struct pilot_options *o)
 {
+	struct error err = ERROR_INIT;
 	o->queue = client_queue();
 	o->margin_ms = 120000;
 	o->grace_ms = 25000;
@@ -262,10 +264,20 @@ static int read_and_fly(struct cli_call *c, const struct pilot_words *w, struct 
 	rc = rc ? rc : read_span(c, "margin", w->margin, 1, &o->margin_ms);
 	rc = rc ? rc : read_span(c, "grace", w->grace, 1, &o->grace_ms);
 	rc = rc ? rc : read_span(c, "lease", w->lease, 10, &o->lease_ms);
+	if (!rc && o->devices && device_check(o->devices, &err))
+		rc = cli_usage(c, "--%s", err.text);
 	if (!rc && !cli_want_words(c, 0, 0))
 		rc = c->rc;
 	return rc ? rc : fly(c, o);
 }
+
+#define SUBMIT "--submit"
+#define ITSELF "a pilot itself"		/* what no allocation is asked for with */
+
+static const struct cli_part parts[] = {
+	{ "devices", ITSELF }, { "margin", ITSELF }, { "grace", ITSELF }, { "lease", ITSELF }, { "state", ITSELF },
+	{ "most", SUBMIT }, { "each", SUBMIT }, { "every", SUBMIT }, { "json", SUBMIT }, { 0 },
+};
 
 int verb_pilot(struct cli_call *c)
 {
@@ -289,7 +301,7 @@ int verb_pilot(struct cli_call *c)
 		{ "json", 0, NULL, "with --submit: print JSON", .flag = &json },
 		{ 0 },
 	};
-	if (!cli_options(c, options))
+	if (!cli_options(c, options) || !cli_parts(c, parts, submit ? SUBMIT : ITSELF))
 		return c->rc;
 	if (!client_queue())
 		return cli_usage(c, "which queue? --queue DIR, or RAD_QUEUE");

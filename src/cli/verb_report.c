@@ -269,8 +269,8 @@ int verb_report(struct cli_call *c)
 	struct asked a = { 0 };
 	const struct args_option options[] = {
 		{ "output", 'o', "F.html", "write the page there; F.json and F.csv get that form", .value = &a.output },
-		{ "csv", 0, "F", "write the attempts of tasks there as CSV", .value = &a.csv },
-		{ "series-csv", 0, "F", "write memory, activity and power over time there as CSV", .value = &a.series_csv },
+		{ "csv", 0, "F.csv", "write the attempts of tasks there as CSV", .value = &a.csv },
+		{ "series-csv", 0, "F.csv", "write memory, activity and power over time there as CSV", .value = &a.series_csv },
 		{ "json", 0, NULL, "print all of it as JSON", .flag = &a.json },
 		{ "monitor", 0, "F.csv", "a run is what rad monitor wrote there; may be given again", .value = &a.monitor },
 		{ "title", 0, "TEXT", "of the page, and of the run where radd is asked", .value = &a.title },

@@ -217,6 +217,12 @@ static const struct subverb {
 	int (*run)(struct cli_call *c, const struct trace_words *w, struct sim_workloads *of, struct sim_trace *t);
 } subverbs[] = { { "make", 1, make }, { "import", 2, import }, { "run", 2, run } };
 
+static const struct cli_part parts[] = {
+	{ "tasks", "make or import" }, { "interval", "make" }, { "mix", "make" }, { "like", "make" }, { "longest", "make" },
+	{ "seed", "make or import" }, { "start", "import" }, { "length", "import" }, { "gpus", "import" }, { "stats", "import" },
+	{ "json", "import" }, { "output", "make or import" }, { "speed", "run" }, { "estimator", "run" }, { 0 },
+};
+
 static int dispatch(struct cli_call *c, const struct trace_words *w)
 {
 	const struct subverb *s = NULL;
@@ -229,7 +235,7 @@ static int dispatch(struct cli_call *c, const struct trace_words *w)
 	if (!s)
 		return cli_usage(c, c->n_words ? "'%.40s': expected make, import or run" : "%.0sexpected make, import or run",
 				 c->n_words ? c->words[0] : "");
-	if (!cli_want_words(c, s->words, s->words))
+	if (!cli_want_words(c, s->words, s->words) || !cli_parts(c, parts, s->name))
 		return c->rc;
 	const char *workloads = w->workloads ? w->workloads : SIM_CATALOGUE;
 	int rc = sim_workloads_read(&of, workloads, s->run == import ? NULL : w->map, &err) ? cli_fail(c, &err)

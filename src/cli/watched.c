@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/proc_tree.h"
 #include "base/scope.h"
+#include "cli/cli.h"
 #include "monitor/procs.h"
 #include "monitor/program.h"
 #include "submit/wire.h"
@@ -169,6 +170,24 @@ static void name_command(char *const *argv, char program[PROC_PROGRAM_LEN])
 	program_describe(words.data, words.len, "", program, command);
 }
 
+/* Whether the command is a file. Where it is not, exec may still say that it was not permitted: of a folder in PATH into which
+ * the caller may not look. */
+static bool is_there(const char *name)
+{
+	const char *path = strchr(name, '/') ? NULL : getenv("PATH");
+	if (!path)
+		return !access(name, F_OK);
+	for (;; path++) {
+		size_t len = strcspn(path, ":");
+		scoped_free char *file = alloc_printf("%.*s/%s", len ? (int)len : 1, len ? path : ".", name);
+		if (!access(file, F_OK))
+			return true;
+		path += len;
+		if (!*path)
+			return false;
+	}
+}
+
 int watched_command(struct watched *w, char *const *argv, struct error *err)
 {
 	posix_spawnattr_t attributes;
@@ -183,8 +202,8 @@ int watched_command(struct watched *w, char *const *argv, struct error *err)
 	posix_spawnattr_destroy(&attributes);
 	if (rc) {
 		w->child = 0;
-		w->code = rc == ENOENT ? 127 : 126;
-		errno = rc;
+		errno = rc == EACCES && !is_there(argv[0]) ? ENOENT : rc;
+		w->code = errno == ENOENT ? CLI_NO_PROGRAM : CLI_NOT_RUNNABLE;
 		return error_errno(err, "%s", argv[0]);
 	}
 	child = w->child;

@@ -251,6 +251,14 @@ static json_t *ask_live(const struct which *w, const char *const *members, size_
 	return request;
 }
 
+/* Whether the tasks that were named are there at all: one that has ended, or is another's, is, and is left out of a list. */
+static int check_named(const struct which *w, const json_t *tasks, struct error *err)
+{
+	scoped_fd int fd = -1;
+	scoped_json *ignored = json_array();
+	return w->ids.n && !json_array_size(tasks) ? show_ids(&w->ids, &fd, ignored, err) : 0;
+}
+
 json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err)
 {
 	scoped_json *live = client_call(ask_live(w, members, n_members), err);
@@ -263,5 +271,9 @@ json_t *which_fetch(const struct which *w, const char *const *members, size_t n_
 	add_live(tasks, w, json_object_get(live, "tasks"));
 	if (w->ended)	/* which are in no turn */
 		columns_sort(tasks, "JobID", NULL);
+	if (check_named(w, tasks, err)) {
+		json_decref(tasks);
+		return NULL;
+	}
 	return json_pack("{si, so, sb}", "schema", 1, "tasks", tasks, "truncated", json_is_true(json_object_get(live, "truncated")));
 }

@@ -42,7 +42,7 @@ bool which_has(const struct which *w, const json_t *task);
 
 /* The tasks that are meant, as radd has them: running first, then in turn; where states of ended tasks are asked for, those too
  * that ended in the last day, and all by id. Of the living only those members (NULL: all), id, user, name and state.
- * {"schema","tasks","truncated"}, a new reference. */
+ * {"schema","tasks","truncated"}, a new reference. ERR_NOT_FOUND when ids were named and none of them is there. */
 json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err);
 
 #endif

@@ -36,7 +36,7 @@ static int give_up_rights(const char *user, struct error *err)
 	errno = 0;
 	const struct passwd *who = geteuid() ? NULL : getpwnam(name);
 	if (!geteuid() && !who)
-		return error_set(err, ERR_NOT_FOUND, "--user: there is no user '%.60s'", name);
+		return error_set(err, ERR_INVALID, "--user: there is no user '%.60s'", name);
 	if (!geteuid() && !who->pw_uid)
 		return error_set(err, ERR_INVALID, "--user: '%.60s' is root: name a user without rights", name);
 	if (geteuid() && user)
@@ -198,5 +198,5 @@ int main(int argc, char **argv)
 	args_clear(&args);
 	if (failed)
 		fprintf(stderr, "rad: %s: %s\n", p.name, err.text);
-	return failed ? CLI_FAILED : CLI_DONE;
+	return failed ? cli_code(&(struct cli_call){ .verb = NULL }, &err) : CLI_DONE;
 }

@@ -55,7 +55,7 @@ static int find_group(const char *name, gid_t *gid, struct error *err)
 	const struct group *g = getgrnam(name);
 	int64_t number = 0;
 	if (!g && units_parse_int(name, 0, UINT32_MAX - 1, &number, NULL))
-		return error_set(err, ERR_NOT_FOUND, "--group: '%.60s': there is no such group here", name);
+		return error_set(err, ERR_INVALID, "--group: '%.60s': there is no such group here", name);
 	*gid = g ? g->gr_gid : (gid_t)number;
 	return 0;
 }

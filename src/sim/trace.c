@@ -218,7 +218,7 @@ const struct sim_workload *sim_workload_need(const struct sim_workloads *w, cons
 	for (size_t i = 0; i < w->n; i++)
 		if (likeness(name, w->list[i].name) > best)
 			best = likeness(name, w->list[i].name), near = &w->list[i];
-	error_set(err, ERR_NOT_FOUND, "no workload is called '%.60s' in %s%s%s%s", name, w->path, near ? "; did you mean '" : "",
+	error_set(err, ERR_INVALID, "no workload is called '%.60s' in %s%s%s%s", name, w->path, near ? "; did you mean '" : "",
 		  near ? near->name : "", near ? "'?" : "");
 	return NULL;
 }
