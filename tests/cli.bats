@@ -247,8 +247,11 @@ setup() { cd "$WORLD/work"; }
 	[[ "$output" == *" sweep-"*"-rates- "* && "$output" == *USER* ]] || { echo "$output"; false; }
 	COLUMNS=60 run rad gpus
 	[[ "$output" == *HELD*SHARE*TASKS* ]]
-	COLUMNS=40 run rad queue
-	[ "$(wc -L <<<"$output")" -le 40 ]
+	for words in queue limit "why ${id}_4" "why $runs" "queue --help" "submit --help"; do
+		COLUMNS=40 run rad $words
+		[ "$(grep -v '^Usage: \|^       rad ' <<<"$output" | wc -L)" -le 40 ] || { echo "$words"; echo "$output"; false; }
+	done
+	[[ "$output" == *$'\n'"      --gpu-mem=SIZE"$'\n        GPU memory it takes on each GPU:\n'* ]]	# below the option
 	run ! grep -q nan <(rad show "$runs")
 	rad cancel "$runs" "$id" "$later"
 }
@@ -294,7 +297,7 @@ setup() { cd "$WORLD/work"; }
 	one_line_error "model: is a folder: name a program or a task file in it"
 	run -2 rad --json queue
 	one_line_error "'--json': options stand behind the command: rad queue --json"
-	run -1 bash -c 'rad submit - <&-'
+	run -2 bash -c 'rad submit - <&-'
 	one_line_error "standard input is closed"
 	run -2 rad adopt $$ gpu0
 	one_line_error "'gpu0': expected the number of a process"
@@ -809,7 +812,7 @@ gpus_read() { rad gpus --json | jq -e 'any(.gpus[]; .stale) | not' >/dev/null; }
 	rad submit --dry-run --json --gpu-mem 12G -- true | jq -e '.fits_now and .estimate.claim_mib == 12288 and (.gpus | length) == 4'
 	[ "$(rad queue -t all --json | jq '.tasks | length')" -eq "$before" ]
 	run rad submit --dry-run --gpu-mem 41G -- true
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 }
 
 @test "submit: the name in Slurm's spelling" {
@@ -1068,7 +1071,7 @@ refused()	# TEXT COMMAND...
 	local id
 	id=$(rad submit --parsable --hold -- true)
 	run rad update "$id" --gpu-mem 50G
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "50.0G of GPU memory wanted"
 	rad update "$id" --gpu-mem 3G
 	rad cancel "$id"

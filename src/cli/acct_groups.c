@@ -62,8 +62,9 @@ static void print_table(const json_t *groups, const struct term *term)
 	json_t *g;
 	const struct format_energy_unit unit = acct_groups_unit(groups);
 	const struct table_column measures[] = {
-		{ "TASKS", .right = true }, { "OOM", .right = true, .drop = 3 }, { "GPU HOURS", .right = true }, { "SHARES", .right = true },
-		{ "MEAN WAIT", .right = true, .drop = 2 }, { "MEAN RUN", .right = true, .drop = 1 }, { "PEAK", .right = true, .drop = 4 },
+		{ "TASKS", .right = true }, { "OOM", .right = true, .drop = 4 }, { "GPU HOURS", .right = true },
+		{ "SHARES", .right = true, .drop = 1 }, { "MEAN WAIT", .right = true, .drop = 3 }, { "MEAN RUN", .right = true, .drop = 2 },
+		{ "PEAK", .right = true, .drop = 5 },
 		{ unit.title, .right = true },
 	};
 	for (size_t k = 0; k < COUNT_OF(keys); k++)

@@ -59,8 +59,9 @@ static void print_row(struct table *table, const json_t *u)
 static void print_users(const json_t *reply)
 {
 	static const struct table_column columns[] = {
-		{ "USER", .min = 5 }, { "GPU TIME", .right = true }, { "RUN", .right = true }, { "GPUS", .right = true },
-		{ "MEM", .right = true }, { "WAIT", .right = true }, { "TURN", .right = true }, { "NEXT", .right = true }, { "LIMITS" },
+		{ "USER", .min = 5 }, { "GPU TIME", .right = true }, { "RUN", .right = true }, { "GPUS", .right = true, .drop = 3 },
+		{ "MEM", .right = true, .drop = 2 }, { "WAIT", .right = true }, { "TURN", .right = true },
+		{ "NEXT", .right = true, .drop = 1 }, { "LIMITS" },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	struct term term = term_ask();

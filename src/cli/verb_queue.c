@@ -147,7 +147,7 @@ static void add_how(struct table *table, const json_t *s)
 static void print_starts(const json_t *starts)
 {
 	static const struct table_column columns[] = {
-		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8, .ends = true }, { "USER", .min = 6, .drop = 3 },
+		{ "ID", .right = true }, { "NAME", .min = 4, .ends = true }, { "USER", .min = 6, .drop = 3 },
 		{ "GPUS", .right = true, .drop = 4 }, { "START", .drop = 2 }, { "IN", .right = true, .drop = 1 }, { "HOW IT IS KNOWN" },
 	};
 	struct term term = term_ask();

@@ -92,11 +92,12 @@ static void print_waiting(const json_t *why, const struct term *term)
 	if (!json_array_size(gpus))
 		return;
 	long long n = member_int(why, "gpus_requested");
-	if (member_int(why, "claim_mib"))
-		printf("It wants %lld GPU%s with %s on each (%s)\n", n, n == 1 ? "" : "s",
-		       format_mib(member_number(why, "claim_mib"), claim), member_text(why, "estimator"));
-	else
-		printf("It wants %lld GPU%s; nothing is known of its memory\n", n, n == 1 ? "" : "s");
+	scoped_free char *wants = member_int(why, "claim_mib") ?
+		alloc_printf("It wants %lld GPU%s with %s on each (%s)", n, n == 1 ? "" : "s",
+			     format_mib(member_number(why, "claim_mib"), claim), member_text(why, "estimator")) :
+		alloc_printf("It wants %lld GPU%s; nothing is known of its memory", n, n == 1 ? "" : "s");
+	scoped_free char *wrapped = term_wrap(wants, 2, term);
+	puts(wrapped);
 	json_array_foreach(gpus, i, g) {
 		scoped_free char *said = format_times(member_text(g, "text"));
 		format_below(said, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN, term);
