@@ -247,11 +247,11 @@ setup() { cd "$WORLD/work"; }
 	[[ "$output" == *" sweep-"*"-rates- "* && "$output" == *USER* ]] || { echo "$output"; false; }
 	COLUMNS=60 run rad gpus
 	[[ "$output" == *HELD*SHARE*TASKS* ]]
-	for words in queue limit "why ${id}_4" "why $runs" "queue --help" "submit --help"; do
+	for words in queue limit "why ${id}_4" "why $runs" "limit --help" "queue --help"; do
 		COLUMNS=40 run rad $words
 		[ "$(grep -v '^Usage: \|^       rad ' <<<"$output" | wc -L)" -le 40 ] || { echo "$words"; echo "$output"; false; }
 	done
-	[[ "$output" == *$'\n'"      --gpu-mem=SIZE"$'\n        GPU memory it takes on each GPU:\n'* ]]	# below the option
+	[[ "$output" == *$'\n'"  -l, --long"$'\n        squeue\'s long form\n'* ]]	# below the option
 	run ! grep -q nan <(rad show "$runs")
 	rad cancel "$runs" "$id" "$later"
 }
@@ -1084,6 +1084,30 @@ refused()	# TEXT COMMAND...
 	run rad cancel "$id"
 	[ "$status" -eq 1 ]
 	one_line_error "task $id: all elements of this array have ended already"
+}
+
+@test "update by so much, as scontrol does it: each task's own limit" {
+	local id array
+	id=$(submit --hold --time 1h true)
+	array=$(submit --hold --time 10 --array 0-1 true)
+	rad update "$id" --time=+30
+	[ "$(field "$id" .time_limit_s)" = 5400 ]
+	rad update JobId="$id" TimeLimit=-1h
+	[ "$(field "$id" .time_limit_s)" = 1800 ]
+	rad cancel "${array}_0"
+	[ "$(rad update "$id" "$array" time=+5 --json | jq -r '[.changed, .ids[]] | join(" ")')" = "2 $id ${array}_1" ]
+	[ "$(field "$id" .time_limit_s) $(field "${array}_1" .time_limit_s)" = "2100 900" ]
+	run -2 rad update "$id" "$array" --time=-15	# of one it would be more than all: nothing is changed
+	one_line_error "task ${array}_1: its time limit is 900 s"
+	[ "$(field "$id" .time_limit_s)" = 2100 ]
+	rad update "$id" --time=unlimited
+	run -1 rad update "$id" --time=+5
+	one_line_error "task $id: has no time limit that could be changed by so much"
+	run -1 rad update "${array}_0" --time=+5
+	one_line_error "task ${array}_0"
+	run -2 rad update "$id" --time=+soon
+	run -1 rad update 99999 --time=+5
+	rad cancel "$id" "$array"
 }
 
 @test "bad: update of nothing, of nonsense" {

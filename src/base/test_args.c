@@ -115,7 +115,8 @@ static void mistakes(void **state)
 		{ "-jZ", "unknown option '-Z'" }, { "--size", "--size needs a value: --size=SIZE" }, { "-s", "--size needs a value" },
 		{ "--json=1", "--json takes no value, but '--json=1' was given" }, { "--help=1", "--help takes no value" },
 		{ "--hepl", "did you mean '--help'?" }, { "--size-limit 4", "'--size-limit': did you mean '--size'?" },
-		{ "--jobs", "unknown option '--jobs'" }, { "--output=", "--output has an empty value (is a variable not set?): --output=FILE" },
+		{ "--jobs", "unknown option '--jobs'" },
+		{ "--output=", "--output has an empty value (is a variable not set?): --output=FILE" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct args a;

@@ -87,9 +87,11 @@ int cli_finish(const struct cli_call *c, int rc)
 
 void cli_print_help(const struct cli_call *c, const struct args_option *options)
 {
-	printf("Usage: rad %s %s\n%c%s.\n\n", c->verb->name, c->verb->usage, toupper((unsigned char)*c->verb->help),
-	       c->verb->help + 1);
-	args_help(stdout, options, term_ask().width);
+	struct term term = term_ask();
+	scoped_free char *what = alloc_printf("%c%s.", toupper((unsigned char)*c->verb->help), c->verb->help + 1);
+	scoped_free char *wrapped = term_wrap(what, 0, &term);
+	printf("Usage: rad %s %s\n%s\n\n", c->verb->name, c->verb->usage, wrapped);
+	args_help(stdout, options, term.width);
 }
 
 /* ---- reading ---- */

@@ -9,6 +9,8 @@
 #include "cli/client_queue.h"
 #include "cli/format.h"
 #include "cli/ids.h"
+#include "cli/member.h"
+#include "cli/which.h"
 #include "submit/options.h"
 #include "submit/wire.h"
 
@@ -176,13 +178,79 @@ static int take_settings(struct cli_call *c, const struct args_option *options)
 	return 0;
 }
 
+/* "+30", "-1h", as scontrol takes them: the limit of each task is changed by so much. */
+static bool is_by(const char *time)
+{
+	return time && (*time == '+' || *time == '-') && isdigit((unsigned char)time[1]);
+}
+
+/* The limit of that task, changed by so many seconds, into the request. */
+static int change_limit(json_t *request, const json_t *task, int64_t by_s, struct error *err)
+{
+	int64_t limit_s = member_int(task, "time_limit_s");
+	const char *id = member_text(task, "id");
+	if (!limit_s)
+		return error_set(err, ERR_CONFLICT, "task %s: has no time limit that could be changed by so much: give one (--time=2h)", id);
+	if (limit_s + by_s <= 0)
+		return error_set(err, ERR_INVALID, "task %s: its time limit is %lld s, and that is not more than what is taken off: rad "
+				 "cancel ends it", id, (long long)limit_s);
+	json_object_set_new(request, "time_limit_s", json_integer(limit_s + by_s));
+	return 0;
+}
+
+/* Those of them that have not ended; all, where none is left, so that radd says what is wrong. A new reference. */
+static json_t *living(json_t *tasks)
+{
+	json_t *list = json_array(), *t;
+	size_t i;
+	json_array_foreach(tasks, i, t)
+		if (!task_state_terminal(member_state(t)))
+			json_array_append(list, t);
+	if (json_array_size(list))
+		return list;
+	json_decref(list);
+	return json_incref(tasks);
+}
+
+static int update_by(struct cli_call *c, json_t *request, const char *time, bool json)
+{
+	struct error err = ERROR_INIT;
+	int64_t by_s = 0;
+	int rc = CLI_DONE;
+	size_t i;
+	json_t *t;
+	if (units_parse_duration(time + 1, 0, UNITS_TEN_YEARS_S, &by_s, &err))
+		return cli_usage(c, "time: %s", err.text);
+	by_s = *time == '-' ? -by_s : by_s;
+	scoped_json *found = which_show(c->words, c->n_words, &err), *ids = json_array();
+	if (!found)
+		return cli_fail(c, &err);
+	scoped_json *tasks = living(json_object_get(found, "tasks"));
+	json_array_foreach(tasks, i, t)
+		if (change_limit(request, t, by_s, &err))
+			return cli_fail(c, &err);
+	json_array_foreach(tasks, i, t) {
+		scoped_free char *id = alloc_string(member_text(t, "id"));
+		struct cli_call one = { .verb = c->verb, .words = &id, .n_words = 1 };
+		change_limit(request, t, by_s, &err);
+		int failed = change_words(&one, request, false);
+		rc = rc ? rc : failed;
+		if (!failed)
+			json_array_append_new(ids, json_string(id));
+	}
+	if (json)
+		cli_print_json(json_pack("{si, sI, sO}", "schema", 1, "changed", (json_int_t)json_array_size(ids), "ids", ids));
+	return rc;
+}
+
 int verb_update(struct cli_call *c)
 {
 	bool json = false;
 	struct update u = { 0 };
 	const struct args_option options[] = {
 		{ "priority", 0, "N", "its place in the queue: higher goes first", .value = &u.priority },
-		{ "time", 't', "TIME", "its time limit, counted from its start; unlimited for none", .value = &u.time },
+		{ "time", 't', "TIME", "its time limit, counted from its start; unlimited for none; +30 or -1h: changed by so much",
+		  .value = &u.time },
 		{ "gpu-mem", 0, "SIZE", "the memory it takes on each GPU, for its next attempt", .value = &u.gpu_mem },
 		{ "max-slowdown", 0, "X", "the slowdown it bears", .value = &u.max_slowdown },
 		{ "name", 'J', "NAME", "its name", .value = &u.name },
@@ -198,8 +266,12 @@ int verb_update(struct cli_call *c)
 		return rc ? rc : c->rc;
 	scoped_json *request = wire_request("update");
 	size_t plain = json_object_size(request);
+	const char *by = is_by(u.time) ? u.time : NULL;
+	u.time = by ? NULL : u.time;
 	if (fill_update(&u, request, &err))
 		return cli_usage(c, "%s", err.text);
+	if (by)
+		return update_by(c, request, by, json);
 	if (json_object_size(request) == plain)
 		return cli_usage(c, "nothing to change: give --priority, --time, --gpu-mem, --max-slowdown or --name");
 	return change_words(c, request, json);
