@@ -656,6 +656,18 @@ while True:
 	rad cancel "$id"
 }
 
+@test "a locale says which characters the terminal has, and no more: a Turkish I is an i, and Latin 1 shows no halves of UTF-8" {
+	local id
+	mkdir locales
+	localedef -i tr_TR -f UTF-8 locales/tr_TR.UTF-8 && localedef -i de_DE -f ISO-8859-1 locales/de_DE.ISO-8859-1 ||
+		skip "localedef has no such locales here"
+	id=$(LOCPATH=$PWD/locales LC_ALL=tr_TR.UTF-8 rad submit --parsable --hold --name näme --time UNLIMITED --begin MIDNIGHT -- true)
+	[ "$(LOCPATH=$PWD/locales LC_ALL=tr_TR.UTF-8 rad queue -h -t pending,held --format JOBID:8,TIME,name)" = \
+		"$(rad queue -h -t pending,held --format JOBID:8,TIME,name)" ]
+	LOCPATH=$PWD/locales LC_ALL=de_DE.ISO-8859-1 rad queue -h | grep -q ' n??me '
+	rad cancel "$id"
+}
+
 @test "completion: GPUs, in three shells" {
 	local given want
 	rad completion bash >completion

@@ -9,6 +9,7 @@
 #include "cli/completion.h"
 #include "cli/term.h"
 
+#include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -178,17 +179,16 @@ int verb_completion(struct cli_call *c)
 	return completion_write(stdout, c->words[0], cli_verbs, &err) ? cli_usage(c, "%s", err.text) : CLI_DONE;
 }
 
-/* A locale that the environment asks for and that is not installed here, as on small images and behind ssh, still says which
- * characters the terminal has. */
+/* Of the locale that the environment asks for, only which characters the terminal has: in a Turkish one "I" is no "i", and words
+ * are the same everywhere. One that is not installed here, as on small images and behind ssh, says it all the same. */
 static void take_locale(void)
 {
-	const char *asked = NULL;
-	if (setlocale(LC_CTYPE, ""))
-		return;
+	const char *asked = "";
 	for (const char *const *name = (const char *const[]){ "LANG", "LC_CTYPE", "LC_ALL", NULL }; *name; name++)
 		asked = getenv(*name) && *getenv(*name) ? getenv(*name) : asked;
-	if (asked && (strcasestr(asked, ".UTF-8") || strcasestr(asked, ".utf8")))
-		setlocale(LC_CTYPE, "C.UTF-8");
+	bool utf8 = setlocale(LC_CTYPE, "") ? !strcmp(nl_langinfo(CODESET), "UTF-8") :
+		    strcasestr(asked, ".UTF-8") || strcasestr(asked, ".utf8");
+	setlocale(LC_CTYPE, utf8 ? "C.UTF-8" : "C");	/* where there is no C.UTF-8, what was asked for stays */
 }
 
 int main(int argc, char **argv)
