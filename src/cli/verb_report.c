@@ -284,7 +284,7 @@ int verb_report(struct cli_call *c)
 	if (!cli_options(c, options))
 		return c->rc;
 	if (!a.output && !a.csv && !a.series_csv && !a.json)
-		return cli_usage(c, "where to? -o F.html, --csv F, --series-csv F or --json");
+		return cli_usage(c, "where to? -o F.html, --csv F.csv, --series-csv F.csv or --json");
 	if (count_printed(&a) > 1)
 		return cli_usage(c, "standard output takes one of them: name a file for the others");
 	bool files = c->n_words || a.monitor;
