@@ -94,7 +94,8 @@ int ids_add(const char *word, struct ids *ids, struct error *err)
 		more = *end;
 		ids->several = ids->several || more;
 		*end = 0;
-		if (add_part(ids, part, word, err))
+		scoped_free char *said = alloc_string(part);	/* which of them is wrong; `part` is cut up */
+		if (add_part(ids, part, said, err))
 			return -1;
 		part = end;
 	}

@@ -55,6 +55,17 @@ static void refuses_what_is_none(void **state)
 	}
 }
 
+/* Of a list the one that is wrong is told. */
+static void names_what_is_none(void **state)
+{
+	struct ids got = { 0 };
+	struct error err = ERROR_INIT;
+	(void)state;
+	assert_int_equal(ids_add("46,63-66,47_3-5,48", &got, &err), -1);
+	assert_memory_equal(err.text, "'47_3-5' names no tasks", 23);
+	ids_clear(&got);
+}
+
 static void bounds_what_it_stands_for(void **state)
 {
 	struct ids got = { 0 };
@@ -88,6 +99,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_what_queue_prints),
 		cmocka_unit_test(refuses_what_is_none),
+		cmocka_unit_test(names_what_is_none),
 		cmocka_unit_test(bounds_what_it_stands_for),
 		cmocka_unit_test(has_elements_of_whole_arrays),
 	};
