@@ -137,7 +137,8 @@ fake_radd()
 		s.listen()
 		while True:
 		    c = s.accept()[0]
-		    c.recv(65536)
+		    if not c.recv(65536):	# only looked whether anybody is here
+		        continue
 		    reply = sys.argv[2].encode()
 		    c.sendall(struct.pack(">I", len(reply)) + reply)
 	PY

@@ -9,7 +9,7 @@ load helpers.bash
 setup_file()
 {
 	new_world
-	rad help | sed -n 's/^  \([a-z]*\) .*/\1/p' >"$WORLD/verbs"
+	rad help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' >"$WORLD/verbs"
 	rad completion bash >"$WORLD/completion"
 }
 teardown_file() { end_world; }

@@ -11,7 +11,7 @@ setup_file()
 	new_world
 	export DEVICES=sim:2xh100-80g RAD_DEVICES=sim:2xh100-80g
 	start_radd
-	rad help | sed -n 's/^  \([a-z]*\) .*/\1/p' >"$WORLD/verbs"
+	rad help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' >"$WORLD/verbs"
 	submit --name one true
 	rad wait 1
 	printf 'VGG(\n  (0): Linear(in_features=1, out_features=1, bias=True)\n)\n' >summary

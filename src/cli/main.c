@@ -179,8 +179,8 @@ int verb_completion(struct cli_call *c)
 	return completion_write(stdout, c->words[0], cli_verbs, &err) ? cli_usage(c, "%s", err.text) : CLI_DONE;
 }
 
-/* Of the locale that the environment asks for, only which characters the terminal has: in a Turkish one "I" is no "i", and words
- * are the same everywhere. One that is not installed here, as on small images and behind ssh, says it all the same. */
+/* Of the locale that the environment asks for, only which characters the terminal has: in a Turkish one "I" is no "i", and
+ * words are the same everywhere. One that is not installed here, as on small images and behind ssh, says it all the same. */
 static void take_locale(void)
 {
 	const char *asked = "";
