@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The socket's file: see server_socket.h. Whether one that is there is a living radd's is asked by connecting to it: who was
- * killed leaves its file, and a pid beside it may be another's by now. A connection alone is no answer: a child of the one that
- * was killed has its socket until it becomes a program of its own, so whoever listened must live, too. Its mode is made with it,
- * by the umask: a chmod after bind would leave a moment in which anybody, or nobody, gets in.
+ * killed leaves its file, and a pid beside it may be another's by now. A connection alone is no answer: a child of the one
+ * that was killed has its socket until it becomes a program of its own, so whoever listened must live, too. Its mode is made
+ * with it, by the umask: a chmod after bind would leave a moment in which anybody, or nobody, gets in.
  */
 #include "daemon/server_socket.h"
 
