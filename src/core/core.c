@@ -642,6 +642,7 @@ int64_t core_turn(struct core *c, struct now now)
 	fair_go_on(c->fair, now.mono_ms);
 	tell_usual(c);
 	int64_t begin = core_let_begin(c, now);
+	timeslots_recall(c->timeslots, now);
 	int64_t limit = limits_turn(c->limits, now), verdict = endings_turn(c->endings, now), pass = pass_turn(c->pass, now);
 	int64_t due = limit < verdict ? limit : verdict, slot = timeslots_turn(c->timeslots, now);
 	assert_invariants(c);

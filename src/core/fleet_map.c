@@ -219,13 +219,32 @@ const struct map_gpu *fleet_gpus(struct fleet *f, struct now now)
 	return f->gpus;
 }
 
+static void look_without_entry(const struct fleet *f, const struct ledger_entry *e, struct map_gpu *g)
+{
+	uint64_t held = f->config->map.ledger ? ledger_held_of(e) : e->observed_mib;
+	g->available_mib = g->available_mib + held < g->total_mib ? g->available_mib + held : g->total_mib;
+}
+
+/* As if those who ended had given their memory back. */
+static void look_settled(const struct fleet *f, const struct slot *s, int64_t ended_ms, struct map_gpu *g)
+{
+	g->settling = false;
+	for (size_t i = 0; i < s->ledger.n; i++) {
+		const struct ledger_entry *e = &s->ledger.entries[i];
+		if (e->exit_ms && e->exit_ms >= ended_ms)
+			look_without_entry(f, e, g);
+		else
+			g->settling = g->settling || e->exit_ms;
+	}
+}
+
 /* Its memory, and its part of the load as far as that is known; what was there for it alone is there for others. */
 static void look_without(const struct fleet *f, const struct slot *s, const struct run *r, struct map_gpu *g)
 {
 	const struct ledger_entry *e = ledger_find(&s->ledger, r->t->id);
 	struct share_task load = fleet_belief(f, r).load;
-	uint64_t held = !e ? 0 : f->config->map.ledger ? ledger_held_of(e) : e->observed_mib;
-	g->available_mib = g->available_mib + held < g->total_mib ? g->available_mib + held : g->total_mib;
+	if (e)
+		look_without_entry(f, e, g);
 	if (isfinite(load.smact))
 		g->load.smact = fmax(g->load.smact - load.smact, 0);
 	if (isfinite(load.gract))
@@ -234,7 +253,7 @@ static void look_without(const struct fleet *f, const struct slot *s, const stru
 		g->kept_for = 0;
 }
 
-void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, struct now now,
+void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, int64_t ended_ms, struct now now,
 		       struct map_tenant *tenants, struct map_gpu *out)
 {
 	const struct slot *s = f->slots[slot];
@@ -242,6 +261,7 @@ void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, c
 	memset(out, 0, sizeof *out);
 	look_at_device(f, s, out);
 	look_at_room(f, s, now, out);
+	look_settled(f, s, ended_ms, out);
 	out->mps_uid = MAP_MPS_NONE;
 	for (size_t k = 0; k < s->n_runs; k++) {
 		if (gone(ctx, s->runs[k]->t->id)) {

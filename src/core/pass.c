@@ -32,6 +32,7 @@ void pass_destroy(struct pass *p)
 		return;
 	free(p->moved);
 	free(p->turns);
+	free(p->vacated);
 	free(p);
 }
 
@@ -226,12 +227,12 @@ int64_t pass_turn(struct pass *p, struct now now)
 	return plan < keeping ? plan : keeping;
 }
 
-/* Kept GPUs are given up too: under `strict` the head's mark would never be taken away otherwise, and a task that still goes
+/* Kept GPUs are given up too, but for those that are vacated: under `strict` the head's mark would never be taken away otherwise, and a task that still goes
  * first has them kept again in the next pass. */
 void pass_reconsider(struct pass *p)
 {
-	pass_give_up(p, p->keeping);
-	pass_give_up(p, p->head);
+	pass_let_go(p, p->keeping);
+	pass_let_go(p, p->head);
 	fair_desist(p->fair, fair_insists(p->fair));
 	pass_forget_turns(p);
 	pass_forget_refused(p);

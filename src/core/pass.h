@@ -20,6 +20,8 @@
  * How long a head was passed is counted for the first task of each user, so that it does not begin anew when users take turns.
  * For a user who is owed a start while others wait, GPUs are kept at once under every order, so that it does not matter how
  * many tasks the others have. Users who have all that they may have (queue/allowance.h) are left out.
+ *
+ * GPUs that tasks were asked to vacate are kept at once too, under every order, for whom they were asked to.
  */
 #ifndef RAD_CORE_PASS_H
 #define RAD_CORE_PASS_H
@@ -44,6 +46,16 @@ int64_t pass_turn(struct pass *p, struct now now);
 void pass_reconsider(struct pass *p);
 /* No GPUs are kept for that task any more. */
 void pass_give_up(struct pass *p, task_id id);
+
+/* GPUs that others vacate for a waiting task (timeslots.h): nobody else starts there. `awaited`: not all have gone yet, or a GPU
+ * there settles. */
+struct pass_vacated { task_id task; uint32_t slots[SPEC_MAX_GPUS]; unsigned n; bool awaited; };
+/* These are, from now on, in place of those before; no slot twice. Returns whether other GPUs are kept than before. */
+bool pass_vacate(struct pass *p, const struct pass_vacated *list, size_t n);
+/* NULL: none are for that task. Valid until the next pass or pass_vacate. */
+const struct pass_vacated *pass_vacated_for(const struct pass *p, task_id id);
+/* Whether any are. */
+bool pass_vacates(const struct pass *p);
 
 /* What the task asks of placement now. Its pointers are valid until the next pass. */
 struct map_request pass_request(struct pass *p, const struct task *t, struct now now);

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * GPUs kept free for tasks that go first: one recovering task, and one head of the main queue. Each slot says for which task it
- * is kept, where placement sees it; struct pass says for which tasks at all, and since when.
+ * GPUs kept free for tasks that go first: one recovering task, one head of the main queue, and those for whom others make
+ * place. Each slot says for which task it is kept, where placement sees it; struct pass says for which tasks at all, and since
+ * when.
  */
 #include "core/pass_private.h"
 
+#include "base/alloc.h"
+
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #define PROMISE_SLIP 2	/* a start that is planned in an hour may come in two, and pass_max later, before GPUs are kept for it */
 
@@ -21,10 +26,79 @@ double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
 	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * ESTIMATES_OVERDUE);
 }
 
+const struct pass_vacated *pass_vacated_for(const struct pass *p, task_id id)
+{
+	for (size_t i = 0; i < p->n_vacated; i++)
+		if (p->vacated[i].task == id)
+			return &p->vacated[i];
+	return NULL;
+}
+
+bool pass_vacates(const struct pass *p)
+{
+	return p->n_vacated;
+}
+
+static void keep_no_more(const struct pass *p, task_id id)
+{
+	for (uint32_t i = 0; i < fleet_size(p->fleet); i++)
+		if (fleet_kept_for(p->fleet, i) == id)
+			fleet_keep(p->fleet, i, 0);
+}
+
+/* What the task would do without, and not count as kept twice: it has its GPUs as the head, or as those that are vacated. */
+static void keep_vacated(const struct pass *p, const struct pass_vacated *v)
+{
+	keep_no_more(p, v->task);
+	for (unsigned i = 0; i < v->n; i++) {
+		assert(!fleet_kept_for(p->fleet, v->slots[i]));
+		fleet_keep(p->fleet, v->slots[i], v->task);
+	}
+}
+
+static bool same_places(const struct pass *p, const struct pass_vacated *list, size_t n)
+{
+	bool same = p->n_vacated == n;
+	for (size_t i = 0; same && i < n; i++)
+		same = p->vacated[i].task == list[i].task && p->vacated[i].n == list[i].n &&
+		       !memcmp(p->vacated[i].slots, list[i].slots, list[i].n * sizeof *list[i].slots);
+	return same;
+}
+
+/* A head that has waited long enough has other GPUs kept for it in the next pass, which is asked for. */
+bool pass_vacate(struct pass *p, const struct pass_vacated *list, size_t n)
+{
+	bool same = same_places(p, list, n);
+	for (size_t i = 0; !same && i < p->n_vacated; i++)
+		keep_no_more(p, p->vacated[i].task);
+	p->n_vacated = 0;
+	for (size_t i = 0; i < n; i++) {
+		alloc_grow(p->vacated, p->n_vacated, p->cap_vacated);
+		p->vacated[p->n_vacated++] = list[i];
+		if (!same)
+			keep_vacated(p, &list[i]);
+	}
+	p->wish += !same;
+	p->asked = p->asked || !same;
+	return !same;
+}
+
+static void vacate_no_more(struct pass *p, task_id id)
+{
+	const struct pass_vacated *v = pass_vacated_for(p, id);
+	if (!v)
+		return;
+	p->vacated[v - p->vacated] = p->vacated[--p->n_vacated];
+	keep_no_more(p, id);
+	p->wish++;
+	p->asked = true;
+}
+
 /* The task's kept GPUs are free for others now; some may be kept for it again later. A pass is asked for, since tasks that were
  * refused because of it may fit now. */
-static void pass_let_go(struct pass *p, task_id id)
+void pass_let_go(struct pass *p, task_id id)
 {
+	const struct pass_vacated *v = pass_vacated_for(p, id);
 	if (!id || (id != p->keeping && id != p->head))
 		return;
 	if (id == p->keeping)
@@ -32,22 +106,24 @@ static void pass_let_go(struct pass *p, task_id id)
 	else
 		p->head = 0;
 	host_give_up(p->host, id);
-	for (uint32_t i = 0; i < fleet_size(p->fleet); i++)
-		if (fleet_kept_for(p->fleet, i) == id)
-			fleet_keep(p->fleet, i, 0);
+	if (v)
+		keep_vacated(p, v);
+	else
+		keep_no_more(p, id);
 	p->asked = true;
 }
 
 void pass_give_up(struct pass *p, task_id id)
 {
 	fair_desist(p->fair, id);
+	vacate_no_more(p, id);
 	pass_let_go(p, id);
 	pass_end_turn(p, id);
 }
 
 bool pass_keeps_anything_for(const struct pass *p, task_id id)
 {
-	return id == p->keeping || (id == p->head && p->passed == id && p->passed_enough);
+	return id == p->keeping || (id == p->head && p->passed == id && p->passed_enough) || pass_vacated_for(p, id);
 }
 
 /* The slot with the fewest tasks among those that the request could have if nobody ran there, but for MIG instances, and that
@@ -159,14 +235,14 @@ static bool is_on_kept(const struct pass *p, const struct fleet_run *r)
 	return false;
 }
 
-/* Until a run ends, in seconds: by its limit or by its work, whichever is sooner. Infinite: neither is known, or it is
- * suspended. */
+/* Until a run ends, in seconds: by its limit or by its work, whichever is sooner. Infinite: neither is known, it is suspended,
+ * or it was asked to make place, which it may do at any moment. */
 static double expected_left_s(const struct pass *p, const struct fleet_run *r, struct now now)
 {
 	int64_t limit_ms = task_limit_ends_ms(r->task);
 	double limit_s = limit_ms < INT64_MAX ? (double)(limit_ms - now.wall_ms) / 1000 : INFINITY;
 	bool known = false;
-	if (r->task->suspended)
+	if (r->task->suspended || task_attempt(r->task)->slot_asks)
 		return INFINITY;
 	double work_s = isfinite(r->left_s) || isfinite(r->work_s) ? pass_left_s(p, r, &known) : INFINITY;
 	return fmax(fmin(limit_s, known ? work_s : INFINITY), 0);

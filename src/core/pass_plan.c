@@ -272,38 +272,41 @@ static size_t plan_walk(const struct pass *p, const struct task *tasks[PLAN_WAIT
 	return n;
 }
 
-/* It is among them, and not listed already as the next of its user. */
-static bool is_behind(const struct task *const *tasks, const bool *by_turn, size_t n, const struct task *t)
+/* Whether it is not listed yet among the first; of one that is not among these tasks at all, `others`. */
+static bool is_behind(const struct task *const *tasks, const bool *first, size_t n, const struct task *t, bool others)
 {
 	for (size_t i = 0; i < n; i++)
 		if (tasks[i] == t)
-			return !by_turn[i];
-	return false;
+			return !first[i];
+	return others;
 }
 
 /* The head if its time has come; where several users wait, the next of each, in the order of their turns, since a plan may
- * shift tasks but not users; then those of the last plan, in its order; then the others as they stand in the queue. */
+ * shift tasks but not users, and for whom GPUs are vacated; then those of the last plan, in its order; then the others as they
+ * stand in the queue. */
 static void plan_list_waiting(struct pass *p, struct plan *out, const struct siblings *all, struct now now)
 {
 	const struct planning *k = &p->plan;
 	const struct task *queued[PLAN_WAITING], *head = tasks_find(p->tasks, p->head);
-	bool by_turn[PLAN_WAITING], several = p->config->fair.on && queue_users(tasks_queue(p->tasks)) > 1;
+	bool first[PLAN_WAITING], several = p->config->fair.on && queue_users(tasks_queue(p->tasks)) > 1;
 	struct plan_listing l = { .out = out, .siblings = all, .all_sure = true };
-	size_t n = plan_walk(p, queued, by_turn);
+	size_t n = plan_walk(p, queued, first);
+	for (size_t i = 0; i < n; i++)
+		first[i] = (several && first[i]) || pass_vacated_for(p, queued[i]->id);
 	if (!plan_waits(p, head) || !pass_is_first(p, head->id))
 		head = NULL;
 	if (head)
 		plan_add_waiting(p, &l, head, pass_planned(p, head->id), true, now);
-	for (size_t i = 0; several && i < n; i++)
-		if (by_turn[i] && queued[i] != head)
+	for (size_t i = 0; i < n; i++)
+		if (first[i] && queued[i] != head)
 			plan_add_waiting(p, &l, queued[i], pass_planned(p, queued[i]->id), true, now);
 	for (size_t i = 0; i < k->n_waiting; i++) {
 		const struct task *t = tasks_find(p->tasks, k->waiting[i].p.id);
-		if (plan_waits(p, t) && t != head && (!several || is_behind(queued, by_turn, n, t)))
+		if (plan_waits(p, t) && t != head && is_behind(queued, first, n, t, !several))
 			plan_add_waiting(p, &l, t, &k->waiting[i], false, now);
 	}
 	for (size_t i = 0; i < n; i++)
-		if (!(several && by_turn[i]) && queued[i] != head && !pass_planned(p, queued[i]->id))
+		if (!first[i] && queued[i] != head && !pass_planned(p, queued[i]->id))
 			plan_add_waiting(p, &l, queued[i], NULL, false, now);
 	for (size_t i = out->n_running; i < out->n; i++)
 		while (out->tasks[i].turn < n && queued[out->tasks[i].turn]->id != out->tasks[i].id)

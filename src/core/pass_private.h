@@ -101,6 +101,9 @@ struct pass {
 	int64_t passed_since_ms;	/* mono; as its user's record has it */
 	bool passed_enough;		/* for pass_max, or it is not to be passed at all: GPUs are kept for it */
 
+	struct pass_vacated *vacated;	/* GPUs are kept for these tasks too */
+	size_t n_vacated, cap_vacated;
+
 	struct { bool known; int64_t ms; } promise;	/* under fifo, when those are expected to be free (mono); 0: nobody can tell */
 
 	struct turn *turns;		/* one for each user who waits for another's MPS server */
@@ -124,8 +127,10 @@ static inline struct map_scene pass_scene(struct pass *p, struct now now)
 	return (struct map_scene){ &p->config->map, gpus, fleet_size(p->fleet), &p->rr_next };
 }
 
-/* pass_keep.c */
+/* pass_keep.c; pass_vacate and the like too */
 bool pass_keeps_anything_for(const struct pass *p, task_id id);
+/* What is kept for the recovering task or the head is free for others now, but for what is vacated. */
+void pass_let_go(struct pass *p, task_id id);
 /* Keeps n GPUs that it could have free for this recovering task, those with the fewest tasks (ties: the lowest slot). */
 void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now);
 bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * See timeslots.h. A look begins with the GPUs as they are, without tasks that were asked and have not gone yet, since what
- * they leave is spoken for. Then each waiting task, in the order of the queue, is tried without the tasks whose slots are
- * over, too. The place that it would get is marked, so that it is promised once. What a look finds is good until something
- * moves; there is at most one look a second, since slots are hours.
+ * See timeslots.h. A look begins with the GPUs as they are, without tasks that were asked and have not gone yet, and as if
+ * those that have gone had given their memory back. Then each waiting task, in the order of the queue, is tried without the
+ * tasks whose slots are over, too. The place that it would get is marked, so that nobody else is told of it. What a look finds
+ * is good until something moves; there is at most one look a second, since slots are hours.
  *
- * A promise binds nobody: a task that leaves goes behind those that wait, and the pass places as always. Where the pass decides
- * otherwise, a task has made place a slot early, which costs it its turn in the queue and no more.
+ * For whom others make place, the pass keeps it (pass_vacate), as Slurm keeps what it preempts others on: or whoever went first
+ * would be started there again before the last one has gone, and a task of several GPUs would wait for ever. Nothing of that is
+ * remembered but in which places it was so. Each look finds anew, in the order of the queue, who would start if those who are
+ * leaving had gone; so what is kept ends by itself when its task is no longer the first that could use it, when somebody stays
+ * or a GPU goes, and after a restart it is found again by who was asked.
  */
 #include "core/timeslots.h"
 
@@ -27,7 +30,8 @@ struct timeslots {
 	struct fleet *fleet;
 	const struct host *host;
 	struct pass *pass;
-	int64_t due_ms;		/* mono; no slot is over before */
+	int64_t due_ms;		/* mono; no slot is over before, and nobody is leaving */
+	bool recalled;		/* there was a look at what a radd before this one had asked for */
 	int64_t looked_ms;
 	struct { uint64_t tasks, fleet, cores, slots; } seen;	/* as of which it looked */
 };
@@ -38,9 +42,14 @@ struct slots_look {
 	struct now now;
 	struct map_gpu *gpus;		/* by slot */
 	struct map_tenant **tenants;	/* of those that were looked at anew, owned */
+	bool *settles;			/* memory of ended tasks is not seen to be free yet */
 	struct host_room room;		/* of the host, that those who are gone leave */
 	struct fleet_clock *over[OVER];	/* over for longest first */
 	size_t n_over;
+	struct fleet_clock **leaving;	/* owned */
+	size_t n_leaving, cap_leaving;
+	struct pass_vacated vacated[WAITING];
+	size_t n_vacated;
 	uint64_t slots;			/* which are over and who is leaving, as a number */
 };
 
@@ -93,14 +102,16 @@ bool timeslots_leaving(const struct core_config *config, const struct task *t, i
 	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(config, t);
 }
 
-/* When it is over (mono); INT64_MAX: it has no slot, is asked no more, or is suspended and hears nothing. */
+/* When it is over (mono); INT64_MAX: it has no slot, is asked no more, or is suspended and hears nothing. One that was asked is
+ * let save before it is asked again, however short its slot. */
 static int64_t timeslot_ends_ms(const struct timeslots *s, const struct fleet_clock *one)
 {
 	const struct task *t = one->task;
 	int64_t length = timeslots_length_ms(s->config, t);
 	bool can = length && task_attempt(t)->shim.pid && !t->stopping && !t->suspended &&
 		   task_attempt(t)->slot_asks < TIMESLOTS_ASKS && t->n_slots < TIMESLOTS_MAX;
-	return can ? one->timeslot_ms + length : INT64_MAX;
+	int64_t grace = task_attempt(t)->slot_asks ? grace_of(s->config, t) : 0;
+	return can ? one->timeslot_ms + (length > grace ? length : grace) : INT64_MAX;
 }
 
 /* When it will be over, or is no longer expected to leave (mono); INT64_MIN: it is over. */
@@ -140,8 +151,27 @@ static bool is_gone(const void *ctx, task_id id)
 	return one && one->gone;
 }
 
-/* Takes it off its GPUs, or puts it back. The slot is looked at anew from the fleet each time, not by difference, so that who
- * comes back leaves no trace. */
+static bool is_vacated(const struct timeslots *s, uint32_t slot)
+{
+	task_id id = fleet_kept_for(s->fleet, slot);
+	return id && pass_vacated_for(s->pass, id);
+}
+
+/* Anew from the fleet each time, not by difference, so that who comes back leaves no trace. Memory that is not given back for as
+ * long as others are waited for may never be: it counts as taken. */
+static void look_at_slot(struct slots_look *l, uint32_t slot)
+{
+	const struct timeslots *s = l->s;
+	struct map_gpu *g = &l->gpus[slot];
+	unsigned there = fleet_look(s->fleet, slot, l->now.mono_ms).n_tasks;
+	if (!l->tenants[slot])
+		l->tenants[slot] = alloc_zero((there + 1) * sizeof **l->tenants);
+	fleet_gpu_without(s->fleet, slot, is_gone, s->fleet, l->now.mono_ms - s->config->slot_grace_ms, l->now, l->tenants[slot], g);
+	if (is_vacated(s, slot))
+		g->kept_for = 0;
+}
+
+/* Takes it off its GPUs, or puts it back. */
 static void look_set_gone(struct slots_look *l, struct fleet_clock *one, bool gone)
 {
 	const uint32_t *slots;
@@ -152,13 +182,8 @@ static void look_set_gone(struct slots_look *l, struct fleet_clock *one, bool go
 	struct host_room held = host_held_by(l->s->host, one->task->id);
 	l->room.mem_mib += gone ? held.mem_mib : -held.mem_mib;
 	l->room.cpus += gone ? held.cpus : -held.cpus;
-	for (unsigned i = 0; i < n; i++) {
-		struct map_gpu *g = &l->gpus[slots[i]];
-		unsigned there = fleet_look(l->s->fleet, slots[i], l->now.mono_ms).n_tasks;
-		if (!l->tenants[slots[i]])
-			l->tenants[slots[i]] = alloc_zero((there + 1) * sizeof **l->tenants);
-		fleet_gpu_without(l->s->fleet, slots[i], is_gone, l->s->fleet, l->now, l->tenants[slots[i]], g);
-	}
+	for (unsigned i = 0; i < n; i++)
+		look_at_slot(l, slots[i]);
 }
 
 /* On the look's GPUs, not the fleet's, and with a turn of its own under `rr`. */
@@ -173,11 +198,30 @@ static bool look_fits(const struct slots_look *l, const struct task *t, const st
 	return map_place(&s, &then, where, NULL);
 }
 
-/* Promised: whoever comes later looks elsewhere. */
-static void look_promise(struct slots_look *l, const struct placement *where)
+/* Whether somebody there is leaving, or has gone lately. */
+static bool look_awaits(const struct slots_look *l, uint32_t slot)
 {
-	for (unsigned i = 0; i < where->n; i++)
-		l->gpus[where->slots[i]].drained = true;
+	const struct fleet *f = l->s->fleet;
+	for (unsigned i = 0; i < fleet_look(f, slot, l->now.mono_ms).n_tasks; i++)
+		if (is_gone(f, fleet_task_on(f, slot, i)))
+			return true;
+	return false;
+}
+
+/* Whoever comes later looks elsewhere. It is kept for as long as anybody is leaving there or, once somebody was, a GPU settles;
+ * and one look longer, since a plan may have to be made before the pass starts the task. */
+static void look_take(struct slots_look *l, const struct task *t, const struct placement *where)
+{
+	const struct pass_vacated *before = pass_vacated_for(l->s->pass, t->id);
+	struct pass_vacated v = { .task = t->id, .n = where->n };
+	for (unsigned i = 0; i < where->n; i++) {
+		uint32_t slot = v.slots[i] = where->slots[i];
+		bool settles = l->settles[slot] && !l->gpus[slot].settling;
+		v.awaited = v.awaited || look_awaits(l, slot) || (before && settles);
+		l->gpus[slot].drained = true;
+	}
+	if (v.awaited || (before && before->awaited))
+		l->vacated[l->n_vacated++] = v;
 }
 
 static struct fair_standing standing(const struct timeslots *s, uid_t uid)
@@ -186,11 +230,23 @@ static struct fair_standing standing(const struct timeslots *s, uid_t uid)
 	return u ? fair_look(s->fair, u) : (struct fair_standing){ .uid = uid };
 }
 
-/* Whose turn it would be once that task had gone: as queue/fair.h has it, an equal part of what its user has being its own. */
-static bool users_turn(const struct timeslots *s, uid_t waits, uid_t runs)
+static unsigned count_gone(const struct slots_look *l, uid_t uid)
 {
+	unsigned n = 0;
+	for (size_t i = 0; i < l->n_over; i++)
+		n += l->over[i]->gone && l->over[i]->task->spec->uid == uid;
+	for (size_t i = 0; i < l->n_leaving; i++)
+		n += l->leaving[i]->task->spec->uid == uid;
+	return n;
+}
+
+/* Whose turn it would be once that task had gone, beside those that are gone already: as queue/fair.h has it, an equal part of
+ * what its user has being its own. */
+static bool users_turn(const struct slots_look *l, uid_t waits, uid_t runs)
+{
+	const struct timeslots *s = l->s;
 	struct fair_standing w = standing(s, waits), r = standing(s, runs);
-	unsigned others = r.taken.tasks > 1 ? r.taken.tasks - 1 : 0;
+	unsigned gone = count_gone(l, runs) + 1, others = r.taken.tasks > gone ? r.taken.tasks - gone : 0;
 	if (waits == runs || !s->config->fair.on || w.owed)
 		return true;
 	if (!w.taken.tasks != !others)
@@ -200,20 +256,20 @@ static bool users_turn(const struct timeslots *s, uid_t waits, uid_t runs)
 }
 
 /* Whether it would come before that task, were both to wait. Of one user all do that wait already. */
-static bool goes_before(const struct timeslots *s, const struct task *waits, const struct task *runs)
+static bool goes_before(const struct slots_look *l, const struct task *waits, const struct task *runs)
 {
 	if (waits->queue == QUEUE_RECOVERY || waits->priority != runs->priority)
 		return waits->queue == QUEUE_RECOVERY || waits->priority > runs->priority;
-	return users_turn(s, waits->spec->uid, runs->spec->uid);
+	return users_turn(l, waits->spec->uid, runs->spec->uid);
 }
 
-/* The slots that are over and may be ended for that one: all but those left over from others. */
-static size_t look_list_chances(const struct slots_look *l, const struct task *t, struct fleet_clock *chances[OVER])
+/* All go whose slots are over and may be ended for that one, but for those that are gone already. Returns how many. */
+static size_t look_send_away(struct slots_look *l, const struct task *t, struct fleet_clock *chances[OVER])
 {
 	size_t n = 0;
 	for (size_t i = 0; i < l->n_over; i++)
-		if (!l->over[i]->gone && goes_before(l->s, t, l->over[i]->task))
-			chances[n++] = l->over[i];
+		if (!l->over[i]->gone && goes_before(l, t, l->over[i]->task))
+			look_set_gone(l, chances[n++] = l->over[i], true);
 	return n;
 }
 
@@ -221,9 +277,7 @@ static size_t look_list_chances(const struct slots_look *l, const struct task *t
 static bool look_makes_place(struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
 	struct fleet_clock *chances[OVER];
-	size_t n = look_list_chances(l, t, chances);
-	for (size_t i = 0; i < n; i++)
-		look_set_gone(l, chances[i], true);
+	size_t n = look_send_away(l, t, chances);
 	bool fits = n && look_fits(l, t, r, where);
 	for (size_t i = n; i > 0; i--) {
 		struct placement other;
@@ -248,8 +302,9 @@ static bool look_for(struct slots_look *l, const struct task *t)
 		return true;	/* its user has what he may have: a place would not help it */
 	r.planned = NULL;	/* a plan counts with places that are there */
 	r.later = false;
+	r.lent_by = 0;		/* nor does anybody make place on GPUs that are only lent */
 	if (look_fits(l, t, &r, &where) || look_makes_place(l, t, &r, &where)) {
-		look_promise(l, &where);
+		look_take(l, t, &where);
 		return true;
 	}
 	return l->s->config->order != ORDER_STRICT || t->queue == QUEUE_RECOVERY;
@@ -281,46 +336,73 @@ static void timeslots_ask(struct timeslots *s, struct fleet_clock *one, struct n
 	tasks_emit(s->tasks, one->task, &ev, now.wall_ms);
 }
 
-/* Asking comes last: it changes what was looked at. */
-static void timeslots_look(struct timeslots *s, struct slots_look *l)
+static void look_begin(struct slots_look *l)
 {
-	size_t size = fleet_size(s->fleet), at = 0;
+	const struct timeslots *s = l->s;
+	size_t size = fleet_size(s->fleet);
 	l->gpus = alloc_zero((size + 1) * sizeof *l->gpus);
 	l->tenants = alloc_zero((size + 1) * sizeof *l->tenants);
+	l->settles = alloc_zero((size + 1) * sizeof *l->settles);
 	memcpy(l->gpus, fleet_gpus(s->fleet, l->now), size * sizeof *l->gpus);
-	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));)
-		if (timeslots_leaving(s->config, one->task, l->now.wall_ms))
-			look_set_gone(l, one, true);
-	look_for_those_who_wait(l);
-	for (size_t i = 0; i < size; i++)
+	for (uint32_t i = 0; i < size; i++)
+		l->settles[i] = l->gpus[i].settling;
+	for (uint32_t i = 0; i < size; i++)
+		if (l->settles[i] || is_vacated(s, i))
+			look_at_slot(l, i);
+	for (size_t i = 0; i < l->n_leaving; i++)
+		look_set_gone(l, l->leaving[i], true);
+}
+
+static void look_end(struct slots_look *l)
+{
+	for (size_t i = 0; i < fleet_size(l->s->fleet); i++)
 		free(l->tenants[i]);
 	free(l->tenants);
+	free(l->settles);
 	free(l->gpus);
+}
+
+/* Asking comes last: it changes what was looked at. Returns whether GPUs are kept that were not, or no longer. */
+static bool timeslots_look(struct timeslots *s, struct slots_look *l)
+{
+	look_begin(l);
+	look_for_those_who_wait(l);
+	look_end(l);
+	bool changed = pass_vacate(s->pass, l->vacated, l->n_vacated);
 	for (size_t i = 0; i < l->n_over; i++)
 		if (l->over[i]->gone)
 			timeslots_ask(s, l->over[i], l->now);
-	at = 0;
+	size_t at = 0;
 	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));)
 		one->gone = false;
+	return changed;
 }
 
 /* What it adds to the number of what is over and who is leaving. */
-static uint64_t hash_of(const struct timeslots *s, const struct fleet_clock *one, bool over, struct now now)
+static uint64_t hash_of(const struct fleet_clock *one, bool over, bool leaving)
 {
-	bool leaving = timeslots_leaving(s->config, one->task, now.wall_ms);
 	const int64_t slot[] = { one->task->id, one->timeslot_ms };
 	return leaving || over ? hash_bytes(HASH_SEED + leaving, slot, sizeof slot) : 0;
 }
 
-/* The ones over for longest. Returns when the next will be. */
-static int64_t look_list_over(struct timeslots *s, struct slots_look *l)
+static void look_list_leaving(struct slots_look *l, struct fleet_clock *one)
+{
+	alloc_grow(l->leaving, l->n_leaving, l->cap_leaving);
+	l->leaving[l->n_leaving++] = one;
+}
+
+/* Who is leaving, and the ones over for longest. Returns when the next will be, or somebody is no longer expected to leave. */
+static int64_t look_list(struct timeslots *s, struct slots_look *l)
 {
 	struct fleet_clock **over = NULL;
 	size_t n = 0, cap = 0, at = 0;
 	int64_t next = INT64_MAX;
 	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));) {
 		int64_t then = timeslot_changes_ms(s, one, l->now);
-		l->slots += hash_of(s, one, then == INT64_MIN, l->now);
+		bool leaving = timeslots_leaving(s->config, one->task, l->now.wall_ms);
+		l->slots += hash_of(one, then == INT64_MIN, leaving);
+		if (leaving)
+			look_list_leaving(l, one);
 		if (then > INT64_MIN) {
 			next = then < next ? then : next;
 			continue;
@@ -343,28 +425,59 @@ static bool look_has_moved(const struct timeslots *s, const struct slots_look *l
 	       s->seen.cores != fleet_cores_version(s->fleet) || s->seen.slots != l->slots;
 }
 
-/* Three gates, the cheapest first: no slot is over; nothing moved since the last look; one was less than a second ago. due_ms
- * is as early as can be while any is over, since what it waits for is a move and no moment. */
+/* Returns when the next is due. What is waited for may end by time alone: so while GPUs are kept, it looks each second. */
+static int64_t timeslots_look_now(struct timeslots *s, struct slots_look *l, int64_t next)
+{
+	s->looked_ms = l->now.mono_ms;
+	s->seen.tasks = tasks_version(s->tasks);
+	s->seen.fleet = fleet_version(s->fleet);
+	s->seen.cores = fleet_cores_version(s->fleet);
+	s->seen.slots = l->slots;
+	bool changed = timeslots_look(s, l);
+	int64_t again = pass_vacates(s->pass) ? l->now.mono_ms + LOOK_MS : INT64_MAX;
+	s->due_ms = INT64_MIN;
+	next = again < next ? again : next;
+	return changed ? l->now.mono_ms : next;
+}
+
+/* Three gates, the cheapest first: no slot is over and nobody leaves; nothing moved since the last look; one was less than a
+ * second ago. due_ms is as early as can be while any is over, since what it waits for is a move and no moment. */
+static int64_t timeslots_consider(struct timeslots *s, struct slots_look *l)
+{
+	int64_t next = look_list(s, l), again = s->looked_ms + LOOK_MS;
+	bool any = l->n_over || l->n_leaving || pass_vacates(s->pass);
+	s->due_ms = any ? INT64_MIN : next;
+	if (!any || !tasks_queued(s->tasks) || !fleet_was_read(s->fleet))
+		return next;
+	fleet_gpus(s->fleet, l->now);
+	if (!pass_vacates(s->pass) && !look_has_moved(s, l))
+		return next;
+	if (l->now.mono_ms < again)
+		return next < again ? next : again;
+	return timeslots_look_now(s, l, next);
+}
+
 int64_t timeslots_turn(struct timeslots *s, struct now now)
 {
 	struct slots_look l = { .s = s, .now = now };
 	if (now.mono_ms < s->due_ms)
 		return s->due_ms;
-	int64_t next = look_list_over(s, &l), again = s->looked_ms + LOOK_MS;
-	s->due_ms = l.n_over ? INT64_MIN : next;
-	if (!l.n_over || !tasks_queued(s->tasks) || !fleet_was_read(s->fleet))
-		return next;
-	fleet_gpus(s->fleet, now);
-	if (!look_has_moved(s, &l))
-		return next;
-	if (now.mono_ms < again)
-		return next < again ? next : again;
-	s->looked_ms = now.mono_ms;
-	s->seen.tasks = tasks_version(s->tasks);
-	s->seen.fleet = fleet_version(s->fleet);
-	s->seen.cores = fleet_cores_version(s->fleet);
-	s->seen.slots = l.slots;
-	timeslots_look(s, &l);
-	s->due_ms = INT64_MIN;
+	int64_t next = timeslots_consider(s, &l);
+	free(l.leaving);
 	return next;
+}
+
+void timeslots_recall(struct timeslots *s, struct now now)
+{
+	struct slots_look l = { .s = s, .now = now };
+	if (s->recalled || !fleet_was_read(s->fleet))
+		return;
+	s->recalled = true;
+	look_list(s, &l);
+	l.n_over = 0;
+	if (l.n_leaving && tasks_queued(s->tasks)) {
+		timeslots_look(s, &l);
+		s->due_ms = INT64_MIN;
+	}
+	free(l.leaving);
 }

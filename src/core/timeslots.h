@@ -10,6 +10,10 @@
  * ago. A task is not asked for the sake of one of lower priority, or of a user whose turn it would not be then (queue/fair.h),
  * since those would come after it again.
  *
+ * What tasks were asked to vacate is kept for the task it is for until that starts, or could not be started there any more even
+ * if all who were asked had gone: it was cancelled or held, another that goes before it takes the place, a GPU went, or somebody
+ * stayed. Nobody knows how soon they go, so nobody else starts there meanwhile, not even for a short time.
+ *
  * A task is only asked: one that does not go within `slot_grace` keeps its GPUs, and is asked again a slot later, at most
  * TIMESLOTS_ASKS times in one attempt. Slots run on the monotonic clock, as limits do.
  */
@@ -44,6 +48,9 @@ bool timeslots_leaving(const struct core_config *config, const struct task *t, i
 void timeslots_begin(struct timeslots *s, const struct task *t, struct now now);
 /* Settings changed, or a task was suspended or goes on. */
 void timeslots_reconsider(struct timeslots *s);
+/* After a restart, once the GPUs were read: GPUs are kept for whom a radd before this one asked tasks to make place. Call it
+ * before the first pass, and at any time after. */
+void timeslots_recall(struct timeslots *s, struct now now);
 /* Asks tasks whose slots are over and whose place another task could use. Call it after a pass, so that whoever still waits
  * could not be placed otherwise. Returns when the next is due at the latest (mono), INT64_MAX: none. Costs nothing while no
  * slot is over. */
