@@ -519,96 +519,6 @@ static void a_slot_too_short_to_start_in_grows(void **unused)
 	end_world(w);
 }
 
-/* Tasks that go when they are asked, each after a time of its own, and do something in each slot. */
-struct pool {
-	task_id ids[8];
-	unsigned n;
-	uint32_t begun[8];	/* attempts */
-	int save_s[8];		/* INT_MAX: it stays */
-};
-
-static void pool_add(struct pool *k, struct world *w, struct spec *s, int save_s)
-{
-	k->save_s[k->n] = save_s;
-	k->ids[k->n++] = submit(w, s);
-}
-
-static void member_begins(struct pool *k, struct world *w, unsigned i)
-{
-	static pid_t pid = 5000;
-	const struct progress_report p = { .t_ms = w->now.mono_ms, .source = PROGRESS_TQDM, .advanced = 7, .whole_units = 100000,
-					   .fraction = 0.00007, .left_s = -1, .spread_s = -1 };
-	const struct task *t = core_task(w->c, k->ids[i]);
-	if (t->n_attempts == k->begun[i])
-		return;
-	k->begun[i] = t->n_attempts;
-	core_started(w->c, k->ids[i], (struct proc_id){ pid++, 1 }, w->now);
-	core_progress(w->c, k->ids[i], &p, (uint64_t)pid, w->now);
-	end_process(w, k->ids[i]);
-	hold_memory(w, k->ids[i], t->spec->gpu_mem_mib);
-}
-
-/* A second goes by. */
-static void pool_goes_on(struct pool *k, struct world *w)
-{
-	pass(w, 1);
-	for (unsigned i = 0; i < k->n; i++) {
-		const struct task *t = core_task(w->c, k->ids[i]);
-		if (state(w, k->ids[i]) != TASK_RUNNING)
-			continue;
-		member_begins(k, w, i);
-		if (timeslots_leaving(&w->c->config, t, w->now.wall_ms) &&
-		    (w->now.wall_ms - task_attempt(t)->slot_asked_ms) / 1000 >= k->save_s[i])
-			exits(w, k->ids[i], SPEC_REQUEUE_CODE, SCAN_NOTHING);
-	}
-}
-
-/* Until that task runs; -1: not within so many seconds. */
-static int pool_until(struct pool *k, struct world *w, task_id id, int most_s)
-{
-	for (int s = 0; s < most_s; s++) {
-		if (state(w, id) == TASK_RUNNING)
-			return s;
-		pool_goes_on(k, w);
-	}
-	return -1;
-}
-
-static struct spec *wide_of(unsigned gpus)
-{
-	struct spec *s = spec_of(30000, gpus);
-	s->exclusive = true;
-	return s;
-}
-
-static struct core_config with_slots_and(enum core_order order, int64_t slot_s)
-{
-	struct core_config c = with_slots(slot_s);
-	c.order = order;
-	return c;
-}
-
-/* They do not save equally fast: who went first would have its GPU again before the last has gone, for ever. */
-static void a_wide_task_gets_what_is_left_for_it(void **unused)
-{
-	(void)unused;
-	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
-		struct core_config config = with_slots_and((enum core_order)order, 5);
-		struct world *w = new_world(4, &config);
-		struct pool k = { .n = 0 };
-		for (int i = 0; i < 4; i++)
-			pool_add(&k, w, spec_of(30000, 1), 1 + 2 * i);
-		for (int s = 0; s < 3; s++)
-			pool_goes_on(&k, w);
-		task_id wide = submit(w, wide_of(4));
-		/* All of their slots are over within 5 s, the last saves for 7 s, and a GPU settles. */
-		assert_in_range(pool_until(&k, w, wide, 60), 0, 5 + 7 + 3);
-		for (int i = 0; i < 4; i++)
-			assert_int_equal(asks(w, k.ids[i]), 1);
-		end_world(w);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -629,7 +539,6 @@ int main(void)
 		cmocka_unit_test(it_teaches_memory_and_no_duration),
 		cmocka_unit_test(nobody_goes_out_of_turn),
 		cmocka_unit_test(a_slot_too_short_to_start_in_grows),
-		cmocka_unit_test(a_wide_task_gets_what_is_left_for_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

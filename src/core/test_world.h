@@ -29,7 +29,12 @@ struct world {
 	struct core *c;
 	struct now now;
 	unsigned n_gpus;
-	struct { task_id task; uint64_t mib; pid_t pid; } procs[64];
+	struct {
+		task_id task;
+		uint64_t mib;
+		pid_t pid;
+		unsigned stuck;	/* on GPU stuck - 1, though its task has ended; 0: it is not */
+	} procs[64];
 	unsigned n_procs;
 	double smact;
 	uint64_t foreign_mib;	/* on each GPU */
@@ -157,6 +162,9 @@ static inline void sample(struct world *w)
 	for (unsigned i = 0; i < w->n_procs; i++) {
 		const uint32_t *slots;
 		unsigned n = fleet_slots_of(w->c->fleet, w->procs[i].task, &slots);
+		const uint32_t there = w->procs[i].stuck - 1;
+		if (w->procs[i].stuck)
+			slots = &there, n = 1;
 		for (unsigned k = 0; k < n; k++) {
 			struct proc_reading *p = snapshot_add_proc(&s);
 			p->gpu = slots[k];
@@ -199,7 +207,8 @@ static inline struct core_config plain_config(void)
 	return config;
 }
 
-static inline struct world *new_world(unsigned gpus, const struct core_config *config)
+/* No GPU was read yet. */
+static inline struct world *blind_world(unsigned gpus, const struct core_config *config)
 {
 	struct world *w = alloc_zero(sizeof *w);
 	struct core_config standard = plain_config();
@@ -210,6 +219,12 @@ static inline struct world *new_world(unsigned gpus, const struct core_config *c
 	w->now = (struct now){ 1000000, 1700000000000 };
 	w->smact = 0.2;
 	w->c = core_create(config ? config : &standard, &ops);
+	return w;
+}
+
+static inline struct world *new_world(unsigned gpus, const struct core_config *config)
+{
+	struct world *w = blind_world(gpus, config);
 	sample(w);
 	return w;
 }
@@ -262,6 +277,7 @@ static inline void hold_memory(struct world *w, task_id id, uint64_t mib)
 {
 	w->procs[w->n_procs].task = id;
 	w->procs[w->n_procs].mib = mib;
+	w->procs[w->n_procs].stuck = 0;
 	w->procs[w->n_procs].pid = (pid_t)(100 + w->n_procs);
 	w->n_procs++;
 }
@@ -290,7 +306,7 @@ static inline struct task *restore(struct world *w, task_id id, struct spec *s, 
 static inline void end_process(struct world *w, task_id id)
 {
 	for (unsigned i = 0; i < w->n_procs; i++)
-		if (w->procs[i].task == id)
+		if (w->procs[i].task == id && !w->procs[i].stuck)
 			w->procs[i--] = w->procs[--w->n_procs];
 }
 

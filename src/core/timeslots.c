@@ -43,9 +43,13 @@ struct slots_look {
 	struct map_gpu *gpus;		/* by slot */
 	struct map_tenant **tenants;	/* of those that were looked at anew, owned */
 	bool *settles;			/* memory of ended tasks is not seen to be free yet */
+	bool *taken;			/* by one that comes before: nobody else is told of it */
 	struct host_room room;		/* of the host, that those who are gone leave */
 	struct fleet_clock *over[OVER];	/* over for longest first */
 	size_t n_over;
+	struct fleet_clock *later[OVER];	/* not over yet, the ones that will be first */
+	size_t n_later;
+	bool has_first;			/* somebody waits for them */
 	struct fleet_clock **leaving;	/* owned */
 	size_t n_leaving, cap_leaving;
 	struct pass_vacated vacated[WAITING];
@@ -169,6 +173,7 @@ static void look_at_slot(struct slots_look *l, uint32_t slot)
 	fleet_gpu_without(s->fleet, slot, is_gone, s->fleet, l->now.mono_ms - s->config->slot_grace_ms, l->now, l->tenants[slot], g);
 	if (is_vacated(s, slot))
 		g->kept_for = 0;
+	g->drained = g->drained || l->taken[slot];
 }
 
 /* Takes it off its GPUs, or puts it back. */
@@ -198,7 +203,13 @@ static bool look_fits(const struct slots_look *l, const struct task *t, const st
 	return map_place(&s, &then, where, NULL);
 }
 
-/* Whether somebody there is leaving, or has gone lately. */
+static void look_mark_taken(struct slots_look *l, const struct placement *where)
+{
+	for (unsigned i = 0; i < where->n; i++)
+		l->taken[where->slots[i]] = l->gpus[where->slots[i]].drained = true;
+}
+
+/* Whether anybody there is leaving. */
 static bool look_awaits(const struct slots_look *l, uint32_t slot)
 {
 	const struct fleet *f = l->s->fleet;
@@ -218,16 +229,10 @@ static void look_take(struct slots_look *l, const struct task *t, const struct p
 		uint32_t slot = v.slots[i] = where->slots[i];
 		bool settles = l->settles[slot] && !l->gpus[slot].settling;
 		v.awaited = v.awaited || look_awaits(l, slot) || (before && settles);
-		l->gpus[slot].drained = true;
 	}
+	look_mark_taken(l, where);
 	if (v.awaited || (before && before->awaited))
 		l->vacated[l->n_vacated++] = v;
-}
-
-static struct fair_standing standing(const struct timeslots *s, uid_t uid)
-{
-	const struct fair_user *u = fair_find(s->fair, uid);
-	return u ? fair_look(s->fair, u) : (struct fair_standing){ .uid = uid };
 }
 
 static unsigned count_gone(const struct slots_look *l, uid_t uid)
@@ -235,24 +240,23 @@ static unsigned count_gone(const struct slots_look *l, uid_t uid)
 	unsigned n = 0;
 	for (size_t i = 0; i < l->n_over; i++)
 		n += l->over[i]->gone && l->over[i]->task->spec->uid == uid;
+	for (size_t i = 0; i < l->n_later; i++)
+		n += l->later[i]->gone && l->later[i]->task->spec->uid == uid;
 	for (size_t i = 0; i < l->n_leaving; i++)
 		n += l->leaving[i]->task->spec->uid == uid;
 	return n;
 }
 
-/* Whose turn it would be once that task had gone, beside those that are gone already: as queue/fair.h has it, an equal part of
- * what its user has being its own. */
-static bool users_turn(const struct slots_look *l, uid_t waits, uid_t runs)
+/* Whose turn it would be once that task had gone, beside those that are gone already: as the queue would have it then, or it
+ * would be started again at once. */
+static bool users_turn(const struct slots_look *l, const struct task *waits, const struct task *runs)
 {
-	const struct timeslots *s = l->s;
-	struct fair_standing w = standing(s, waits), r = standing(s, runs);
-	unsigned gone = count_gone(l, runs) + 1, others = r.taken.tasks > gone ? r.taken.tasks - gone : 0;
-	if (waits == runs || !s->config->fair.on || w.owed)
+	const struct fair *f = l->s->fair;
+	const struct fair_user *w = fair_find(f, waits->spec->uid), *r = fair_find(f, runs->spec->uid);
+	if (w == r || !w || !r)
 		return true;
-	if (!w.taken.tasks != !others)
-		return !w.taken.tasks;
-	double kept = r.taken.tasks ? r.rate * others / r.taken.tasks : 0;
-	return w.used_s + FAIR_AHEAD_S * w.rate <= r.used_s + FAIR_AHEAD_S * kept;
+	unsigned gone = count_gone(l, runs->spec->uid) + 1;
+	return fair_compare(fair_place_of(f, w, waits->id, &(struct fair_taken){ 0 }), fair_place_without(f, r, runs->id, gone)) <= 0;
 }
 
 /* Whether it would come before that task, were both to wait. Of one user all do that wait already. */
@@ -260,24 +264,25 @@ static bool goes_before(const struct slots_look *l, const struct task *waits, co
 {
 	if (waits->queue == QUEUE_RECOVERY || waits->priority != runs->priority)
 		return waits->queue == QUEUE_RECOVERY || waits->priority > runs->priority;
-	return users_turn(l, waits->spec->uid, runs->spec->uid);
+	return users_turn(l, waits, runs);
 }
 
-/* All go whose slots are over and may be ended for that one, but for those that are gone already. Returns how many. */
-static size_t look_send_away(struct slots_look *l, const struct task *t, struct fleet_clock *chances[OVER])
+/* All of these go that may be asked for that one, but for those that are gone already. Returns how many. */
+static size_t look_send_away(struct slots_look *l, const struct task *t, struct fleet_clock *const *list, size_t n_list,
+			     struct fleet_clock **sent)
 {
 	size_t n = 0;
-	for (size_t i = 0; i < l->n_over; i++)
-		if (!l->over[i]->gone && goes_before(l, t, l->over[i]->task))
-			look_set_gone(l, chances[n++] = l->over[i], true);
+	for (size_t i = 0; i < n_list; i++)
+		if (!list[i]->gone && goes_before(l, t, list[i]->task))
+			look_set_gone(l, sent[n++] = list[i], true);
 	return n;
 }
 
-/* All of them go; then those stay without whom it would do as well, the ones that had least beyond their slot first. */
-static bool look_makes_place(struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
+/* Of those that were sent away, all stay after all if that does not help; else those without whom it would do as well, the last
+ * ones first. */
+static bool look_calls_back(struct slots_look *l, const struct task *t, const struct map_request *r, struct fleet_clock **chances,
+			    size_t n, struct placement *where)
 {
-	struct fleet_clock *chances[OVER];
-	size_t n = look_send_away(l, t, chances);
 	bool fits = n && look_fits(l, t, r, where);
 	for (size_t i = n; i > 0; i--) {
 		struct placement other;
@@ -290,6 +295,69 @@ static bool look_makes_place(struct slots_look *l, const struct task *t, const s
 			look_set_gone(l, chances[i - 1], true);
 	}
 	return fits;
+}
+
+/* The ones that had least beyond their slot stay first. */
+static bool look_makes_place(struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
+{
+	struct fleet_clock *sent[OVER];
+	size_t n = look_send_away(l, t, l->over, l->n_over, sent);
+	return look_calls_back(l, t, r, sent, n, where);
+}
+
+static int timeslots_by_end(const void *a, const void *b, void *ctx)
+{
+	const struct fleet_clock *x = *(struct fleet_clock *const *)a, *y = *(struct fleet_clock *const *)b;
+	int64_t x_ms = timeslot_ends_ms(ctx, x), y_ms = timeslot_ends_ms(ctx, y);
+	if (x_ms != y_ms)
+		return x_ms < y_ms ? -1 : 1;
+	return (x->task->id > y->task->id) - (x->task->id < y->task->id);
+}
+
+/* The first of these, at most OVER, in the order of their ends. Returns how many. */
+static size_t keep_first(struct timeslots *s, struct fleet_clock **list, size_t n, struct fleet_clock *out[OVER])
+{
+	if (!n)
+		return 0;
+	qsort_r(list, n, sizeof *list, timeslots_by_end, s);
+	n = n < OVER ? n : OVER;
+	memcpy(out, list, n * sizeof *list);
+	return n;
+}
+
+static void look_list_later(struct slots_look *l)
+{
+	struct fleet_clock **later = NULL;
+	size_t n = 0, cap = 0, at = 0;
+	for (struct fleet_clock *one; (one = fleet_next_clock(l->s->fleet, &at));) {
+		int64_t end = timeslot_ends_ms(l->s, one);
+		if (one->gone || end <= l->now.mono_ms || end == INT64_MAX)
+			continue;
+		alloc_grow(later, n, cap);
+		later[n++] = one;
+	}
+	l->n_later = keep_first(l->s, later, n, l->later);
+	free(later);
+}
+
+/* The first for whom not enough slots are over: nobody is asked for those behind it where it will start when they are. They
+ * would begin new slots there, one after the other, and it would wait until the order of the queue lets nobody pass it. Nothing
+ * is kept for it meanwhile, since those whose slots are over run on. */
+static void look_holds_for_first(struct slots_look *l, const struct task *t, const struct map_request *r)
+{
+	struct fleet_clock *sent[2 * OVER];
+	struct placement where;
+	if (l->has_first)
+		return;
+	look_list_later(l);
+	size_t n = look_send_away(l, t, l->over, l->n_over, sent);
+	n += look_send_away(l, t, l->later, l->n_later, sent + n);
+	bool fits = look_calls_back(l, t, r, sent, n, &where);
+	for (size_t i = 0; i < n; i++)
+		look_set_gone(l, sent[i], false);
+	l->has_first = fits;
+	if (fits)
+		look_mark_taken(l, &where);
 }
 
 /* Returns whether those behind it may have what they find. Under `strict` nobody behind a head that finds no place may
@@ -307,6 +375,7 @@ static bool look_for(struct slots_look *l, const struct task *t)
 		look_take(l, t, &where);
 		return true;
 	}
+	look_holds_for_first(l, t, &r);
 	return l->s->config->order != ORDER_STRICT || t->queue == QUEUE_RECOVERY;
 }
 
@@ -319,14 +388,6 @@ static void look_for_those_who_wait(struct slots_look *l)
 	for (struct task *t; go_on && n++ < WAITING && (t = queue_walk_next(&w));)
 		go_on = look_for(l, t);
 	queue_walk_end(&w);
-}
-
-static int timeslots_by_end(const void *a, const void *b)
-{
-	const struct fleet_clock *x = *(struct fleet_clock *const *)a, *y = *(struct fleet_clock *const *)b;
-	if (x->timeslot_ms != y->timeslot_ms)
-		return x->timeslot_ms < y->timeslot_ms ? -1 : 1;
-	return (x->task->id > y->task->id) - (x->task->id < y->task->id);
 }
 
 static void timeslots_ask(struct timeslots *s, struct fleet_clock *one, struct now now)
@@ -343,6 +404,7 @@ static void look_begin(struct slots_look *l)
 	l->gpus = alloc_zero((size + 1) * sizeof *l->gpus);
 	l->tenants = alloc_zero((size + 1) * sizeof *l->tenants);
 	l->settles = alloc_zero((size + 1) * sizeof *l->settles);
+	l->taken = alloc_zero((size + 1) * sizeof *l->taken);
 	memcpy(l->gpus, fleet_gpus(s->fleet, l->now), size * sizeof *l->gpus);
 	for (uint32_t i = 0; i < size; i++)
 		l->settles[i] = l->gpus[i].settling;
@@ -359,6 +421,7 @@ static void look_end(struct slots_look *l)
 		free(l->tenants[i]);
 	free(l->tenants);
 	free(l->settles);
+	free(l->taken);
 	free(l->gpus);
 }
 
@@ -410,11 +473,7 @@ static int64_t look_list(struct timeslots *s, struct slots_look *l)
 		alloc_grow(over, n, cap);
 		over[n++] = one;
 	}
-	if (n)
-		qsort(over, n, sizeof *over, timeslots_by_end);
-	l->n_over = n < OVER ? n : OVER;
-	if (n)
-		memcpy(l->over, over, l->n_over * sizeof *over);
+	l->n_over = keep_first(s, over, n, l->over);
 	free(over);
 	return next;
 }

@@ -93,11 +93,16 @@ static void user_advance(const struct fair *f, struct fair_user *u, int64_t mono
 	u->as_of_ms = mono_ms > u->as_of_ms ? mono_ms : u->as_of_ms;
 }
 
-/* Whether he is owed a start: see the order in fair.h. */
-static bool is_owed(const struct fair *f, const struct fair_user *u)
+/* Whether he is owed a start, if he runs nothing: see the order in fair.h. */
+static bool owed_if_idle(const struct fair *f, const struct fair_user *u)
 {
 	bool since_one_insists = !f->insists.task || u->started_ms < f->insists.since_ms;
-	return f->config->on && !u->taken.tasks && since_one_insists && f->now_ms - u->started_ms >= *f->pass_max_ms;
+	return f->config->on && since_one_insists && f->now_ms - u->started_ms >= *f->pass_max_ms;
+}
+
+static bool is_owed(const struct fair *f, const struct fair_user *u)
+{
+	return !u->taken.tasks && owed_if_idle(f, u);
 }
 
 struct fair_taken fair_taken_of(const struct fair *f, uid_t uid)
@@ -185,14 +190,29 @@ task_id fair_insists(const struct fair *f)
 
 /* Order --------------------------------------------------------------------------------------------------------------- */
 
+static int rank_of(const struct fair *f, bool idle, bool owed, task_id next)
+{
+	bool insists = next == f->insists.task;
+	return owed && insists ? 0 : owed ? 1 : insists ? 2 : idle ? 3 : 4;
+}
+
 struct fair_place fair_place_of(const struct fair *f, const struct fair_user *u, task_id next, const struct fair_taken *ahead)
 {
 	if (!f->config->on)
 		return (struct fair_place){ 0, 0 };
 	struct fair_standing s = fair_look(f, u);
-	bool idle = !s.taken.tasks && !ahead->tasks, owed = idle && s.owed, insists = next == f->insists.task;
-	int rank = owed && insists ? 0 : owed ? 1 : insists ? 2 : idle ? 3 : 4;
-	return (struct fair_place){ rank, s.figure_s + FAIR_AHEAD_S * ahead->gpus };
+	bool idle = !s.taken.tasks && !ahead->tasks;
+	return (struct fair_place){ rank_of(f, idle, idle && s.owed, next), s.figure_s + FAIR_AHEAD_S * ahead->gpus };
+}
+
+struct fair_place fair_place_without(const struct fair *f, const struct fair_user *u, task_id next, unsigned gone)
+{
+	if (!f->config->on)
+		return (struct fair_place){ 0, 0 };
+	struct fair_standing s = fair_look(f, u);
+	unsigned left = s.taken.tasks > gone ? s.taken.tasks - gone : 0;
+	double rate = left ? s.rate * left / s.taken.tasks : 0;
+	return (struct fair_place){ rank_of(f, !left, !left && owed_if_idle(f, u), next), s.used_s + FAIR_AHEAD_S * rate };
 }
 
 const char *fair_why(struct fair_place p)

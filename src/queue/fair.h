@@ -104,6 +104,8 @@ task_id fair_insists(const struct fair *f);
  * changes with time, so a walk of the queue asks once for each user. */
 struct fair_place { int rank; double figure_s; };
 struct fair_place fair_place_of(const struct fair *f, const struct fair_user *u, task_id next, const struct fair_taken *ahead);
+/* The same if so many of the user's running tasks had ended, each of which takes an equal part of what the user has. */
+struct fair_place fair_place_without(const struct fair *f, const struct fair_user *u, task_id next, unsigned gone);
 /* In words, why a user with that place is next. */
 const char *fair_why(struct fair_place p);
 /* Negative: a goes before b. */
