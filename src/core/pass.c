@@ -254,9 +254,10 @@ int pass_check(const struct pass *p, struct error *err)
 		const struct task *next = tasks_find(p->tasks, fleet_turn_of(p->fleet, i));
 		if (fleet_turn_of(p->fleet, i) && !(next && next->state == TASK_PENDING))
 			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is the turn of a task that does not wait", i);
-		if (!id || (t && t->state == TASK_PENDING))
-			continue;
-		return error_set(err, ERR_CORRUPT, "GPU in slot %u: is kept for task %s, which does not wait", i, task_id_text(id, text));
+		if (id && !(t && t->state == TASK_PENDING))
+			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is kept for task %s, which does not wait", i, task_id_text(id, text));
+		if (id && id != p->keeping && id != p->head && !pass_vacated_for(p, id))
+			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is still kept for task %s", i, task_id_text(id, text));
 	}
 	return 0;
 }

@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -46,14 +45,14 @@ static void keep_no_more(const struct pass *p, task_id id)
 			fleet_keep(p->fleet, i, 0);
 }
 
-/* What the task would do without, and not count as kept twice: it has its GPUs as the head, or as those that are vacated. */
+/* In place of others that may be kept for it as the head: it needs no more than these. One that did not suit it for a moment
+ * may be another's by now. */
 static void keep_vacated(const struct pass *p, const struct pass_vacated *v)
 {
 	keep_no_more(p, v->task);
-	for (unsigned i = 0; i < v->n; i++) {
-		assert(!fleet_kept_for(p->fleet, v->slots[i]));
-		fleet_keep(p->fleet, v->slots[i], v->task);
-	}
+	for (unsigned i = 0; i < v->n; i++)
+		if (!fleet_kept_for(p->fleet, v->slots[i]))
+			fleet_keep(p->fleet, v->slots[i], v->task);
 }
 
 static bool same_places(const struct pass *p, const struct pass_vacated *list, size_t n)

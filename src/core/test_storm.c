@@ -65,7 +65,11 @@ static void any_end(struct storm *s, task_id id)
 {
 	static const enum scan_kind kinds[] = { SCAN_NOTHING, SCAN_NOTHING, SCAN_GPU_OOM, SCAN_OTHER_ERROR };
 	unsigned k = draw(s, 4);
-	exits(s->w, id, k < 2 ? 0 : 1, kinds[k]);
+	const struct task *t = core_task(s->w->c, id);
+	if (task_attempt(t)->slot_asks && draw(s, 4))
+		exits(s->w, id, t->spec->requeue_code ? t->spec->requeue_code : SPEC_REQUEUE_CODE, SCAN_NOTHING);
+	else
+		exits(s->w, id, k < 2 ? 0 : 1, kinds[k]);
 }
 
 static void any_submission(struct storm *s)
@@ -97,6 +101,13 @@ static void one_ends(struct storm *s)
 	task_id runs = any_task(s, true);
 	if (runs)
 		any_end(s, runs);
+}
+
+static void one_starts(struct storm *s)
+{
+	task_id runs = any_task(s, true);
+	if (runs)
+		core_started(s->w->c, runs, (struct proc_id){ 1000 + (pid_t)draw(s, 100000), 1 }, s->w->now);
 }
 
 static void one_takes_memory(struct storm *s)
@@ -165,7 +176,7 @@ static void any_step(struct storm *s)
 {
 	static void (*const steps[])(struct storm *s) = {
 		any_submission, any_submission, any_submission, one_ends, one_ends, one_ends, any_request, any_request, any_request,
-		one_takes_memory, one_is_drained, one_falls_off, other_settings, other_reservations, other_daemons, somebody_looks,
+		one_starts, one_starts, one_takes_memory, one_is_drained, one_falls_off, other_settings, other_reservations, other_daemons, somebody_looks,
 	};
 	struct world *w = s->w;
 	steps[draw(s, COUNT_OF(steps))](s);
@@ -185,6 +196,7 @@ static void any_order_of_things(void **unused)
 			config.map.rank = (enum map_rank)rank;
 			config.pass_max_ms = 5000;
 			config.recover.keep_max_ms = 20000;
+			config.slot_grace_ms = 15000;
 			config.fair.on = rank % 4;
 			if (rank % 2)
 				config.allowance = (struct allowance){ { 5, 4, 0, 60000 } };
