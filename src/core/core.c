@@ -594,13 +594,12 @@ size_t core_claims(const struct core *c, struct core_claim *out, size_t most)
 	return fleet_claims(c->fleet, out, most);
 }
 
-/* The task for which that GPU was kept gives up all that are kept for it, and the next pass chooses anew: without this one, the
- * others may not be the best any more. */
+/* Without this one, the others that are kept for the same task may not be the best any more. */
 void core_drain(struct core *c, const char *uuid, bool drained)
 {
 	fleet_drain(c->fleet, uuid, drained);
 	if (drained)
-		pass_give_up(c->pass, fleet_kept_for(c->fleet, (uint32_t)fleet_slot_of(c->fleet, uuid)));
+		pass_choose_anew(c->pass, fleet_kept_for(c->fleet, (uint32_t)fleet_slot_of(c->fleet, uuid)));
 }
 
 void core_clock_set(struct core *c, int64_t by_ms, struct now now)

@@ -62,16 +62,24 @@ static bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, s
 	return false;
 }
 
-/* 1: placed; 0: not now; -1: never, since no GPU here can run it (one went away since it was submitted), so it must not block
- * others. */
-static int pass_try_first(struct pass *p, struct task *t, struct now now)
+/* Whether it was placed, or can never be, since no GPU here can run it (one went away since it was submitted): then it must not
+ * block others. */
+static bool pass_try_first(struct pass *p, struct task *t, const struct map_request *r, struct now now)
+{
+	return pass_try(p, t, r, now) || pass_hopeless(p, t, r, now);
+}
+
+/* Whether it blocks those behind it: it does not fit now, but will when others end. */
+static bool pass_blocks_recovering(struct pass *p, struct task *t, struct now now)
 {
 	struct map_request r = request_now(p, t, now);
-	if (r.start_alone && p->config->recover.mode == RECOVER_EXCLUSIVE)
+	bool lacks = pass_lacks_gpus(p, &r, now);
+	if (!lacks && r.start_alone && p->config->recover.mode == RECOVER_EXCLUSIVE)
 		pass_keep_for_recovering(p, &r, now);
-	if (pass_try(p, t, &r, now))
-		return 1;
-	return pass_hopeless(p, t, &r, now) ? -1 : 0;
+	if (pass_try_first(p, t, &r, now) || lacks)
+		return false;
+	pass_note_recovering(p, &r, now);
+	return true;
 }
 
 /* The recovery queue in order, until a task does not fit. */
@@ -81,21 +89,24 @@ static void pass_place_recovering(struct pass *p, struct now now)
 	struct queue_walk w;
 	queue_walk_begin(&w, tasks_queue(p->tasks), QUEUE_RECOVERY);
 	for (struct task *t; !blocked && (t = queue_walk_next(&w)) && t->queue == QUEUE_RECOVERY;)
-		blocked = pass_may_try(p, t, &w, now) && !pass_try_first(p, t, now);
+		blocked = pass_may_try(p, t, &w, now) && pass_blocks_recovering(p, t, now);
 	queue_walk_end(&w);
 }
 
 /* The main queue in order, until a task does not fit; returns that one, the head, or NULL. Each task is marked as the head
  * before it is tried: so what was kept for a head that was overtaken is given up first, and the one that is returned has the
- * mark. */
+ * mark. One that waits for GPUs that are drained, silent or reserved is no head, or what is kept for it would idle until
+ * somebody brings them back, and nothing be kept for those behind it. */
 static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, struct now now)
 {
 	for (struct task *t; (t = queue_walk_next(w));) {
 		if (!pass_may_try(p, t, w, now))
 			continue;
-		if (p->config->order != ORDER_STRICT)
+		struct map_request r = request_now(p, t, now);
+		bool leads = p->config->order != ORDER_STRICT && !pass_lacks_gpus(p, &r, now);
+		if (leads)
 			pass_lead(p, t);
-		if (!pass_try_first(p, t, now))
+		if (!pass_try_first(p, t, &r, now) && (leads || p->config->order == ORDER_STRICT))
 			return t;
 	}
 	return NULL;

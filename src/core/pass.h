@@ -44,8 +44,10 @@ void pass_destroy(struct pass *p);
 int64_t pass_turn(struct pass *p, struct now now);
 /* Settings, allowances or reservations changed: forgets what was decided by them. */
 void pass_reconsider(struct pass *p);
-/* No GPUs are kept for that task any more. */
+/* The task waits no more: no GPUs are kept for it, and how long it was passed is forgotten. */
 void pass_give_up(struct pass *p, task_id id);
+/* What is kept for that task is chosen anew in the next pass. */
+void pass_choose_anew(struct pass *p, task_id id);
 
 /* GPUs that others vacate for a waiting task (timeslots.h): nobody else starts there. `awaited`: not all have gone yet, or a GPU
  * there settles. */

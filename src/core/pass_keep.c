@@ -7,6 +7,7 @@
 #include "core/pass_private.h"
 
 #include "base/alloc.h"
+#include "base/scope.h"
 
 #include <math.h>
 #include <string.h>
@@ -114,15 +115,51 @@ void pass_let_go(struct pass *p, task_id id)
 
 void pass_give_up(struct pass *p, task_id id)
 {
-	fair_desist(p->fair, id);
+	const struct task *t = tasks_find(p->tasks, id);
+	if (t)
+		fair_waits_no_more(p->fair, t->spec->uid, id);
+	if (p->recovering.task == id)
+		p->recovering.task = 0;
 	vacate_no_more(p, id);
-	pass_let_go(p, id);
+	pass_choose_anew(p, id);
 	pass_end_turn(p, id);
+}
+
+void pass_choose_anew(struct pass *p, task_id id)
+{
+	fair_desist(p->fair, id);
+	pass_let_go(p, id);
 }
 
 bool pass_keeps_anything_for(const struct pass *p, task_id id)
 {
 	return id == p->keeping || (id == p->head && p->passed == id && p->passed_enough) || pass_vacated_for(p, id);
+}
+
+static bool lacks_gpus(struct pass *p, const struct map_request *asked, struct now now)
+{
+	const struct map_scene s = pass_scene(p, now);
+	struct map_request r = *asked;
+	unsigned n = 0;
+	r.planned = NULL;
+	r.later = false;
+	for (uint32_t i = 0; i < s.n && n < r.gpus; i++) {
+		struct map_gpu g = s.gpus[i];
+		g.foreign_mib = g.claimed_mib = 0;
+		n += map_suits(&s, &r, &g);
+	}
+	return n < r.gpus;
+}
+
+/* Memory of others may be given back at any moment, and is waited for. */
+bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now)
+{
+	bool lacks = lacks_gpus(p, r, now);
+	if (lacks && p->recovering.task == r->task)
+		p->recovering.task = 0;
+	if (lacks && (p->head == r->task || p->keeping == r->task))
+		pass_let_go(p, r->task);
+	return lacks;
 }
 
 /* The slot with the fewest tasks among those that the request could have if nobody ran there, but for MIG instances, and that
@@ -156,6 +193,14 @@ void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struc
 		n += fleet_kept_for(p->fleet, i) == r->task;
 	for (; n < r->gpus && (slot = least_busy(p, &s, r)) >= 0; n++)
 		fleet_keep(p->fleet, (uint32_t)slot, r->task);
+}
+
+void pass_note_recovering(struct pass *p, const struct map_request *r, struct now now)
+{
+	if (p->recovering.task != r->task)
+		p->recovering.task = r->task, p->recovering.since_ms = now.mono_ms;
+	if (p->keeping == r->task || now.mono_ms - p->recovering.since_ms >= p->config->pass_max_ms)
+		pass_keep_for_recovering(p, r, now);
 }
 
 bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now)
@@ -306,11 +351,20 @@ static int64_t passing_ends_ms(const struct pass *p)
 	return counts ? p->passed_since_ms + p->config->pass_max_ms : INT64_MAX;
 }
 
-/* Both end by time alone, so no version moves: the pass is asked for. */
+static int64_t recovering_ends_ms(const struct pass *p)
+{
+	bool counts = p->recovering.task && p->recovering.task != p->keeping;
+	return counts ? p->recovering.since_ms + p->config->pass_max_ms : INT64_MAX;
+}
+
+/* They end by time alone, so no version moves: the pass is asked for. */
 int64_t pass_watch_keeping(struct pass *p, struct now now)
 {
-	int64_t keeping = keeping_ends_ms(p), passing = passing_ends_ms(p), due = INT64_MAX;
-	p->asked = p->asked || keeping <= now.mono_ms || passing <= now.mono_ms;
-	due = keeping > now.mono_ms && keeping < due ? keeping : due;
-	return passing > now.mono_ms && passing < due ? passing : due;
+	const int64_t ends[] = { keeping_ends_ms(p), passing_ends_ms(p), recovering_ends_ms(p) };
+	int64_t due = INT64_MAX;
+	for (size_t i = 0; i < COUNT_OF(ends); i++) {
+		p->asked = p->asked || ends[i] <= now.mono_ms;
+		due = ends[i] > now.mono_ms && ends[i] < due ? ends[i] : due;
+	}
+	return due;
 }

@@ -95,6 +95,7 @@ struct pass {
 	uint32_t rr_next;		/* under `rr`: the slot that is next */
 	task_id keeping;		/* the recovering task that GPUs are kept for */
 	int64_t keep_since_ms;
+	struct { task_id task; int64_t since_ms; } recovering;	/* the recovering task that does not fit, and since when; 0: none */
 	task_id head;			/* first in line of the main queue, unless the order is strict; 0: none */
 	task_id blocked_at;		/* head of the main queue that did not fit in the last pass; 0: none */
 	task_id passed;			/* the last head that did not fit; it stays so while others come before it and are placed */
@@ -131,6 +132,11 @@ static inline struct map_scene pass_scene(struct pass *p, struct now now)
 bool pass_keeps_anything_for(const struct pass *p, task_id id);
 /* What is kept for the recovering task or the head is free for others now, but for what is vacated. */
 void pass_let_go(struct pass *p, task_id id);
+/* Whether too few GPUs are in use for the task, whatever ends there: it would wait for drained, silent or reserved ones. Then
+ * nothing is kept for it any more. */
+bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now);
+/* The first recovering task does not fit. What need not be alone is passed for pass_max, as heads are. */
+void pass_note_recovering(struct pass *p, const struct map_request *r, struct now now);
 /* Keeps n GPUs that it could have free for this recovering task, those with the fewest tasks (ties: the lowest slot). */
 void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now);
 bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now);

@@ -152,6 +152,63 @@ static void what_is_kept_for_the_head_ends_with_it(void **unused)
 	end_world(w);
 }
 
+/* A stream that never quite fills the GPUs, and now and then one of the same user that goes before the head and has to wait for
+ * a moment. The head's time goes on all the same. */
+static void being_overtaken_does_not_begin_the_wait_anew(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_BACKFILL, 100);
+	struct world *w = new_world(2, &config);
+	task_id there[2] = { submit(w, spec_of(20000, 1)), submit(w, spec_of(20000, 1)) };
+	for (int i = 0; i < 2; i++)
+		hold_memory(w, there[i], 20000);
+	task_id head = submit(w, spec_of(35000, 2));
+	for (int i = 0; i < 9; i++) {
+		pass(w, 8);
+		struct spec *urgent = spec_of(25000, 1);
+		urgent->priority = 10;
+		task_id first = submit(w, urgent);
+		assert_int_equal(state(w, first), TASK_PENDING);
+		pass(w, 1);
+		exits(w, there[i % 2], 0, SCAN_NOTHING);
+		pass(w, 2);
+		assert_int_equal(state(w, first), TASK_RUNNING);
+		hold_memory(w, first, 25000);
+		there[i % 2] = first;
+	}
+	assert_int_equal(kept(w, head), 0);
+	pass(w, 2);
+	assert_int_equal(kept(w, head), 2);
+	end_world(w);
+}
+
+/* A recovering task that need not be alone, but needs more than the stream ever leaves free at one time. */
+static void a_recovering_task_is_not_passed_for_ever(void **unused)
+{
+	(void)unused;
+	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
+		struct core_config config = ordered((enum core_order)order, 100);
+		config.recover.mode = RECOVER_GROW;
+		struct world *w = new_world(1, &config);
+		task_id grows = submit(w, spec_of(20000, 1)), there[2];
+		hold_memory(w, grows, 20000);
+		there[0] = submit(w, spec_of(18000, 1));
+		exits(w, grows, 1, SCAN_GPU_OOM);
+		assert_int_equal(core_task(w->c, grows)->queue, QUEUE_RECOVERY);
+		there[1] = submit(w, spec_of(18000, 1));
+		pass(w, 2);
+		for (int s = 0; s < 200 && state(w, grows) != TASK_RUNNING; s++) {
+			if (s % 20 == 0 && state(w, there[s / 20 % 2]) == TASK_RUNNING) {
+				exits(w, there[s / 20 % 2], 0, SCAN_NOTHING);
+				there[s / 20 % 2] = submit(w, spec_of(18000, 1));
+			}
+			pass(w, 1);
+		}
+		assert_int_equal(state(w, grows), TASK_RUNNING);
+		end_world(w);
+	}
+}
+
 static void a_task_of_higher_priority_is_the_head_instead(void **unused)
 {
 	(void)unused;
@@ -179,12 +236,19 @@ static void a_drained_gpu_is_not_kept(void **unused)
 	pass(w, 1);
 	assert_int_equal(kept(w, head), 2);
 	assert_int_equal(fleet_kept_for(w->c->fleet, 2), head);
-	/* Nor one that nobody can read any longer; there is no third. */
+	/* Nor one that nobody can read any longer; and there is no third, so the other one would idle for as long. Others start
+	 * there, and the next one that waits has GPUs kept for it. */
 	w->n_gpus = 2;
 	pass(w, 1);
-	assert_int_equal(kept(w, head), 1);
+	assert_int_equal(kept(w, head), 0);
+	task_id behind = submit(w, spec_of(35000, 1));
+	pass(w, 6);
+	assert_int_equal(state(w, behind), TASK_PENDING);
+	assert_int_equal(kept(w, behind), 1);
+	/* It was passed for long enough already. */
 	w->n_gpus = 3;
 	pass(w, 1);
+	assert_int_equal(kept(w, behind), 0);
 	assert_int_equal(kept(w, head), 2);
 	end_world(w);
 }
@@ -721,6 +785,8 @@ int main(void)
 		cmocka_unit_test(a_plan_after_a_restart),
 		cmocka_unit_test(what_the_head_did_not_need_is_for_those_before_it_at_once),
 		cmocka_unit_test(what_is_kept_for_the_head_ends_with_it),
+		cmocka_unit_test(being_overtaken_does_not_begin_the_wait_anew),
+		cmocka_unit_test(a_recovering_task_is_not_passed_for_ever),
 		cmocka_unit_test(a_task_of_higher_priority_is_the_head_instead),
 		cmocka_unit_test(a_drained_gpu_is_not_kept),
 		cmocka_unit_test(limits_on_slow_downs_are_kept),

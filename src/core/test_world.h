@@ -22,7 +22,7 @@
 #include <cmocka.h>
 
 #define MAX_GPUS 5
-#define MAX_EVENTS 20000
+#define MAX_EVENTS 40000
 
 /* A small world: GPUs of 40 GiB, and what the core said. */
 struct world {
@@ -51,7 +51,7 @@ struct world {
 	} log[MAX_EVENTS];
 	unsigned n_log;
 	int signalled;
-	struct { task_id id; enum task_state state; } ended[2000];
+	struct { task_id id; enum task_state state; } ended[4000];
 	unsigned n_ended, n_looked_up;
 	uint32_t next_job;
 	const char *gpu_name;

@@ -14,6 +14,7 @@
 
 #define LN_2 0.69314718055994530942
 #define NEVER (INT64_MIN / 2)
+#define PASSED 4	/* tasks of a user for which it is noted how long they were passed */
 
 struct fair_user {
 	uid_t uid;
@@ -21,7 +22,7 @@ struct fair_user {
 	int64_t as_of_ms;
 	struct fair_taken taken;
 	int64_t started_ms;		/* when his last attempt began */
-	struct { task_id task; int64_t since_ms; } passed;
+	struct { task_id task; int64_t since_ms; } passed[PASSED];	/* task 0: free */
 };
 
 struct fair {
@@ -164,9 +165,24 @@ void fair_remember_start(struct fair *f, uid_t uid, int64_t mono_ms)
 int64_t fair_passed_since(struct fair *f, uid_t uid, task_id task, int64_t from_ms)
 {
 	struct fair_user *u = fair_user_of(f, uid);
-	if (u->passed.task != task)
-		u->passed.task = task, u->passed.since_ms = from_ms;
-	return u->passed.since_ms;
+	unsigned at = 0;
+	for (unsigned i = 0; i < PASSED; i++) {
+		if (u->passed[i].task == task)
+			return u->passed[i].since_ms;
+		if (u->passed[at].task && (!u->passed[i].task || u->passed[i].since_ms > u->passed[at].since_ms))
+			at = i;
+	}
+	u->passed[at].task = task;
+	u->passed[at].since_ms = from_ms;
+	return from_ms;
+}
+
+void fair_waits_no_more(struct fair *f, uid_t uid, task_id task)
+{
+	struct fair_user *u = fair_user_of(f, uid);
+	for (unsigned i = 0; i < PASSED; i++)
+		if (u->passed[i].task == task)
+			u->passed[i].task = 0;
 }
 
 void fair_insist(struct fair *f, task_id task, int64_t since_ms)

@@ -87,9 +87,11 @@ void fair_remember_start(struct fair *f, uid_t uid, int64_t mono_ms);
 
 /* Passing ------------------------------------------------------------------------------------------------------------- */
 
-/* Notes that the task is the first in line and does not fit. Returns since when: `from_ms`, or what was noted before. One task
- * for each user. */
+/* Notes that the task is the first in line and does not fit. Returns since when: `from_ms`, or what was noted before. A few
+ * tasks for each user, those that have waited longest: one that was overtaken by others of its user does not begin anew. */
 int64_t fair_passed_since(struct fair *f, uid_t uid, task_id task, int64_t from_ms);
+/* It waits no more. */
+void fair_waits_no_more(struct fair *f, uid_t uid, task_id task);
 /* The task, the first of its user, has waited since `since_ms`, and GPUs are kept for it: it insists. It does not replace one
  * that has waited for pass_max. */
 void fair_insist(struct fair *f, task_id task, int64_t since_ms);
