@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * No stream of small tasks makes a wide one wait for ever. Whatever the order, the policy, the users and the lengths of their
- * tasks, with time slots and without, it starts within a time that follows from the settings:
- *
- *	pass_max	it is passed for that long, counted from when it is first in line;
- *	LIFE_S		from then on its GPUs are kept for it, and what runs there ends: each small task runs for so long at most,
- *			or makes place when its slot is over;
- *	LIFE_S		among several users it may take that long until it is first in line, since another user's turn lasts until
- *			something ends; once for the beginning, once for the end of pass_max;
- *	plan		the time of passing begins later by twice what the plan said it would wait.
+ * tasks, with time slots and without, it starts within a time that follows from the settings, counted from when it is first in
+ * line (under a plan, from twice what that said it would wait):
+ *	pass_max	it is passed for that long;
+ *	LIFE_S		from then on its GPUs are kept for it, and what runs there ends: each small task runs for so long at most, or
+ *			makes place when its slot is over;
+ *	LIFE_S		once more where small tasks run out of memory, since those go before it, and may have to be alone.
+ * A task that is recovering itself is first in line when those before it run, and waits as long.
  */
 #include "core/test_world.h"
 
@@ -15,9 +14,10 @@
 
 #include <stdlib.h>
 
-#define CASES 400
+#define CASES 120
 #define LIVE 14			/* small tasks at one time; more than run */
 #define LIFE_S 90		/* the longest of their lives */
+#define NEVER_S 5000
 #define SETTLES_S 3		/* a GPU, and the turns of the loop */
 
 struct small {
@@ -86,43 +86,80 @@ static void stream_goes_on(struct stream *s)
 		small_goes_on(s, &s->live[i]);
 }
 
+/* From when it is first in line (by what a plan promised, later) until it runs. */
+static int waits_s(struct stream *s, task_id wide)
+{
+	struct world *w = s->w;
+	const struct pass *p = w->c->pass;
+	int64_t first_ms = 0, from_ms = w->now.mono_ms;
+	while (w->now.mono_ms - from_ms < NEVER_S * 1000 && state(w, wide) != TASK_RUNNING) {
+		bool strict = core_get_config(w->c)->order == ORDER_STRICT;
+		if (!first_ms && p->recovering.task == wide)
+			first_ms = p->recovering.since_ms;
+		else if (!first_ms && !strict && p->passed == wide)
+			first_ms = p->passed_since_ms;
+		else if (!first_ms && strict && p->blocked_at == wide)
+			first_ms = w->now.mono_ms;
+		stream_goes_on(s);
+	}
+	return first_ms ? (int)((w->now.mono_ms - first_ms) / 1000) : 0;
+}
+
+static void starts_in_time(struct stream *s, task_id wide, unsigned seed, const char *doing)
+{
+	const struct core_config *c = core_get_config(s->w->c);
+	int most = (int)(c->pass_max_ms / 1000) + LIFE_S * (1 + s->fail) + SETTLES_S, after = waits_s(s, wide);
+	if (after > most || state(s->w, wide) != TASK_RUNNING)
+		fail_msg("seed %u, order %s, policy %s: a task of %u GPUs of %u %s for %d s, and %d s are allowed", seed,
+			 core_order_name(c->order), map_rank_name(c->map.rank), core_task(s->w->c, wide)->spec->gpus, s->w->n_gpus,
+			 doing, after, most);
+}
+
+/* The settings are drawn one by one, so that each case has its own. */
+static struct core_config any_config(struct stream *s)
+{
+	struct core_config c = ordered((enum core_order)draw(s, CORE_ORDER_COUNT), 60 + draw(s, 120));
+	c.map.rank = (enum map_rank)draw(s, MAP_RANK_COUNT);
+	c.fair.on = draw(s, 2);
+	c.slot_grace_ms = 20000;
+	c.recover.mode = draw(s, 2) ? RECOVER_EXCLUSIVE : RECOVER_GROW;
+	c.recover.keep_max_ms = 60000;
+	return c;
+}
+
+static void stream_begins(struct stream *s, unsigned gpus)
+{
+	struct core_config config = any_config(s);
+	s->users = 1 + draw(s, 3);
+	s->slots = draw(s, 2);
+	s->limits = draw(s, 2);
+	s->fail = draw(s, 2);
+	s->most_mib = draw(s, 2) ? 10000 : 38000;
+	s->w = new_world(gpus, &config);
+	s->w->mps_together = draw(s, 2);
+	for (unsigned i = 0; i < LIVE; i++)
+		another(s, &s->live[i]);
+	for (int i = 0; i < 2 * LIFE_S; i++)
+		stream_goes_on(s);
+}
+
+/* And one that ran out of memory waits again, ahead of all others. */
 static void one_case(unsigned seed)
 {
-	struct stream s = { .dice = seed };
-	unsigned gpus = 2 + draw(&s, 4), wide_gpus = 1 + draw(&s, gpus);
-	for (int i = 0; i < 10; i++)
-		draw(&s, 2);
-	struct core_config config = ordered((enum core_order)draw(&s, CORE_ORDER_COUNT), 60 + draw(&s, 120));
-	config.map.rank = (enum map_rank)draw(&s, MAP_RANK_COUNT);
-	config.fair.on = draw(&s, 2);
-	config.slot_grace_ms = 20000;
-	s.users = 1 + draw(&s, 3);
-	s.slots = draw(&s, 2);
-	s.limits = draw(&s, 2);
-	s.fail = draw(&s, 2);
-	s.most_mib = draw(&s, 2) ? 10000 : 38000;
-	s.w = new_world(gpus, &config);
-	s.w->mps_together = draw(&s, 2);
-	for (unsigned i = 0; i < LIVE; i++)
-		another(&s, &s.live[i]);
-	for (int i = 0; i < 2 * LIFE_S; i++)
-		stream_goes_on(&s);
-	struct spec *spec = spec_of(30000, wide_gpus);
+	struct stream s = { .dice = seed * 7919 };
+	unsigned gpus = 2 + draw(&s, 4);
+	stream_begins(&s, gpus);
+	struct spec *spec = spec_of(20000, 1 + draw(&s, gpus));
 	spec->exclusive = draw(&s, 2);
 	spec->slot_s = -1;
 	spec->uid = 1000 + draw(&s, s.users + 1);
 	task_id wide = submit(s.w, spec);
-	const struct pass *p = s.w->c->pass;
-	int64_t first_ms = 0, submit_ms = s.w->now.mono_ms;
-	int waited = 0, most = (int)(config.pass_max_ms / 1000) * (config.order != ORDER_STRICT && config.order != ORDER_FIFO) + LIFE_S + SETTLES_S;
-	for (; waited < 3000 && state(s.w, wide) != TASK_RUNNING; waited++) {
-		if (!first_ms && config.order == ORDER_STRICT && pass_blocked_at(p) == wide) first_ms = s.w->now.mono_ms;
-		if (!first_ms && config.order != ORDER_STRICT && p->passed == wide) first_ms = p->passed_since_ms;
-		stream_goes_on(&s);
-	}
-	if (!first_ms) first_ms = s.w->now.mono_ms;
-	int after = (int)((s.w->now.mono_ms - first_ms) / 1000);
-	printf("%u order %d rank %d gpus %u/%u excl %d users %u fair %d wuser %u slots %d limits %d fail %d most %lu together %d pass %ld: %d first %ld after %d (%d)%s\n", seed, config.order, config.map.rank, wide_gpus, gpus, spec->exclusive, s.users, config.fair.on, spec->uid, s.slots, s.limits, s.fail, (unsigned long)s.most_mib, s.w->mps_together, (long)config.pass_max_ms/1000, waited, (long)(first_ms - submit_ms)/1000, after, most, after > most ? " LATE" : "");
+	starts_in_time(&s, wide, seed, "waits");
+	hold_memory(s.w, wide, 20000);
+	stream_goes_on(&s);
+	exits(s.w, wide, 1, SCAN_GPU_OOM);
+	if (state(s.w, wide) == TASK_PENDING)	/* alone it had all there is */
+		starts_in_time(&s, wide, seed, "recovers");
 	end_world(s.w);
 }
 
@@ -130,7 +167,7 @@ static void no_stream_starves_a_wide_task(void **unused)
 {
 	(void)unused;
 	for (unsigned seed = 1; seed <= CASES; seed++)
-		one_case(seed * 7919);
+		one_case(seed);
 }
 
 int main(void)
