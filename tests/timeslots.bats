@@ -172,3 +172,32 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 
 	[ "$(field "$b" '.slots')" = 1 ]
 }
+
+@test "a task of four GPUs gets them from those that are asked, however long the last one saves" {
+	local ids=() last wide id
+	stop_radd
+	DEVICES=sim:4xa100-40g start_radd
+	for id in 1 2 3; do
+		ids+=("$(trains 60 "w$id")")
+	done
+	last=$(submit --gpu-mem 30G --slot 5s -- bash -c '
+		[ -e go ] && exit 0
+		trap "asked=1" USR1
+		: >ready
+		while [ ! -e go ] || [ -z "$asked" ]; do read -r -t 0.1 <> <(:) || :; done
+		exit 85')
+	wait_for 10 test -e ready
+	for id in "${ids[@]}"; do wait_state "$id" RUNNING; done
+	wide=$(submit --gpus 4 --exclusive --gpu-mem 30G --slot none -- true)
+	# Three have saved and wait; nobody starts on what they left before the last one has saved, too.
+	wait_for 30 asked "$last"
+	for id in "${ids[@]}"; do wait_state "$id" PENDING; done
+	wait_for 10 sh -c "rad why --json ${ids[0]} | jq -e '[.gpus[] | select(.reason == \"Kept\")] | length == 4'"
+	[ "$(state "$wide")" = PENDING ]
+	: >go
+	timeout 30 rad wait "$wide"
+	[ "$(state "$wide")" = COMPLETED ]
+	for id in "${ids[@]}" "$last"; do
+		[ "$(rad show --json "$id" | jq '.tasks[0] | [.attempts[] | select(.verdict == "slot")] | length')" = 1 ]
+	done
+}
