@@ -146,8 +146,8 @@ struct fleet_cores fleet_cores_of(const struct fleet *f, task_id id);
 /* What placement would see of that slot if some of the tasks there were gone, and the memory of attempts that ended at
  * `ended_ms` (mono) or later were seen to be free. `tenants` has room for all that run there, and must live as long as *out. As
  * of the last fleet_gpus. */
-void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, int64_t ended_ms, struct now now,
-		       struct map_tenant *tenants, struct map_gpu *out);
+void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, int64_t ended_ms,
+		       struct now now, struct map_tenant *tenants, struct map_gpu *out);
 
 /* The GPUs of the last snapshot as if nothing ran there: capacity, kind, index. Into `out` (room for fleet_size); returns how
  * many. Changes nothing, and needs no time. */

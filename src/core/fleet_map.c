@@ -253,8 +253,8 @@ static void look_without(const struct fleet *f, const struct slot *s, const stru
 		g->kept_for = 0;
 }
 
-void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, int64_t ended_ms, struct now now,
-		       struct map_tenant *tenants, struct map_gpu *out)
+void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, int64_t ended_ms,
+		       struct now now, struct map_tenant *tenants, struct map_gpu *out)
 {
 	const struct slot *s = f->slots[slot];
 	bool native = false;

@@ -238,8 +238,8 @@ int64_t pass_turn(struct pass *p, struct now now)
 	return plan < keeping ? plan : keeping;
 }
 
-/* Kept GPUs are given up too, but for those that are vacated: under `strict` the head's mark would never be taken away otherwise, and a task that still goes
- * first has them kept again in the next pass. */
+/* Kept GPUs are given up too, but for those that are vacated: under `strict` the head's mark would never be taken away
+ * otherwise, and a task that still goes first has them kept again in the next pass. */
 void pass_reconsider(struct pass *p)
 {
 	pass_let_go(p, p->keeping);

@@ -8,6 +8,7 @@
  *
  * The recovery queue comes first. If its head is to be alone on its GPUs, these are kept free for it: the n with the fewest
  * tasks that it could have, chosen once. After keep_max it asks for more memory instead (section 7.2), and need not be alone.
+ * For one that need not be, they are kept once it was passed for pass_max.
  *
  * The main queue is ordered by priority, then by whose turn it is (queue/fair.h). What happens when its head does not fit:
  *	strict		the pass ends
@@ -19,7 +20,8 @@
  *
  * How long a head was passed is counted for the first task of each user, so that it does not begin anew when users take turns.
  * For a user who is owed a start while others wait, GPUs are kept at once under every order, so that it does not matter how
- * many tasks the others have. Users who have all that they may have (queue/allowance.h) are left out.
+ * many tasks the others have. Users who have all that they may have (queue/allowance.h) are left out, and so are, but under
+ * `strict`, tasks that wait for GPUs which are drained, silent or reserved: nothing idles for them.
  *
  * GPUs that tasks were asked to vacate are kept at once too, under every order, for whom they were asked to.
  */
@@ -49,8 +51,8 @@ void pass_give_up(struct pass *p, task_id id);
 /* What is kept for that task is chosen anew in the next pass. */
 void pass_choose_anew(struct pass *p, task_id id);
 
-/* GPUs that others vacate for a waiting task (timeslots.h): nobody else starts there. `awaited`: not all have gone yet, or a GPU
- * there settles. */
+/* GPUs that others vacate for a waiting task (timeslots.h): nobody else starts there. `awaited`: not all have gone yet, or one
+ * of them settles. */
 struct pass_vacated { task_id task; uint32_t slots[SPEC_MAX_GPUS]; unsigned n; bool awaited; };
 /* These are, from now on, in place of those before; no slot twice. Returns whether other GPUs are kept than before. */
 bool pass_vacate(struct pass *p, const struct pass_vacated *list, size_t n);

@@ -10,7 +10,8 @@
  *	endings		ends of attempts, until they are judged
  *	pass		what is tried when
  *	timeslots	who makes place for those that wait
- * core.c joins them and is what the wirings call; view.c shows them, reserve.c says what reservations meet.
+ * core.c joins them and is what the wirings call; changes.c and suspend.c are what people have done to tasks, view.c shows
+ * them, reserve.c says what reservations meet.
  */
 #ifndef RAD_CORE_PRIVATE_H
 #define RAD_CORE_PRIVATE_H

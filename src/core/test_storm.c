@@ -176,7 +176,8 @@ static void any_step(struct storm *s)
 {
 	static void (*const steps[])(struct storm *s) = {
 		any_submission, any_submission, any_submission, one_ends, one_ends, one_ends, any_request, any_request, any_request,
-		one_starts, one_starts, one_takes_memory, one_is_drained, one_falls_off, other_settings, other_reservations, other_daemons, somebody_looks,
+		one_starts, one_starts, one_takes_memory, one_is_drained, one_falls_off, other_settings, other_reservations,
+		other_daemons, somebody_looks,
 	};
 	struct world *w = s->w;
 	steps[draw(s, COUNT_OF(steps))](s);

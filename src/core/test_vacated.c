@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What tasks vacate when their time slots are over: it is kept for whom they were asked, for as long as that makes sense, and no
- * longer.
+ * What tasks vacate when their time slots are over: it is kept for whom they were asked, for as long as that makes sense, and
+ * no longer.
  */
 #include "core/test_world.h"
 

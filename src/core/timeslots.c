@@ -161,8 +161,8 @@ static bool is_vacated(const struct timeslots *s, uint32_t slot)
 	return id && pass_vacated_for(s->pass, id);
 }
 
-/* Anew from the fleet each time, not by difference, so that who comes back leaves no trace. Memory that is not given back for as
- * long as others are waited for may never be: it counts as taken. */
+/* Anew from the fleet each time, not by difference, so that who comes back leaves no trace. Memory that is not given back for
+ * as long as others are waited for may never be: it counts as taken. */
 static void look_at_slot(struct slots_look *l, uint32_t slot)
 {
 	const struct timeslots *s = l->s;
@@ -280,8 +280,8 @@ static size_t look_send_away(struct slots_look *l, const struct task *t, struct 
 
 /* Of those that were sent away, all stay after all if that does not help; else those without whom it would do as well, the last
  * ones first. */
-static bool look_calls_back(struct slots_look *l, const struct task *t, const struct map_request *r, struct fleet_clock **chances,
-			    size_t n, struct placement *where)
+static bool look_calls_back(struct slots_look *l, const struct task *t, const struct map_request *r,
+			    struct fleet_clock **chances, size_t n, struct placement *where)
 {
 	bool fits = n && look_fits(l, t, r, where);
 	for (size_t i = n; i > 0; i--) {

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What people have done to a task that is there: held, released, changed, cancelled, given back, queued again. (Stopped where
+ * it is: suspend.c.) What a state allows is said once, in the table of task.c; here stands what hangs on more than that: a task
+ * that runs is asked to stop and goes on being what it is until its processes have ended, and what would change nothing makes
+ * no event. All is asked before the first event, since an event cannot be taken back.
+ */
+#include "core/private.h"
+
+#include <string.h>
+
+/* `done`: the word for it in an error, "held" or "released". */
+static int core_do(struct core *c, task_id id, enum event_kind kind, const char *done, uint32_t uid, struct now now,
+		   struct error *err)
+{
+	struct task *t = tasks_find_for(c->tasks, id, kind, done, err);
+	c->now = now;
+	if (t)
+		core_emit(c, t, kind, uid);
+	return t ? 0 : -1;
+}
+
+int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	return core_do(c, id, EV_HELD, "held", uid, now, err);
+}
+
+int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	return core_do(c, id, EV_RELEASED, "released", uid, now, err);
+}
+
+/* A stopped process would not see that it is asked to end. */
+static void core_ask_stop(struct core *c, struct task *t, enum stop_reason reason, uint32_t uid)
+{
+	if (t->suspended)
+		core_emit(c, t, EV_RESUMED, uid);
+	struct event ev = { .kind = EV_STOP_ASKED, .t_ms = c->now.wall_ms, .u.stop = { reason, uid } };
+	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
+}
+
+/* A task that is being stopped for another reason (its time limit, a requeue) is cancelled all the same, or it would come
+ * back. */
+int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_any(c->tasks, id, err);
+	c->now = now;
+	if (!t)
+		return -1;
+	if (t->state != TASK_RUNNING)
+		core_emit(c, t, EV_CANCELLED, uid);
+	else if (t->stopping != STOP_CANCEL)
+		core_ask_stop(c, t, STOP_CANCEL, uid);
+	return 0;
+}
+
+/* A task that is being stopped, for whatever reason, is left to that: its processes were asked to end already. */
+int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_any(c->tasks, id, err);
+	char text[TASK_ID_TEXT];
+	c->now = now;
+	if (!t)
+		return -1;
+	if (!t->spec->process_pid)
+		return error_set(err, ERR_INVALID, "task %s: was started by RAD-RM, and ends with its program: rad cancel ends it",
+				 task_id_text(id, text));
+	if (t->state != TASK_RUNNING)
+		core_emit(c, t, EV_CANCELLED, uid);
+	else if (!t->stopping)
+		core_ask_stop(c, t, STOP_GIVEN_BACK, uid);
+	return 0;
+}
+
+/* Whether the event would change anything. One that would not is not made: events are kept for ever, and make a pass look
+ * again. */
+static bool core_differs(const struct task *t, const struct event *ev)
+{
+	return (ev->u.updated.set_priority && ev->u.updated.priority != t->priority) ||
+	       (ev->u.updated.set_time_limit && ev->u.updated.time_limit_s != t->time_limit_s) ||
+	       (ev->u.updated.set_gpu_mem && ev->u.updated.gpu_mem_mib != t->gpu_mem_mib) ||
+	       (ev->u.updated.set_max_slowdown && !(ev->u.updated.max_slowdown == t->max_slowdown)) ||
+	       (ev->u.updated.name && strcmp(ev->u.updated.name, task_name(t)));
+}
+
+int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_for(c->tasks, id, EV_UPDATED, "changed", err);
+	char text[TASK_ID_TEXT];
+	c->now = now;
+	if (!t)
+		return -1;
+	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority))
+		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; only its name and time limit can still be changed",
+				 task_id_text(id, text));
+	if (ev->u.updated.set_gpu_mem && pass_feasible(c->pass, t->spec, ev->u.updated.gpu_mem_mib, err))
+		return -1;
+	if (!core_differs(t, ev))
+		return 0;
+	ev->kind = EV_UPDATED;
+	ev->t_ms = now.wall_ms;
+	tasks_emit(c->tasks, t, ev, now.wall_ms);
+	if (ev->u.updated.set_gpu_mem)	/* what is declared goes before what was estimated */
+		estimates_ask(c->estimates, t, now);
+	return 0;
+}
+
+int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_any(c->tasks, id, err);
+	char text[TASK_ID_TEXT];
+	c->now = now;
+	if (!t)
+		return -1;
+	if (t->state == TASK_RUNNING && t->stopping && t->stopping != STOP_REQUEUE)
+		return error_set(err, ERR_CONFLICT, "task %s: is being ended for good already: requeue it when it has ended",
+				 task_id_text(id, text));
+	if (t->state == TASK_RUNNING) {
+		if (!t->stopping)
+			core_ask_stop(c, t, STOP_REQUEUE, uid);
+		return 0;
+	}
+	if (!task_state_terminal(t->state))
+		return error_set(err, ERR_CONFLICT, "task %s: is %s already", task_id_text(id, text), task_state_name(t->state));
+	core_emit(c, t, EV_REQUEUED, uid);
+	estimates_ask(c->estimates, t, now);
+	tasks_wait(c->tasks, t, now.wall_ms);
+	return 0;
+}
