@@ -182,6 +182,7 @@ static void pass_place_all(struct pass *p, struct now now)
 	struct queue_walk w;
 	p->blocked_at = 0;
 	pass_begin_turns(p);
+	pass_note_out_of_use(p, now);
 	pass_place_recovering(p, now);
 	pass_place_reserved(p, now);
 	if (p->config->order == ORDER_PLAN)

@@ -151,10 +151,19 @@ static bool lacks_gpus(struct pass *p, const struct map_request *asked, struct n
 	return n < r.gpus;
 }
 
-/* Memory of others may be given back at any moment, and is waited for. */
+void pass_note_out_of_use(struct pass *p, struct now now)
+{
+	const struct map_scene s = pass_scene(p, now);
+	p->some_out_of_use = false;
+	for (uint32_t i = 0; i < s.n && !p->some_out_of_use; i++)
+		p->some_out_of_use = s.gpus[i].drained || s.gpus[i].stale || s.gpus[i].n_reserves;
+}
+
+/* Memory of others may be given back at any moment, and is waited for. Where all GPUs are in use, as they mostly are, a task
+ * that lacks some can never run here (pass_hopeless). */
 bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now)
 {
-	bool lacks = lacks_gpus(p, r, now);
+	bool lacks = p->some_out_of_use && lacks_gpus(p, r, now);
 	if (lacks && p->recovering.task == r->task)
 		p->recovering.task = 0;
 	if (lacks && (p->head == r->task || p->keeping == r->task))

@@ -105,6 +105,7 @@ struct pass {
 	struct pass_vacated *vacated;	/* GPUs are kept for these tasks too */
 	size_t n_vacated, cap_vacated;
 
+	bool some_out_of_use;		/* GPUs are drained, silent or reserved, in the pass under way */
 	struct { bool known; int64_t ms; } promise;	/* under fifo, when those are expected to be free (mono); 0: nobody can tell */
 
 	struct turn *turns;		/* one for each user who waits for another's MPS server */
@@ -132,6 +133,8 @@ static inline struct map_scene pass_scene(struct pass *p, struct now now)
 bool pass_keeps_anything_for(const struct pass *p, task_id id);
 /* What is kept for the recovering task or the head is free for others now, but for what is vacated. */
 void pass_let_go(struct pass *p, task_id id);
+/* A pass begins. */
+void pass_note_out_of_use(struct pass *p, struct now now);
 /* Whether too few GPUs are in use for the task, whatever ends there: it would wait for drained, silent or reserved ones. Then
  * nothing is kept for it any more. */
 bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now);
