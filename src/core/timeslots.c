@@ -518,9 +518,9 @@ static int64_t timeslots_consider(struct timeslots *s, struct slots_look *l)
 
 int64_t timeslots_turn(struct timeslots *s, struct now now)
 {
-	struct slots_look l = { .s = s, .now = now };
 	if (now.mono_ms < s->due_ms)
 		return s->due_ms;
+	struct slots_look l = { .s = s, .now = now };	/* kilobytes, that every turn would clear */
 	int64_t next = timeslots_consider(s, &l);
 	free(l.leaving);
 	return next;
@@ -528,9 +528,9 @@ int64_t timeslots_turn(struct timeslots *s, struct now now)
 
 void timeslots_recall(struct timeslots *s, struct now now)
 {
-	struct slots_look l = { .s = s, .now = now };
 	if (s->recalled || !fleet_was_read(s->fleet))
 		return;
+	struct slots_look l = { .s = s, .now = now };
 	s->recalled = true;
 	look_list(s, &l);
 	l.n_over = 0;
