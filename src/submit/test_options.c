@@ -161,10 +161,12 @@ static void test_refused(void **state)
 {
 	(void)state;
 	static const char *const rows[][3] = {
-		{ "gpus", "0", "1 to 64" }, { "gpus", "65", "1 to 64" }, { "gpus", "two", "'two'" }, { "gpus", "", "whole number" },
-		{ "gpus", "a100", "whole number" }, { "gpus", ":2", "a word is missing" }, 
+		{ "gpus", "0", "every task gets a GPU" }, { "gpus", "65", "1 to 64" },
+		{ "gpus", "two", "'two'" }, { "gpus", "", "whole number" },
+		{ "gpus", "a100", "whole number" }, { "gpus", ":2", "a word is missing" },
 		{ "gres", "shard:1", "only gpu:N" }, { "gres", "gpu:", "only gpu:N" },
-		{ "gres", "gpu:a100:x", "whole number" }, { "gres", "gpu:a100:0", "1 to 64" }, { "gres", "gpu:a;b:1", "stands for nothing" },
+		{ "gres", "gpu:a100:x", "whole number" }, { "gres", "gpu:a100:0", "every task" },
+		{ "gres", "gpu:a;b:1", "stands for nothing" },
 		{ "gres", "gpu::2", "a word is missing" }, { "constraint", "", "a word is missing" },
 		{ "constraint", "mem>", "write mem>=40G" },
 		{ "mem", "much", "is not a size" }, { "cpus-per-task", "0", "1 to 65536" }, { "slot", "1s", "write 5s to 3660d" },
