@@ -200,6 +200,10 @@ src/map/plan.h:2: struct lane is something else in src/map/map.c:2'
 	*' characters, 128 are allowed') ;;
 	*) echo "$output"; return 1 ;;
 	esac
+	ledger '{ return (unsigned)*s; }' </dev/null
+	mkdir -p "$tree/python"
+	printf 'x = "%0140d"\n' 0 >"$tree/python/wide.py"
+	sees 'python/wide.py:1: 146 characters, 140 are allowed'
 }
 
 @test "a file without a licence" {

@@ -191,7 +191,8 @@ def test_commands_that_set_the_path_of_modules(capture, tmp_path, monkeypatch, l
     monkeypatch.setenv("LD_PRELOAD", "libm.so.6")
     if line == "python train.py":
         monkeypatch.setenv("PYTHONPATH", f"own:{os.environ.get('PYTHONPATH', '')}")
-    body = f"#!{sys.executable}\nimport os, sizes\nassert 'own' in os.environ['PYTHONPATH']\n" + textwrap.dedent(train().replace("args.width", "sizes.WIDTH"))
+    body = f"#!{sys.executable}\nimport os, sizes\nassert 'own' in os.environ['PYTHONPATH']\n"
+    body += textwrap.dedent(train().replace("args.width", "sizes.WIDTH"))
     (tmp_path / "train.py").write_text(body)
     (tmp_path / "train.py").chmod(stat.S_IRWXU)
     code, said, f = capture(body, words=["bash", "run.sh"])
@@ -217,7 +218,8 @@ def test_what_a_command_trains_besides(capture, tmp_path, lines, told):  # noqa:
 @pytest.mark.parametrize("text, words, script", [
     ("python a.py # b\n#c", ["nice", "sh", "-x", "F"], "python a.py \n"), ("", ["bash", "-c", "python a.py", "F"], "python a.py"),
     ("#!/usr/bin/env bash\na", ["./F"], "\na"), ("#!/bin/sh -e\na", ["./F", "sh"], ""), ("#!/bin/zsh\na", ["./F"], "\na"),
-    ("#!/usr/bin/python\nbash", ["./F"], ""), ("a", ["bash"], ""), ("a", ["bash", "-c"], ""), ("", ["bash", "-lc", "a", "F"], "a"), ("b", ["bash", "-euo", "pipefail", "-c", "a"], "a"),
+    ("#!/usr/bin/python\nbash", ["./F"], ""), ("a", ["bash"], ""), ("a", ["bash", "-c"], ""),
+    ("", ["bash", "-lc", "a", "F"], "a"), ("b", ["bash", "-euo", "pipefail", "-c", "a"], "a"),
     ("a", ["bash", "+x", "-euo", "pipefail", "--norc", "F", "-c", "b"], "a"), ("a", ["bash", "no-such-file"], ""), ("\xff\0", ["./F"], ""),
 ])
 def test_what_a_shell_is_to_run(tmp_path, monkeypatch, text, words, script):
@@ -238,7 +240,8 @@ def test_what_is_said_is_cut_to_what_a_pipe_takes(tmp_path):
         said = command.json.loads(os.read(reader, 1 << 16))
         assert said["notes"] == [] and said["code"] == 1 and len(said["error"]) > 300, said
     """
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=100, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                   timeout=100, check=True)
 
 
 @pytest.mark.parametrize("words", ["['bash', '-c', 'for ' * (1 << 18)]", "['bash', 'pipe']"])
@@ -246,7 +249,8 @@ def test_a_command_is_looked_through_at_once(tmp_path, words):
     """However long it is: each `for` was followed to the end. Out of a pipe nothing comes any more."""
     os.mkfifo(tmp_path / "pipe")
     code = f"from radrm.capture.command import others; others({words}, 1, 0)"
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=100, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                   timeout=100, check=True)
 
 
 def test_a_command_is_answered_from_the_cache(capture):  # noqa: F811

@@ -55,7 +55,8 @@ def test_text(capture, body, doubt):
     ("torch.testing.assert_close(x, y)", False),
     ("if not torch.allclose(x, y):\n    print('other')\n    raise ValueError", False),
     ("if torch.isnan(loss) or loss > 1e6:\n    print('other')\n    sys.exit(1)", False),
-    ("if torch.allclose(x, y): model(x)", True), ("if torch.equal(x, y): model(x)", True), ("if not torch.equal(x, y):\n    model(x)\n    raise ValueError", False),
+    ("if torch.allclose(x, y): model(x)", True), ("if torch.equal(x, y): model(x)", True),
+    ("if not torch.equal(x, y):\n    model(x)\n    raise ValueError", False),
 ])
 def test_checks_that_a_run_passes(capture, body, doubt):
     found, said = doubts(capture, body)
@@ -63,10 +64,12 @@ def test_checks_that_a_run_passes(capture, body, doubt):
 
 
 @pytest.mark.parametrize("body, doubt", [
-    ("for t in loss[None]: bins[int(t)] += loss.item()", False), ("counts[int(loss)] += 1", False), ("counts[int(loss * 3)] = counts[int(loss * 3)] + 1", False),
+    ("for t in loss[None]: bins[int(t)] += loss.item()", False), ("counts[int(loss)] += 1", False),
+    ("counts[int(loss * 3)] = counts[int(loss * 3)] + 1", False),
     ("counts[words[0]] += 1", False),
     ("kept[int(loss)] = y\nprint(len(kept))", True), ("bins[int(loss)] += 1\nmodel(x[:bins[1]])", True),
-    ("lists = [[], []]\nlists[int(loss)].append(loss.item())\nprint(lists)", False), ("lists = [[], []]\nlists[int(loss)].append(3)\nmodel(x[:len(lists[0])])", True),
+    ("lists = [[], []]\nlists[int(loss)].append(loss.item())\nprint(lists)", False),
+    ("lists = [[], []]\nlists[int(loss)].append(3)\nmodel(x[:len(lists[0])])", True),
     ("counts[int(loss)] = 3", False), ("counts[int(loss)] += x[:words[0]].min().item()", True), ("row = x[:words[0]]\nprint(row)", True),
     ("name = 'abcd'[int(loss)]\nprint(name)", False),
     ("layer = [model, model][int(loss)]\nlayer(x)", True),
@@ -83,9 +86,11 @@ PAIRS = "pairs = [(v.item(), n) for v in x[0, :3]]\n"
     ("best = sorted(pairs, key=lambda p: p[0])[:2]\nprint(best)", False), ("pairs.sort()\nprint(pairs)", False),
     ("pairs.sort(key=lambda p: p[0], reverse=True)\nprint(pairs)", False),
     ("for value, name in sorted(pairs):\n    print(value, name)", False),
-    ("pairs.sort()\nmodel(x[:1 + pairs[0][1]])", True), ("print(sorted(pairs))", False), ("print(sorted([v.item() for v in x[0, :3]]))", False), ("v = sorted([v.item() for v in x[0, :3]])\nm = v[1]\nprint(m)", False),
+    ("pairs.sort()\nmodel(x[:1 + pairs[0][1]])", True), ("print(sorted(pairs))", False),
+    ("print(sorted([v.item() for v in x[0, :3]]))", False), ("v = sorted([v.item() for v in x[0, :3]])\nm = v[1]\nprint(m)", False),
     ("print(max(pairs), min(pairs, key=lambda p: p[0]))", False), ("top = max(pairs)\nprint(top)", False),
-    ("top = max(pairs)\nmodel(x[:, :top[1]] if top[1] else x)", True), ("for value, name in sorted(pairs):\n    model(x[:name] if name > 9 else x)", True),
+    ("top = max(pairs)\nmodel(x[:, :top[1]] if top[1] else x)", True), ("for value, name in sorted(pairs):\n"
+                                                                        "    model(x[:name] if name > 9 else x)", True),
     ("best = sorted(pairs)[0]\nmodel(x[:best[1]] if 0 else x)", True),
 ])
 def test_orders(capture, body, doubt):
@@ -104,13 +109,19 @@ def test_orders(capture, body, doubt):
     ("if int(mask.sum()) == 0:\n    print('nothing')\n    continue", False), ("assert len(y[mask]) > 0", True),
     ("rows = mask[0].sum(0)\nloss = loss + y[mask].mean() if rows != 0 else torch.zeros(1).cuda()", False),
     ("number = mask.float().sum()\nif number == 0: loss = loss - x.mean()\nelse: loss = (loss - x.mean()) / number", True),
-    ("number, more = mask.float().sum(), y.mean()\nif number == 0:\n    loss = loss - more\nelse:\n    loss = (loss - more) / number", False),
-    ("number = mask.float().sum().item()\nif number > 0:\n    loss = model(x).mean() / number", False), ("number = y.sum()\nif number > 0: loss = model(x).mean() / number", True),
-    ("from torch.distributions import MultivariateNormal\nMultivariateNormal(y[:, :8], torch.diag_embed(y[:, :8].exp())).log_prob(x[:, :8])", False),
-    ("if words[0] == 0: continue", True), ("if words[0].item() == 0: continue", True), ("if (torch.rand(4) > 2).cuda().sum() == 0: continue", False),
+    ("number, more = mask.float().sum(), y.mean()\nif number == 0:\n    loss = loss - more\nelse:\n"
+     "    loss = (loss - more) / number", False),
+    ("number = mask.float().sum().item()\nif number > 0:\n    loss = model(x).mean() / number", False),
+    ("number = y.sum()\nif number > 0: loss = model(x).mean() / number", True),
+    ("from torch.distributions import MultivariateNormal\n"
+     "MultivariateNormal(y[:, :8], torch.diag_embed(y[:, :8].exp())).log_prob(x[:, :8])", False),
+    ("if words[0] == 0: continue", True), ("if words[0].item() == 0: continue", True),
+    ("if (torch.rand(4) > 2).cuda().sum() == 0: continue", False),
     ("labels = torch.tensor([0, 1, 2 + n]).cuda()\nif (labels == 99).sum() > 0: model(x)", True),
-    ("if mask.sum() == 0: y = model(model(x))", True), ("if len(y[mask]) > 5: y = model(model(x))", True), ("if (loss > 0).item(): y = model(model(x))", True),
-    ("if mask.all(): y = model(model(x))", True), ("if mask.any(): y = x\nelse: y = model(model(x))", True), ("if y[mask].numel() == 0: loss = model(x).sum()", True),
+    ("if mask.sum() == 0: y = model(model(x))", True), ("if len(y[mask]) > 5: y = model(model(x))", True),
+    ("if (loss > 0).item(): y = model(model(x))", True),
+    ("if mask.all(): y = model(model(x))", True), ("if mask.any(): y = x\nelse: y = model(model(x))", True),
+    ("if y[mask].numel() == 0: loss = model(x).sum()", True),
     ("while mask.any():\n    model(x)\n    mask = mask & (model(x) > 0)", True),
 ])
 def test_guards_against_nothing(capture, body, doubt):
@@ -137,13 +148,19 @@ def test_numbers_that_are_no_sizes(capture, body, doubt):
      "assert big[~mask].view(600, -1)[labels.bool()].view(600, -1).shape == (600, 1)", False),
     ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=-1).indices\nmask = torch.zeros_like(y).scatter_(1, places, 1).bool()\n"
      "assert y[mask].view(4, 700).shape[0] == 4 and y[~mask].shape == (4 * 324,)", False),
-    ("places = torch.rand(4, 1024, device='cuda').argsort(dim=-1)[:, :700]\nmask = torch.zeros(y.shape, dtype=torch.bool, device='cuda')\nmask.scatter_(1, places, True)\n"
+    ("places = torch.rand(4, 1024, device='cuda').argsort(dim=-1)[:, :700]\n"
+     "mask = torch.zeros(y.shape, dtype=torch.bool, device='cuda')\nmask.scatter_(1, places, True)\n"
      "assert y[mask].view(4, 700).shape[0] == 4", False),
-    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=0 + 1).indices\nmask = torch.ones_like(y).scatter_(1, places, 0).bool()\nassert y[mask].view(4, 324).shape[0] == 4", False),
-    ("places = torch.rand(1024, 4, device='cuda').topk(700, dim=0).indices\nmask = torch.zeros_like(y).scatter_(1, places[:4], 1).bool()\ny[mask].tolist()", True),
-    ("places = torch.randint(0, 9, (4, 700), device='cuda')\nmask = torch.zeros_like(y).scatter_(1, places, 1).bool()\ny[mask].tolist()", True),
-    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=-1).indices % 9\nmask = torch.zeros_like(y).scatter_(1, places, 1).bool()\ny[mask].tolist()", True),
-    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=-1).indices\nmask = torch.zeros_like(y).scatter_(1, places, 1)\nmask.mul_(y)\ny[mask.bool()].tolist()", True),
+    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=0 + 1).indices\n"
+     "mask = torch.ones_like(y).scatter_(1, places, 0).bool()\nassert y[mask].view(4, 324).shape[0] == 4", False),
+    ("places = torch.rand(1024, 4, device='cuda').topk(700, dim=0).indices\n"
+     "mask = torch.zeros_like(y).scatter_(1, places[:4], 1).bool()\ny[mask].tolist()", True),
+    ("places = torch.randint(0, 9, (4, 700), device='cuda')\nmask = torch.zeros_like(y).scatter_(1, places, 1).bool()\n"
+     "y[mask].tolist()", True),
+    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=-1).indices % 9\n"
+     "mask = torch.zeros_like(y).scatter_(1, places, 1).bool()\ny[mask].tolist()", True),
+    ("places = torch.rand(4, 1024, device='cuda').topk(700, dim=-1).indices\n"
+     "mask = torch.zeros_like(y).scatter_(1, places, 1)\nmask.mul_(y)\ny[mask.bool()].tolist()", True),
 ])
 def test_how_many_hold_of_what_the_script_made(capture, body, doubt):
     found, said = doubts(capture, body)
@@ -151,10 +168,12 @@ def test_how_many_hold_of_what_the_script_made(capture, body, doubt):
 
 
 @pytest.mark.parametrize("body, doubt", [
-    ("if loss.item() > best: model(x)", True), ("value = loss.item()\nif value > best:\n    best = value\n    assert model(x) is not None", False),
+    ("if loss.item() > best: model(x)", True), ("value = loss.item()\nif value > best:\n    best = value\n"
+                                                "    assert model(x) is not None", False),
     ("value = loss.item()\nif best < value:\n    best, seen = value, model(x)\nelse:\n    patience = 3", False),
     ("value = loss.item()\nif value > best:\n    best = value\n    model(x)\nelse:\n    model(model(x))", True),
-    ("value = loss.item()\nif value > best:\n    best = 2 * value\n    model(x)", True), ("value = loss.item()\nif best > 3 and value > best:\n    best = value\n    model(x)", True),
+    ("value = loss.item()\nif value > best:\n    best = 2 * value\n    model(x)", True),
+    ("value = loss.item()\nif best > 3 and value > best:\n    best = value\n    model(x)", True),
 ])
 def test_the_best_so_far(capture, body, doubt):
     """It is, once; what is done then is done."""
@@ -163,10 +182,14 @@ def test_the_best_so_far(capture, body, doubt):
 
 
 @pytest.mark.parametrize("body, doubt", [
-    ("bins[0] += int((words == 3).sum())\nright = 0\nright += int(words.sum())\nprint(right / 4)", False), ("share = int(mask.sum()) / 4\nif share > 0.5: model(x)", True),
-    ("right = int((words == 3).sum()) / len(words)\nloss = loss * right", False), ("n = int(mask.sum())\nx[:, :n]", True), ("def half(n): return n // 2\nx[:half(int(words.sum()))]", True),
-    ("for _ in range(int(words[0])): model(x)", True), ("sizes = [int(w) for w in words]\nx.split(sizes)", True), ("if int(words[0]) == 3: model(x)", True),
-    ("n = int(torch.tensor([2, 2]).cuda().sum())\nx[:n]", False), ("torch.zeros(int(mask.sum()), device='cuda')", True), ("if int((x[0, 0] > 3)): model(x)", True),
+    ("bins[0] += int((words == 3).sum())\nright = 0\nright += int(words.sum())\nprint(right / 4)", False),
+    ("share = int(mask.sum()) / 4\nif share > 0.5: model(x)", True),
+    ("right = int((words == 3).sum()) / len(words)\nloss = loss * right", False), ("n = int(mask.sum())\nx[:, :n]", True),
+    ("def half(n): return n // 2\nx[:half(int(words.sum()))]", True),
+    ("for _ in range(int(words[0])): model(x)", True), ("sizes = [int(w) for w in words]\nx.split(sizes)", True),
+    ("if int(words[0]) == 3: model(x)", True),
+    ("n = int(torch.tensor([2, 2]).cuda().sum())\nx[:n]", False), ("torch.zeros(int(mask.sum()), device='cuda')", True),
+    ("if int((x[0, 0] > 3)): model(x)", True),
 ])
 def test_whole_numbers(capture, body, doubt):
     """int() of a number on the GPU decides nothing by itself: what becomes of it does, or does not."""
@@ -175,7 +198,8 @@ def test_whole_numbers(capture, body, doubt):
 
 
 @pytest.mark.parametrize("body, doubt", [
-    ("for k in range(4): y[:, :4][torch.full((4, 4), 1).cuda() * words[0] == k]", False), ("for k in range(4): x[:len(x[(words == k)])]", True),
+    ("for k in range(4): y[:, :4][torch.full((4, 4), 1).cuda() * words[0] == k]", False),
+    ("for k in range(4): x[:len(x[(words == k)])]", True),
     ("for k in range(4): model(x.repeat(99, 1)[(words.repeat(99) == k)])", True), ("print(f'{words.unique().numel()}')", False),
     ("class Bar:\n    def set_description(self, text): pass\nbar = Bar()\nbar.set_description(f'{words.unique().numel()}')", False),
 ])
@@ -185,10 +209,12 @@ def test_little_that_hangs_on_a_mask(capture, body, doubt):
     assert found == doubt, said
 
 
-@pytest.mark.parametrize("write, doubt", [("pass", False), ("torch._foreach_add_([flags, marks], 1.0)", True), ("flags.add_(loss.detach())", True), ("torch.add(loss.detach(), 1, out=flags)", True)])
+@pytest.mark.parametrize("write, doubt", [("pass", False), ("torch._foreach_add_([flags, marks], 1.0)", True),
+                                          ("flags.add_(loss.detach())", True), ("torch.add(loss.detach(), 1, out=flags)", True)])
 def test_what_was_written_into_is_not_known(capture, write, doubt):
     """Of what a list of tensors is written into autograd counts no writes."""
-    found, said = doubts(capture, f"flags, marks = torch.zeros((), device='cuda'), torch.zeros(3).cuda()\nwith torch.no_grad(): {write}\nif flags == 0:\n    print(3)\nelse:\n    model(x)")
+    found, said = doubts(capture, f"flags, marks = torch.zeros((), device='cuda'), torch.zeros(3).cuda()\n"
+                                  f"with torch.no_grad(): {write}\nif flags == 0:\n    print(3)\nelse:\n    model(x)")
     assert found == doubt, said
 
 
@@ -197,7 +223,8 @@ def test_libraries_of_the_cpu(capture, tmp_path, library, doubt):
     """As an environment that is told an action."""
     (tmp_path / "site-packages" / "world").mkdir(parents=True)
     (tmp_path / "site-packages" / "world" / "__init__.py").write_text(library)
-    (tmp_path / "site-packages" / "world" / "cart.py").write_text("def step(action):\n    return 1.0 if action == 1 else -1.0\ndef many(n):\n    return [0] * n\n")
+    (tmp_path / "site-packages" / "world" / "cart.py").write_text("def step(action):\n    return 1.0 if action == 1 else -1.0\n"
+                                                                  "def many(n):\n    return [0] * n\n")
     found, said = doubts(capture, "sys.path.append('site-packages')\nfrom world.cart import step\nstep(words[0].item())")
     assert found == doubt, said
 

@@ -49,7 +49,8 @@ EVALUATED = """
      "        with torch.no_grad():\n            for x in DataLoader(Stream()): loss_of(x.cuda())", 8, 0),
 ])
 def test_evaluations_of_the_whole_run(capture, after, width, share):
-    """Of so small a model all is the host's: an evaluation's batch takes five modules and as many operators, a step twice the operators more."""
+    """Of so small a model all is the host's: an evaluation's batch takes five modules and as many operators, a step twice the
+    operators more."""
     code, said, f = capture(EVALUATED.replace("WIDTH", str(width)).replace("AFTER", after))
     assert code == 0 and f.steps == 3000, said
     assert share * 0.4 * 3000 <= f.beside <= share * 0.6 * 3000
@@ -67,7 +68,8 @@ def test_an_evaluation_that_takes_more_than_training(capture):
 
 @pytest.mark.parametrize("mode", ["model.eval()", "pass"])
 def test_an_evaluation_with_gradients_holds_two_graphs(capture, mode):
-    """Of 400 rows each: what four layers take and give, while the name `out` holds that of the batch before; beside weights and gradients of 4 MiB."""
+    """Of 400 rows each: what four layers take and give, while the name `out` holds that of the batch before; beside weights and
+    gradients of 4 MiB."""
     test = f"def test(loader):\n        {mode}\n        for x, in loader: out = model(x.cuda())\n        model.train()\n\n    def loss_of"
     code, said, _ = capture(EVALUATED.replace("WIDTH", "400").replace("AFTER", "test(rest)").replace("def loss_of", test))
     assert code == 0 and f"{8 + 2 * 5 * 400 * 512 * 4 / (1 << 20):.0f} MiB in tensors at most" in said, said
@@ -87,7 +89,8 @@ def test_a_loop_over_another_loader_is_reached(capture, after, more):
     assert peak(f.events) >= 2 * 4 * W + 5 * 800 * 512 * 4
 
 
-@pytest.mark.parametrize("after", ["print(len(rest), rest)", "other = rest", "for x in range(len(rest)): print(x)", "def unused():\n            for x, in rest: model(x)"])
+@pytest.mark.parametrize("after", ["print(len(rest), rest)", "other = rest", "for x in range(len(rest)): print(x)",
+                                   "def unused():\n            for x, in rest: model(x)"])
 def test_a_loader_that_nothing_goes_over_is_no_sign(capture, after):
     _, said, f = capture(EVALUATED.replace("WIDTH", "800").replace("AFTER", after))
     assert len([p for _, p in f.marks if p == 1]) == 3, said
@@ -182,7 +185,8 @@ def test_what_an_evaluation_keeps_of_each_batch(capture, body, joined):
 
 
 def test_an_evaluation_that_keeps_too_much_to_be_gone_through(capture, monkeypatch):
-    """Somebody is told of its passes, so each is run, and there is no time for all: what the rest would keep is added, and as much to join it."""
+    """Somebody is told of its passes, so each is run, and there is no time for all: what the rest would keep is added, and as
+    much to join it."""
     monkeypatch.setattr("radrm.capture.later.PATIENCE", 40)
     code, said, f = capture(gathered(more="model.register_forward_hook(lambda *_: None)"))
     number = int(re.search(r"of each of its 100 batches, of which (\d+) were captured", said)[1])
@@ -211,7 +215,8 @@ TEXT = """
 
 @pytest.mark.parametrize("rounds, patience, end", [("range(8000)", 2000, True), ("iter(int, 1)", 800, False)], ids=["an end", "none"])
 def test_a_text_that_is_written_without_a_loader(capture, monkeypatch, rounds, patience, end):
-    """A word a round, with gradients, each round a little more than the one before: enough is enough, and what is behind it is seen. One that has no end ends it."""
+    """A word a round, with gradients, each round a little more than the one before: enough is enough, and what is behind it is
+    seen. One that has no end ends it."""
     monkeypatch.setattr("radrm.capture.later.PATIENCE", patience)
     monkeypatch.setattr("radrm.capture.trainings.QUIET", 300 if end else 10**6)
     code, said, f = capture(TEXT.replace("ROUNDS", rounds), options=["--timeout", "60"])
@@ -368,7 +373,8 @@ def test_an_evaluation_without_a_loader_is_over_when_its_rounds_are_alike(captur
 @pytest.mark.parametrize("steps, seen", [(50, True), (300, False)])
 def test_evaluations_of_a_library_every_so_many_steps(capture, tmp_path, steps, seen):
     (tmp_path / "transformers").mkdir()
-    (tmp_path / "transformers" / "__init__.py").write_text(textwrap.dedent(TRAINER.replace("num_train_epochs=3", "num_train_epochs=3, eval_steps=9").replace(
+    (tmp_path / "transformers"
+     / "__init__.py").write_text(textwrap.dedent(TRAINER.replace("num_train_epochs=3", "num_train_epochs=3, eval_steps=9").replace(
         "max_steps=150", f"max_steps=150, eval_steps={steps}, global_step=0").replace("self.optimizer.step()\n", """self.optimizer.step()
                     self.state.global_step += 1
                     if self.args.eval_strategy == "steps" and self.state.global_step % self.state.eval_steps == 0:
@@ -382,12 +388,14 @@ def test_evaluations_of_a_library_every_so_many_steps(capture, tmp_path, steps, 
 def test_what_a_library_evaluates_once_it_has_trained(capture, tmp_path, after, seen):
     """A training that its library can be told to end does, after enough of it was seen."""
     (tmp_path / "transformers").mkdir()
-    (tmp_path / "transformers" / "__init__.py").write_text(textwrap.dedent(TRAINER.replace("self.look()", "").replace("self.optimizer.step()\n", """self.optimizer.step()
+    trainer = TRAINER.replace("self.look()", "").replace("self.optimizer.step()\n", """self.optimizer.step()
                     if self.control.should_training_stop:
                         return
 """).replace("self.model =", "self.control = types.SimpleNamespace(should_training_stop=False)\n            self.model =")
-        + "        evaluate = predict = look\n"))
-    code, said, f = capture(f"from transformers import Trainer\ndef train():\n    trainer.train()\ntrainer = Trainer('no'); train()\n{after}")
+    trainer += "        evaluate = predict = look\n"
+    (tmp_path / "transformers" / "__init__.py").write_text(textwrap.dedent(trainer))
+    code, said, f = capture(f"from transformers import Trainer\ndef train():\n    trainer.train()\n"
+                            f"trainer = Trainer('no'); train()\n{after}")
     assert code == 0 and f.steps == 150 and (800 * 512 * 4 in f.events) == seen and f.beside == 0, said
 
 
@@ -533,7 +541,8 @@ def test_a_loader_that_ended_early_is_no_group_of_processes(capture):
 
 
 def test_a_long_evaluation_before_enough_was_seen(capture):
-    """Each of its many batches has operators of the script's own, as a rank that is looked up for each example: all of them would take minutes."""
+    """Each of its many batches has operators of the script's own, as a rank that is looked up for each example: all of them
+    would take minutes."""
     code, said, f = capture("""
     import torch
     from torch.utils.data import DataLoader, TensorDataset

@@ -228,7 +228,8 @@ def test_who_finds_no_place_is_told_once():
         warnings.simplefilter("always")
         feed._lib = Busy(feed._lib)
         assert len(list(feed)) == 3
-    assert [str(w.message) for w in said] == ["feed full: this feed has as many readers as it can: this task waits until another one leaves it"]
+    assert [str(w.message) for w in said] == ["feed full: this feed has as many readers as it can: this task waits until "
+                                              "another one leaves it"]
     assert said[0].filename == __file__
 
 
@@ -385,7 +386,8 @@ def of_size(size, count=1, **options):
     return run
 
 
-@pytest.mark.parametrize("size, lengths", [(8, [8] * 7 + [4]), (2, [2] * 30), (4, [4] * 15), (32, [32, 28]), (64, [60]), (16, [16] * 3 + [12])])
+@pytest.mark.parametrize("size, lengths", [(8, [8] * 7 + [4]), (2, [2] * 30), (4, [4] * 15), (32, [32, 28]), (64, [60]),
+                                           (16, [16] * 3 + [12])])
 def test_batches_of_another_size_have_each_sample_once_and_in_order(size, lengths):
     tasks = [Task(of_size(each, 2, seed=5, slots=3)) for each in (size, 8)]
     (number, *said), (_, *whole) = [task.rest() for task in tasks]
@@ -423,7 +425,8 @@ def cut(batches, size):
 
 
 def test_trees_are_cut_and_put_together():
-    batches = [{"x": torch.arange(4) + 4 * i, "names": [f"{i}{k}" for k in range(4)], "of": Pair(numpy.arange(4.0) + i, 7)} for i in range(3)]
+    batches = [{"x": torch.arange(4) + 4 * i, "names": [f"{i}{k}" for k in range(4)], "of": Pair(numpy.arange(4.0) + i, 7)}
+               for i in range(3)]
     small = cut(batches, 2)
     assert [one["x"].tolist() for one in small] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]
     assert small[1]["names"] == ["02", "03"] and small[1]["of"].left.tolist() == [2, 3] and small[1]["of"].right == 7

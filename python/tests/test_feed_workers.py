@@ -60,7 +60,8 @@ def right(number, batch):
     assert batch["n"].tolist() == list(range(10 * number, 10 * number + 10)) and batch["name"] == [str(int(n)) for n in batch["n"]]
 
 
-@pytest.mark.parametrize("options", [{}, {"persistent_workers": True}, {"prefetch_factor": 1}, {"multiprocessing_context": "spawn", "persistent_workers": True}])
+@pytest.mark.parametrize("options", [{}, {"persistent_workers": True}, {"prefetch_factor": 1},
+                                     {"multiprocessing_context": "spawn", "persistent_workers": True}])
 def test_batches_are_what_they_were_and_none_is_written_to_while_it_is_read(made, monkeypatch, options):
     """The process that runs the loader is slow between having a batch and copying it, as on a busy machine."""
     real = _feedworkers.Made.fill

@@ -128,8 +128,8 @@ def test_a_batch_that_is_tried_runs_out_of_memory(tried, first, fits, most):
 
 
 def test_what_was_too_large_is_not_claimed(tried):
-    """2^25 lines of 1 KiB are 32 GiB: five layers' results and a gradient do not fit, of half as many they do. What an attempt leaves is alive, and what it gave
-    back of what was there is not."""
+    """2^25 lines of 1 KiB are 32 GiB: five layers' results and a gradient do not fit, of half as many they do. What an attempt
+    leaves is alive, and what it gave back of what was there is not."""
     code, said, f = tried(ACCELERATE, """
         from accelerate.utils.memory import find_executable_batch_size
         model = torch.nn.Sequential(*[torch.nn.Linear(256, 256, bias=False) for _ in range(5)]).cuda()

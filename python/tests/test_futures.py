@@ -357,7 +357,8 @@ def test_a_task_that_was_not_noted_is_looked_for_since_its_call(executor, tmp_pa
     os.unlink(os.path.join(future.folder, "job"))
     os.utime(os.path.join(future.folder, "setup.json"), (time.time() - 30 * 86400,) * 2)
     rad = tmp_path / "rad"
-    rad.write_text("#!/bin/sh\n[ $1 != acct ] || [ ${4%%d} -ge 31 ] || exec echo '{\"tasks\": []}'\nexec '%s' \"$@\"\n" % shutil.which("rad"))
+    rad.write_text("#!/bin/sh\n[ $1 != acct ] || [ ${4%%d} -ge 31 ] || exec echo '{\"tasks\": []}'\nexec '%s' \"$@\"\n"
+                   % shutil.which("rad"))
     rad.chmod(0o755)
     monkeypatch.setenv("RAD", str(rad))
     assert [f.task for f in executor.resume()] == [future.task]

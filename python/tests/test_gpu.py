@@ -109,7 +109,8 @@ def test_layers_whose_shapes_come_with_the_first_batch(capture, moved):
     from torch import nn
     model = nn.Sequential(nn.LazyConv2d(8, 3), nn.LazyBatchNorm2d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(1024)).{moved}
     model(torch.randn(2, 3, 16, 16, device="cuda"))
-    assert not any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()) and all(p.is_cuda for p in [*model.parameters(), *model.buffers()])
+    assert not any(isinstance(p, nn.UninitializedParameter) for p in model.parameters())
+    assert all(p.is_cuda for p in [*model.parameters(), *model.buffers()])
     optimizer = torch.optim.Adam(model.parameters(), foreach=False)
     for _ in range(10):
         model(torch.randn(2, 3, 16, 16, device="cuda")).sum().backward()
@@ -117,4 +118,5 @@ def test_layers_whose_shapes_come_with_the_first_batch(capture, moved):
         optimizer.zero_grad()
     """)
     weight = 1024 * 8 * 14 * 14 * 4
-    assert code == 0 and f.header["flags"] == 0 and f.live_at_end() // weight == 4, (said, f.live_at_end())  # with its gradient and two moments
+    # With its gradient and two moments.
+    assert code == 0 and f.header["flags"] == 0 and f.live_at_end() // weight == 4, (said, f.live_at_end())

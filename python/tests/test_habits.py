@@ -142,7 +142,8 @@ def test_passes_that_are_summed_up_are_not_run_again(capture, monkeypatch):
 
 @pytest.mark.parametrize("aside, backward", [
     ("self.aside = z.square().mean()", "(loss + model.aside).backward()"),  # what learns comes another way
-    ("pass", "torch.autograd.backward(loss, inputs=[*model.parameters()]); all_of = [p.grad.clone() for p in model.parameters()]; optimizer.zero_grad()"),
+    ("pass", "torch.autograd.backward(loss, inputs=[*model.parameters()]); all_of = [p.grad.clone() for p in "
+             "model.parameters()]; optimizer.zero_grad()"),
     ("pass", "for p, g in zip(model.parameters(), torch.autograd.grad(loss, [*model.parameters()])): p.grad = g"),
     ("pass", "all_of.append(out['logits']); loss.backward(retain_graph=True)"),
     ("self.layers[0].weight._backward_hooks or self.layers[0].weight.register_hook(lambda g: g)", "loss.backward()"),
@@ -268,7 +269,8 @@ STEP = """
     "assert (y.argmax(1) < 8).all(), \\\n            'classes'",
     "assert bool((y > 0).any()) and (y > 0).any().item() and y.sum().item() < 0",
     "if not torch.all(y < 99): raise ValueError",
-    "if (y == 0).any(): raise ValueError('a zero')\n        if y.sum().item() < 5 or y.isnan().any():\n            raise RuntimeError(f'{y}')",
+    "if (y == 0).any(): raise ValueError('a zero')\n        if y.sum().item() < 5 or y.isnan().any():\n"
+    "            raise RuntimeError(f'{y}')",
     "s = torch.cuda.Stream()\n        with torch.cuda.stream(stream=s): torch.cuda.current_stream(device='cuda:0').wait_stream(s)",
     "torch.cuda.memory_stats(device=0), torch.cuda.mem_get_info(device=0), torch.cuda.get_rng_state(device='cuda')",
     "model.share_memory()",
@@ -284,12 +286,16 @@ STEP = """
     "z = y.new_tensor([y.sum().item()], requires_grad=True); assert z.requires_grad and y.new_tensor(y.detach()).shape == y.shape",
     "assert y.new_tensor(3, dtype=torch.long).item() == 3 and y.new_tensor([1.], device='cpu').tolist() == [1]",
     "assert torch.ones(3).new_tensor([1.], device='cuda').is_cuda and not torch.ones(3).new_tensor([1.]).is_cuda",
-    "assert y.new(2, 3).is_cuda and (y.new([1., 2.]) + y[0, :2]).shape == (2,) and y.new(y.shape).shape == y.shape and y.new().numel() == 0",
+    "assert y.new(2, 3).is_cuda and (y.new([1., 2.]) + y[0, :2]).shape == (2,) and y.new(y.shape).shape == y.shape and "
+    "y.new().numel() == 0",
     "losses = [y.sum().item(), y.mean().item()]; m = max(losses); print(min(*losses), max(losses[0], 0.5), m)\n"
-    "        assert type(max(losses)) is type(losses[0]) is type(min(y.sum().item(), 3.)) and max([2, 3]) == 3 and max([1], key=lambda v: -v) == 1",
+    "        assert type(max(losses)) is type(losses[0]) is type(min(y.sum().item(), 3.)) and max([2, 3]) == 3 and max([1], "
+    "key=lambda v: -v) == 1",
     "import shutil, os\n        if y.sum() > 3: shutil.copyfile('train.py', 'best.py'); os.replace('best.py', 'other.py')",
-    "import sys; flag, other = torch.tensor(0, dtype=torch.uint8).cuda(), torch.tensor(True, device='cuda'); seen = [flag.item(), bool(other)]\n"
-    "        flag.fill_(1); other.fill_(False); seen += [flag.item(), bool(flag == 0), bool(other)]; flag.zero_(); seen += [flag.item(), bool(flag)]\n"
+    "import sys; flag, other = torch.tensor(0, dtype=torch.uint8).cuda(), torch.tensor(True, device='cuda'); seen = "
+    "[flag.item(), bool(other)]\n"
+    "        flag.fill_(1); other.fill_(False); seen += [flag.item(), bool(flag == 0), bool(other)]; flag.zero_(); seen += "
+    "[flag.item(), bool(flag)]\n"
     "        if seen != [0, True, 1, False, False, 0, False]: sys.exit(3)",
     "mask = torch.nn.Transformer.generate_square_subsequent_mask(4).to('cuda'); nn = torch.nn; e = nn.TransformerEncoderLayer(8, 2)\n"
     "        assert nn.TransformerEncoder(e, 2).cuda()(torch.randn(4, 2, 8, device='cuda'), mask=mask).requires_grad",
@@ -347,12 +353,14 @@ def test_text_that_is_generated(capture, caches, last, most):
     code, said, f = capture(GENERATES.replace("CACHES", str(caches)).replace("LAST", str(last)), options=["-v"])
     ran = int(said.partition("ran ")[2].split()[0])
     assert code == 0 and f"(16, {most}, 100)" in said and 10 < ran < 100, said
-    assert f.header["flags"] & (CUT_SHORT | DATA_DEPENDENT) == 0 and (most - 15) * 16 * 256 * 4 <= max(f.events) <= most * 16 * 256 * 4, said
+    assert f.header["flags"] & (CUT_SHORT
+                                | DATA_DEPENDENT) == 0 and (most - 15) * 16 * 256 * 4 <= max(f.events) <= most * 16 * 256 * 4, said
 
 
 @pytest.mark.parametrize("words, of_last, least", [(21, ".clone()", 21 / 17), (37, ".clone()", 37 / 17), (100, "", 2 * 100 / 17)])
 def test_the_longest_pass_of_a_text(capture, words, of_last, least):
-    """Which one is the last nobody knows: it takes a sixteenth more than one that was run at most. What is a view of all words holds them until the next is there."""
+    """Which one is the last nobody knows: it takes a sixteenth more than one that was run at most. What is a view of all words
+    holds them until the next is there."""
     code, said, f = capture(f"""
     import torch
     class Model(torch.nn.Module):
@@ -530,7 +538,8 @@ def test_a_profiler_has_no_gpu_to_ask(capture):
         from torch.profiler import ProfilerActivity, profile, schedule
         model = torch.nn.Linear(8, 8).to("cuda")
         optimizer = torch.optim.Adam(model.parameters())
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=0, warmup=1, active=1), with_stack=True) as p:
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=0, warmup=1, active=1),
+                     with_stack=True) as p:
             for _ in range(9):
                 torch.compiler.cudagraph_mark_step_begin()
                 model(torch.randn(4, 8, device="cuda")).sum().backward()
@@ -577,7 +586,8 @@ def test_several_optimizers(capture, body, iterations, steps, states):
     ("grad(lambda w: grad(loss)(w, x[0]).square().sum())(w)", (8, 8)),
     ("vmap(jacrev(lambda y: (y @ w).tanh()))(x)", (4, 8, 8)),
     ("vmap(hessian(lambda y: (y @ w).tanh().sum()))(x)", (4, 8, 8)),
-    ("vjp(lambda y: y @ w, x)[1](x)[0]", (4, 8)), ("jvp(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1)).cuda(), (x,), (x,))[1]", (4, 1)),
+    ("vjp(lambda y: y @ w, x)[1](x)[0]", (4, 8)), ("jvp(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1)).cuda(), "
+                                                   "(x,), (x,))[1]", (4, 1)),
     ("torch.autograd.functional.jacobian(lambda y: y @ w, x, vectorize=True)", (4, 8, 4, 8)),
 ])
 def test_gradients_of_functions(capture, call, result):
@@ -600,7 +610,8 @@ def test_where_tensors_lie(capture, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "safetensors").mkdir()
     (tmp_path / "safetensors" / "__init__.py").touch()
-    (tmp_path / "safetensors" / "torch.py").write_text("def save_file(tensors, path):\n    raise ValueError(path)\nsave_model = save_file\n")
+    (tmp_path / "safetensors" / "torch.py").write_text("def save_file(tensors, path):\n    raise ValueError(path)\n"
+                                                       "save_model = save_file\n")
     code, said, f = capture(STEP.replace("BODY", """
         from safetensors.torch import save_file
         save_file(model.state_dict(), "model.safetensors")
@@ -623,7 +634,8 @@ def test_a_device_by_its_number(capture):
         import copy, pickle
         place = torch.device(0)
         assert place.type == "cuda" and place == torch.device("cuda", 0) == y.device and str(place) == "cuda:0", place
-        assert type(place) is not str and type(place) == torch.device and isinstance(place, torch.device) and not isinstance("cuda", torch.device)
+        assert type(place) is not str and type(place) == torch.device
+        assert isinstance(place, torch.device) and not isinstance("cuda", torch.device)
         assert copy.deepcopy(place) == pickle.loads(pickle.dumps(place)) == torch.device(place) == place and {torch.device: 1}[type(place)]
         with torch.autocast(place.type), torch.device(0):
             assert torch.empty(3).to(place).device == torch.empty(3, device=0).device == torch.empty(3).device == place

@@ -45,7 +45,8 @@ def test_triton(capture, tmp_path):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(textwrap.dedent(body))
     before = "import triton\n    @triton.jit\n    def kernel(x, out, n, BLOCK): pass"
-    (code, said, plain), (_, told, f) = (capture(STEPS.replace("BEFORE", before).replace("BODY", "out = torch.empty_like(y)" + body)) for body in (
+    (code, said, plain), (_, told,
+                          f) = (capture(STEPS.replace("BEFORE", before).replace("BODY", "out = torch.empty_like(y)" + body)) for body in (
         "", "; kernel[lambda meta: (9,)](y, out, 9, BLOCK=1)"))
     assert code == 0 and f.events == plain.events and "Triton" not in said and "Triton kernels" in told
     assert f.host["forward"] == plain.host["forward"] + 1
@@ -63,9 +64,11 @@ def test_cuda_graphs(capture, before, body):
 
 @pytest.mark.parametrize("before, body, handles", [
     ("model = torch.cuda.make_graphed_callables(model, (torch.randn(256, 256, device='cuda'),))", "pass", 4),
-    ("(graphed,) = torch.cuda.make_graphed_callables((torch.nn.functional.linear,), ((model.weight, model.weight),))", "y = graphed(y, model.weight)", 2 + 4),
+    ("(graphed,) = torch.cuda.make_graphed_callables((torch.nn.functional.linear,), ((model.weight, model.weight),))",
+     "y = graphed(y, model.weight)", 2 + 4),
     ("graph = torch.cuda.CUDAGraph()", "with torch.cuda.graph(graph): (y @ y).sum().backward(retain_graph=True)", 2 + 2),
-    ("graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()", "with torch.cuda.graph(graph, stream=stream): y = model(y)\n        with torch.cuda.stream(stream): y + y", 2 + 2),
+    ("graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()", "with torch.cuda.graph(graph, stream=stream): y = "
+                                                                    "model(y)\n        with torch.cuda.stream(stream): y + y", 2 + 2),
     ("pass", "pass", 2)], ids=["module", "function", "graph", "stream", "none"])
 def test_products_in_cuda_graphs(capture, before, body, handles):
     """A workspace of cuBLAS is of a thread and a stream: those of trying, and of capturing, on an H100, too."""

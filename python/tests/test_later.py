@@ -80,7 +80,8 @@ def test_layers_that_stay_frozen(capture, learn, when, more):
 def test_what_cannot_be_looked_at_is_told(capture):
     """Without a loader nothing can be left out. It is tried what the four weights would take, and the file has no part of it."""
     code, said, f = capture(frozen(loader=NO_LOADER))
-    told = re.search(r"train.py:\d+: parameters that do not learn in what was captured may later: with all of them there would be (\d+) MiB", said)
+    told = re.search(r"train.py:\d+: parameters that do not learn in what was captured may later: "
+                     r"with all of them there would be (\d+) MiB", said)
     assert code == 0 and 16 <= int(told[1]) <= 20 and "rad submit --gpu-mem" in said and f.header["flags"] & 1024
     assert re.search(r"out.radcap: \d+ bytes, [45] MiB in tensors", said) and f.steps == 4000
 
@@ -190,23 +191,31 @@ GROWING = """
 
 
 @pytest.mark.parametrize("loop, told, most", [
-    ("for step in range(2000):\n    length = min(1024, 64 + step // 50 * 64)\n    learn(torch.randn(8, length))", "a size grows in the run, from 64 to 1024", 1024),
+    ("for step in range(2000):\n    length = min(1024, 64 + step // 50 * 64)\n    learn(torch.randn(8, length))",
+     "a size grows in the run, from 64 to 1024", 1024),
     ("for step in range(500):\n    learn(torch.randn(8, 64 + step // 50 * 64))", "a size grows in the run, from 64 to 640", 640),
-    ("for step, x in enumerate(rows):\n    n = 64 if step < 500 else 128\n    learn(x[:, :n])", "a size grows in the run, from 64 to 128", 128),
-    ("for epoch in range(9):\n    n = 2 ** min(epoch + 3, 8)\n    for x in rows:\n        learn(x[:, :n])", "a size grows in the run, from 8 to 256", 256),
-    ("class T:\n    step = 0\n    def length(self, step): return int(64 + 0.1 * step)\nt = T()\nfor x in rows:\n    learn(x[:, :t.length(t.step)])\n    t.step += 1",
+    ("for step, x in enumerate(rows):\n    n = 64 if step < 500 else 128\n    learn(x[:, :n])",
+     "a size grows in the run, from 64 to 128", 128),
+    ("for epoch in range(9):\n    n = 2 ** min(epoch + 3, 8)\n    for x in rows:\n        learn(x[:, :n])",
+     "a size grows in the run, from 8 to 256", 256),
+    ("class T:\n    step = 0\n    def length(self, step): return int(64 + 0.1 * step)\nt = T()\nfor x in rows:\n"
+     "    learn(x[:, :t.length(t.step)])\n    t.step += 1",
      "a size grows in the run, from 64 to 163", 163),
-    ("step = 0\nwhile True:\n    learn(torch.randn(8, min(1024, 64 + step // 50 * 64)))\n    step += 1", "a size grows in the run, from 64 to 1024", 1024),
-    ("step = 0\nwhile True:\n    learn(torch.randn(8, 64 + step // 50 * 64))\n    step += 1", "a size grows in the run, from 64, and its end is not known", 64),
+    ("step = 0\nwhile True:\n    learn(torch.randn(8, min(1024, 64 + step // 50 * 64)))\n    step += 1",
+     "a size grows in the run, from 64 to 1024", 1024),
+    ("step = 0\nwhile True:\n    learn(torch.randn(8, 64 + step // 50 * 64))\n    step += 1",
+     "a size grows in the run, from 64, and its end is not known", 64),
     ("for step in range(40):\n    length = min(1024, 64 + step // 50 * 64)\n    learn(torch.randn(8, length))", "", 64),
     ("for i in range(3):\n    width = 64 * 2 ** i\nfor step in range(400):\n    learn(torch.randn(8, 64))", "", 64),
     ("for step in range(400):\n    for i in range(3):\n        x = torch.randn(8, 2 ** (4 + i))\n    learn(x)", "", 64),
-    ("for step in range(400):\n    rate = min(1, step / 10)\n    x = torch.randn(8, 1024)[:, step // 10 : step // 10 + 64]\n    learn(x)", "", 64),
+    ("for step in range(400):\n    rate = min(1, step / 10)\n    x = torch.randn(8, 1024)[:, step // 10 : step // 10 + 64]\n"
+     "    learn(x)", "", 64),
 ], ids=["min", "argument", "if", "epoch", "method", "while", "for ever", "not so far", "before", "within", "no size"])
 def test_sizes_that_grow_with_the_step(capture, loop, told, most):
     code, said, f = capture(textwrap.dedent(GROWING) + loop)
     assert code == 0 and max(f.events) == 8 * most * 64 * 4, said
-    assert (re.search(r"train.py:\d+: " + told, said) if told else "grows" not in said and len([p for _, p in f.marks if p == 1]) <= 3), said
+    assert (re.search(r"train.py:\d+: " + told, said) if told else "grows" not in said
+            and len([p for _, p in f.marks if p == 1]) <= 3), said
 
 
 def widths(f):
@@ -216,9 +225,11 @@ def widths(f):
 
 def test_sizes_on_the_way_to_the_largest(capture):
     """PyTorch's allocator keeps a block of each."""
-    code, said, f = capture(textwrap.dedent(GROWING) + "for step in range(2000):\n    length = min(1024, 64 + step // 50 * 64)\n    learn(torch.randn(8, length))")
+    code, said, f = capture(textwrap.dedent(GROWING) + "for step in range(2000):\n    length = min(1024, 64 + step // 50 * "
+                                                       "64)\n    learn(torch.randn(8, length))")
     assert code == 0 and {*range(128, 1025, 64)} <= set(widths(f)), said
-    code, said, f = capture(BUCKETS.replace("LENGTHS", "range(16, 816)").replace("MORE", "batch_size=8, collate_fn=pad_sequence"), options=["-v"])
+    code, said, f = capture(BUCKETS.replace("LENGTHS",
+                                            "range(16, 816)").replace("MORE", "batch_size=8, collate_fn=pad_sequence"), options=["-v"])
     assert code == 0 and f.steps == 200 and len(set(widths(f))) > 40, said
 
 
@@ -243,12 +254,13 @@ GRAPHS = """
 
 @pytest.mark.parametrize("epochs, batches", [(9, 64), (2, 20)])
 def test_sizes_that_are_drawn(capture, epochs, batches):
-    """The allocator keeps more with each order in which they come: as many steps of them as there are time and steps for, of whichever epoch, then the largest.
-    A graph's size is that of what it is made of."""
+    """The allocator keeps more with each order in which they come: as many steps of them as there are time and steps for, of
+    whichever epoch, then the largest. A graph's size is that of what it is made of."""
     code, said, f = capture(GRAPHS.replace("EPOCHS", str(epochs)))
     steps = widths(f)[::2]  # the graph, what is computed of it
     assert code == 0 and f.steps == 10 * epochs and batches <= len(steps) <= batches + 5, (said, steps)
-    assert set(steps) == set(range(10, 20)) and steps[-1] == 19 and "batches differ in size: the largest of 10 was taken" in said, (said, steps)
+    assert set(steps) == set(range(10,
+                                   20)) and steps[-1] == 19 and "batches differ in size: the largest of 10 was taken" in said, (said, steps)
 
 
 DRAWN = GRAPHS.replace("range(10, 20), shuffle=True", "[n for _, n in sorted((DRAW, n) for n in range(10, 20))]").replace("EPOCHS", "9")
@@ -292,7 +304,8 @@ def slow(monkeypatch, seconds):
     monkeypatch.setattr(later, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
 
 
-@pytest.mark.parametrize("body, seconds", [(MANY_TRAININGS, 1 / 400), (GRAPHS.replace("EPOCHS", "9"), 0.1), (frozen(), 1 / 10)], ids=["trainings", "sizes", "frozen"])
+@pytest.mark.parametrize("body, seconds", [(MANY_TRAININGS, 1 / 400), (GRAPHS.replace("EPOCHS", "9"), 0.1), (frozen(), 1 / 10)],
+                         ids=["trainings", "sizes", "frozen"])
 def test_a_slow_machine_sees_as_much(capture, monkeypatch, tmp_path, body, seconds):
     """Of a script of which an idle one goes through some 10 seconds more, and of those that are short."""
     code, once, _ = capture(body)
@@ -306,8 +319,10 @@ def test_where_the_clock_ends_it_that_is_told(capture, monkeypatch):
     slow(monkeypatch, 1 / 4)
     code, said, f = capture(MANY_TRAININGS)
     assert code == 0 and f.header["flags"] & 128 and "stopped by the clock: what comes later in the run took more than" in said, said
-    code, said, f = capture("import time, torch\nx = torch.ones(8, device='cuda', requires_grad=True)\noptimizer = torch.optim.SGD([x], lr=0.1)\nother = torch.optim.SGD([x], lr=0.1)\n"
-                            "for n in range(90):\n    x.sum().backward()\n    optimizer.step()\n    time.sleep(9 * (n == 5))", options=["--timeout", "8"])
+    code, said, f = capture("import time, torch\nx = torch.ones(8, device='cuda', requires_grad=True)\n"
+                            "optimizer = torch.optim.SGD([x], lr=0.1)\nother = torch.optim.SGD([x], lr=0.1)\n"
+                            "for n in range(90):\n    x.sum().backward()\n    optimizer.step()\n    time.sleep(9 * (n == 5))",
+                            options=["--timeout", "8"])
     assert code == 0 and f.header["flags"] & 128 and "stopped by the clock: no end after 5 s" in said, said
 
 
@@ -338,13 +353,15 @@ def test_a_graph_that_is_given_again_is_as_it_was():
     assert first.x is not None and later.elements(first) == 3 and once is not first
 
 
-@pytest.mark.parametrize("more", ["pass", "torch.empty(4 * length, device='cuda') if length > 600 else None"], ids=["alike", "but for what is given back at once"])
+@pytest.mark.parametrize("more", ["pass", "torch.empty(4 * length, device='cuda') if length > 600 else None"],
+                         ids=["alike", "but for what is given back at once"])
 def test_sizes_that_there_was_no_time_for(capture, monkeypatch, more):
     """Steps of them are put in between: as if all had been captured."""
     def some(self):
         self.reached = min(1, self.steps / 3)
         self.climb = min(self.climb, 3)
-    body = textwrap.dedent(GROWING) + f"for step in range(2000):\n    length = min(1024, 64 + step // 50 * 64)\n    {more}\n    learn(torch.randn(8, length))"
+    body = textwrap.dedent(GROWING) + ("for step in range(2000):\n    length = min(1024, 64 + step // 50 * 64)\n"
+                                       f"    {more}\n    learn(torch.randn(8, length))")
     _, _, whole = capture(body)
     monkeypatch.setattr(later.Later, "climbs", some)
     code, said, f = capture(body, options=["--no-cache"])
@@ -352,7 +369,8 @@ def test_sizes_that_there_was_no_time_for(capture, monkeypatch, more):
 
 
 def test_a_size_that_grows_and_cannot_be_looked_at(capture):
-    code, said, f = capture(textwrap.dedent(GROWING) + "for step in range(2000):\n    length = 64 + step // 50 * 64\n    assert length < 1000\n    learn(torch.randn(8, length))")
+    code, said, f = capture(textwrap.dedent(GROWING) + "for step in range(2000):\n    length = 64 + step // 50 * 64\n"
+                                                       "    assert length < 1000\n    learn(torch.randn(8, length))")
     assert code == 0 and "the largest could not be captured" in said and f.header["flags"] & 4, said
 
 

@@ -34,8 +34,10 @@ L = torch.linalg
     (lambda x: x @ x, False, True), (L.qr, True, False), (L.svd, True, False), (L.eigvalsh, True, False), (L.cholesky, True, False),
     (L.inv, True, True), (lambda x: L.solve(x, x), True, True), (L.lu_factor, True, False), (L.slogdet, True, True), (L.pinv, True, True),
     (lambda x: L.solve_triangular(x, x, upper=True), False, True), (L.matrix_exp, False, True), (lambda x: x @ x[0], False, True),
-    (lambda x: x[0] @ x[1], False, True), (lambda x: torch.addmv(x[0], x, x[1]), False, True), (lambda x: torch.outer(x[0], x[1]), False, False)],
-    ids=["product", "qr", "svd", "eigvalsh", "cholesky", "inv", "solve", "lu", "slogdet", "pinv", "triangle", "exp", "vector", "dot", "addmv", "outer"])
+    (lambda x: x[0] @ x[1], False, True), (lambda x: torch.addmv(x[0], x, x[1]), False, True),
+    (lambda x: torch.outer(x[0], x[1]), False, False)],
+    ids=["product", "qr", "svd", "eigvalsh", "cholesky", "inv", "solve", "lu", "slogdet", "pinv", "triangle", "exp", "vector",
+         "dot", "addmv", "outer"])
 def test_libraries(once, use, solver, multiplies):
     f = once(use)
     assert (bool(f.header["flags"] & SOLVER), products(f) > 0) == (solver, multiplies)
@@ -62,7 +64,8 @@ def test_learning_through_one(capture):
     assert code == 0 and f.header["flags"] == SOLVER, said
 
 
-@pytest.mark.parametrize("use", [lambda x: L.lstsq(x, x), torch.geqrf, lambda x: torch.cholesky_inverse(x)], ids=["lstsq", "geqrf", "cholesky_inverse"])
+@pytest.mark.parametrize("use", [lambda x: L.lstsq(x, x), torch.geqrf, lambda x: torch.cholesky_inverse(x)],
+                         ids=["lstsq", "geqrf", "cholesky_inverse"])
 def test_what_fake_tensors_do_not_know(once, use):
     """Its memory is known all the same."""
     f = once(use)

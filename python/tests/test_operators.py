@@ -40,7 +40,8 @@ def test_a_grid_of_cudnn(traced):
 
         def step():
             assert torch.cudnn_affine_grid_generator(theta, 4, 3, 16, 8).shape == (4, 16, 8, 2)
-            assert torch.ops.aten.cudnn_affine_grid_generator_backward(torch.randn(4, 16, 8, 2, device="cuda"), 4, 3, 16, 8).shape == theta.shape
+            assert torch.ops.aten.cudnn_affine_grid_generator_backward(torch.randn(4, 16, 8, 2, device="cuda"), 4, 3, 16,
+                                                                       8).shape == theta.shape
         return step
     assert traced(setup).header["flags"] & UNKNOWN_OP == 0
 
@@ -216,7 +217,8 @@ def test_no_array_of_a_tensor_on_the_gpu(capture, call):
         assert x.numpy(force=True).tolist() == [1, 1, 1]
         CALL
     """.replace("CALL", call))
-    assert code == 1 and "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu()" in said and f"(at train.py:6: {call})" in said, said
+    assert code == 1 and "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu()" in said \
+        and f"(at train.py:6: {call})" in said, said
 
 
 def test_the_script_s_own_line(capture):

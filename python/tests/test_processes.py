@@ -122,7 +122,8 @@ def test_a_script_that_waits_for_what_never_comes(started):
 
 
 @pytest.mark.parametrize("body", [
-    "queue = mp.Queue(2); p = mp.Process(target=numbers, args=(queue,), daemon=True); p.start(); assert [queue.get(), queue.get()] == [0, 1]",
+    "queue = mp.Queue(2); p = mp.Process(target=numbers, args=(queue,), daemon=True); p.start(); assert [queue.get(), "
+    "queue.get()] == [0, 1]",
     "with mp.Pool(2) as pool: assert pool.map(double, range(5)) == [0, 2, 4, 6, 8]",
     "with ProcessPoolExecutor(2, mp.get_context('spawn')) as pool: assert list(pool.map(double, range(5))) == [0, 2, 4, 6, 8]",
     "p = mp.Process(target=sys.exit, args=(3,)); p.start(); p.join(); assert p.exitcode == 3",

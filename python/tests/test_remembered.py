@@ -12,7 +12,8 @@ SCRIPT = """
     class Odd(nn.Module):
         def __init__(self):
             super().__init__()
-            self.conv, self.norm, self.lstm, self.head = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 5)
+            self.conv, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+            self.lstm, self.head = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 5)
         def forward(self, x):
             y = self.norm(self.conv(x)).relu_().mean((2, 3))
             z, _ = self.lstm(y.unsqueeze(1).expand(-1, 6, -1))
@@ -58,7 +59,8 @@ def test_what_is_remembered_is_as_it_was(traced, monkeypatch):
     """Of its shape, type, place and storage; and most is."""
     asked = []
     real = remembered.Remembered.run
-    monkeypatch.setattr(remembered.Remembered, "run", lambda self, func, args, kwargs, ask: real(self, func, args, kwargs, lambda: (asked.append(func), ask())[1]))
+    monkeypatch.setattr(remembered.Remembered, "run", lambda self, func, args, kwargs,
+                        ask: real(self, func, args, kwargs, lambda: (asked.append(func), ask())[1]))
 
     def setup():
         def step():

@@ -134,7 +134,8 @@ def test_what_an_older_version_kept_is_not_used(capture, tmp_path):
     ("if loss.item() > 0.5: x.sum()", "a comparison of a value"), ("if loss > 0.5: x.sum()", "a branch on a tensor"),
     ("range((y == 1).sum().item())", "a size or a count"), ("len(y.nonzero())", "nonzero"),
     ("x[y == 1].sum()", "a mask as an index"),
-    ("range(y.unique().numel())", "unique"), ("range(int(y.sum()))", "a size or a count"), ("torch.zeros(y.sum().item())", "a size or a count"),
+    ("range(y.unique().numel())", "unique"), ("range(int(y.sum()))", "a size or a count"),
+    ("torch.zeros(y.sum().item())", "a size or a count"),
 ])
 def test_data_dependent(capture, what, told):
     code, said, f = capture(train(what))
@@ -355,7 +356,8 @@ def test_rad_capture_and_what_the_replay_makes_of_it(tmp_path):
     assert 1180 < replay["comfort_mib"] < 1400 and replay["need_mib"] <= replay["comfort_mib"]
 
 
-@pytest.mark.parametrize("given, steps, kept", [("", 200, 100), ("history_size=7, line_search_fn='strong_wolfe'", 200, 7), ("max_iter=4", 10, 40)],
+@pytest.mark.parametrize("given, steps, kept", [("", 200, 100), ("history_size=7, line_search_fn='strong_wolfe'", 200, 7),
+                                                ("max_iter=4", 10, 40)],
                          ids=["as many as it may", "fewer", "as many as it comes to"])
 def test_what_lbfgs_keeps(capture, given, steps, kept):
     code, said, f = capture(f"""
@@ -396,7 +398,8 @@ TOLD = """
         reference[action.argmax()] = 1
         if not numpy.allclose(reference, action):
             raise ValueError("not one")""", "one_hot(torch.softmax(w[:7].detach(), 0).cpu().numpy().copy())"),
-    ("", "x = w[:12].detach().cpu().numpy().reshape(4, 3); x = x - x.mean(0); u, s, v = numpy.linalg.svd((x / x.std()).T @ x); numpy.linalg.inv(numpy.zeros((8, 3, 3)) * u)"),
+    ("", "x = w[:12].detach().cpu().numpy().reshape(4, 3); x = x - x.mean(0); u, s, v = numpy.linalg.svd((x / x.std()).T @ x); "
+         "numpy.linalg.inv(numpy.zeros((8, 3, 3)) * u)"),
 ], ids=["asserted", "raised by a function that is given it", "by NumPy"])
 def test_what_is_computed_of_values_of_the_gpu_on_the_cpu_holds(capture, before, check):
     body = TOLD.replace("BEFORE", before).replace("CHECK", check)
@@ -406,9 +409,11 @@ def test_what_is_computed_of_values_of_the_gpu_on_the_cpu_holds(capture, before,
     assert "AssertionError" in said, said  # of what never was on a GPU
 
 
-@pytest.mark.parametrize("given, before, steps, kept", [("max_iter=50000, history_size=50, line_search_fn='strong_wolfe', tolerance_change=0", "", 1, 50),
+@pytest.mark.parametrize("given, before, steps, kept", [("max_iter=50000, history_size=50, line_search_fn='strong_wolfe', "
+                                                         "tolerance_change=0", "", 1, 50),
                                                         ("max_iter=50000, history_size=50, line_search_fn='strong_wolfe'", "adam()", 1, 50),
-                                                        ("max_iter=2, line_search_fn='strong_wolfe'", "adam()", 3, 6)], ids=["alone", "after Adam", "a few"])
+                                                        ("max_iter=2, line_search_fn='strong_wolfe'", "adam()", 3, 6)],
+                         ids=["alone", "after Adam", "a few"])
 def test_the_closure_is_evaluated_beside_what_lbfgs_keeps(capture, given, before, steps, kept):
     """However many rounds a step has, a few are made; its own branches are no doubt. Of the few steps of a run each round counts."""
     code, said, f = capture(f"""
@@ -452,7 +457,8 @@ def test_copies_are_given_back(capture):
     assert code == 0 and (f.live_at_end() // (512 * 512 * 4), f.header["growth"]) == (4, 0), said  # weights, a gradient, two copies
 
 
-@pytest.mark.parametrize("where, copies", [("'cuda'", 1), ("torch.device('cuda', 0)", 1), ("torch.device(0)", 1), ("lambda storage, _: storage.cuda(0)", 1), ("{'cpu': 'cuda:0'}", 1),
+@pytest.mark.parametrize("where, copies", [("'cuda'", 1), ("torch.device('cuda', 0)", 1), ("torch.device(0)", 1),
+                                           ("lambda storage, _: storage.cuda(0)", 1), ("{'cpu': 'cuda:0'}", 1),
                                            ("'cpu'", 0), ("None", 0), ("lambda storage, _: storage", 0)])
 def test_a_checkpoint_is_where_the_script_wants_it(capture, tmp_path, where, copies):
     """What is kept of it there is there beside the weights and the states that were made from it."""
@@ -460,7 +466,8 @@ def test_a_checkpoint_is_where_the_script_wants_it(capture, tmp_path, where, cop
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(torch.randn(4, 512)).sum().backward()
     optimizer.step()
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 7, "sizes": [(torch.ones(512, 512),)]}, tmp_path / "last.pt")
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 7,
+                "sizes": [(torch.ones(512, 512),)]}, tmp_path / "last.pt")
     code, said, f = capture(f"""
     import torch
     model = torch.nn.Linear(512, 512, bias=False).cuda()
@@ -496,7 +503,9 @@ def test_an_error_behind_the_training_is_told(capture):
 def test_the_limit_does_not_come_again_while_the_file_is_written():
     from radrm.capture import script
     left, said = [], []
-    session = types.SimpleNamespace(late=False, finished=True, recorder=types.SimpleNamespace(recording=True), stopped=said.append, files=types.SimpleNamespace(end=lambda: None), later=types.SimpleNamespace(broken=lambda _: left.append(signal.getitimer(signal.ITIMER_REAL))))
+    session = types.SimpleNamespace(late=False, finished=True, recorder=types.SimpleNamespace(recording=True),
+                                    stopped=said.append, files=types.SimpleNamespace(end=lambda: None),
+                                    later=types.SimpleNamespace(broken=lambda _: left.append(signal.getitimer(signal.ITIMER_REAL))))
     before = signal.getsignal(signal.SIGALRM)
     try:
         script.limit(session, 0.1)

@@ -30,8 +30,10 @@ COO = "torch.sparse_coo_tensor(index, numbers, (N, N))"
 @pytest.mark.parametrize("graph, parts", [
     (f"{COO}.cuda()", [INDICES, VALUES]), (f"{COO}.coalesce().to('cuda')", None), (f"{COO[:-1]}, device='cuda')", [INDICES, VALUES]),
     (COO.replace("index", "index.cuda()").replace("numbers", "numbers.cuda()"), [INDICES, VALUES]),
-    (f"{COO}.cuda().coalesce()", [INDICES, VALUES]), (f"{COO}.to_sparse_csr().cuda()", None), (f"{COO}.cuda().to_sparse_csr()", [8 * (N + 1), 8 * E, VALUES]),
-    ("torch.eye(N).to_sparse_csr().to('cuda')", [8 * (N + 1), 8 * N, 4 * N])], ids=["moved", "sorted", "device", "parts", "sorted there", "rows", "rows there", "diagonal"])
+    (f"{COO}.cuda().coalesce()", [INDICES, VALUES]), (f"{COO}.to_sparse_csr().cuda()", None),
+    (f"{COO}.cuda().to_sparse_csr()", [8 * (N + 1), 8 * E, VALUES]),
+    ("torch.eye(N).to_sparse_csr().to('cuda')", [8 * (N + 1), 8 * N, 4 * N])],
+                         ids=["moved", "sorted", "device", "parts", "sorted there", "rows", "rows there", "diagonal"])
 @pytest.mark.parametrize("use", ["torch.sparse.mm(graph, model(x))", "(graph @ model(x))"], ids=["mm", "@"])
 def test_products(capture, graph, parts, use):
     """Forward with the tensor, backward with its transposed one."""
@@ -103,7 +105,8 @@ def test_gradients_that_are_added_up(traced):
 
 
 def test_blocks_of_a_mask(traced):
-    """Its numbers from a dense tensor, times ones: on an H100 4 bytes, the numbers, indices and the product, of which the first two are given back."""
+    """Its numbers from a dense tensor, times ones: on an H100 4 bytes, the numbers, indices and the product, of which the first
+    two are given back."""
     def setup():
         dense = torch.randn(N, D, device="cuda")
         places = torch.sparse_coo_tensor(torch.randint(0, N, (1, 64)), torch.randn(64, D), (N, D)).coalesce().cuda()
@@ -113,16 +116,19 @@ def test_blocks_of_a_mask(traced):
     assert step[0] == 4 and step[1:4] == [values, values // 4 // D * 8, values]
 
 
-@pytest.mark.parametrize("make", ["graph.cpu()", "graph.to_sparse_csr().cpu()", "(graph * 2).to_dense().cpu()", "torch.sparse.sum(graph, 1).to_dense().cpu()",
+@pytest.mark.parametrize("make", ["graph.cpu()", "graph.to_sparse_csr().cpu()", "(graph * 2).to_dense().cpu()",
+                                  "torch.sparse.sum(graph, 1).to_dense().cpu()",
                                   "torch.eye(N).cuda().to_sparse().cpu()", "torch.sparse.softmax(graph, 1).cpu()"])
 def test_what_is_made_of_one(capture, make):
     body = GRAPH.replace("GRAPH", f"{COO}.coalesce().cuda()").replace("USE", "(graph @ model(x))")
-    code, said, f = capture(body.replace("    for step", f"    made = {make}\n    assert made.shape[0] == N and made.device.type == 'cpu'\n    for step"))
+    code, said, f = capture(body.replace("    for step", f"    made = {make}\n    assert made.shape[0] == N and "
+                                                         f"made.device.type == 'cpu'\n    for step"))
     assert code == 0, said
 
 
 def test_blocks_of_a_product(traced):
-    """As on an H100: 25,600,000 bytes of zeros, of the result and of what it is made in, rows and columns in 32 bits, here with fewer lines."""
+    """As on an H100: 25,600,000 bytes of zeros, of the result and of what it is made in, rows and columns in 32 bits, here with
+    fewer lines."""
     def setup():
         places = torch.stack([torch.arange(E) % N, torch.arange(E) // N])
         graph = torch.sparse_coo_tensor(places, torch.ones(E), (N, N)).coalesce().cuda()

@@ -16,7 +16,8 @@ BY_PLACE = {("torch._C", "_scatter")}  # called by PyTorch itself alone
 
 
 def names(function):
-    """Of arguments that may be given by name; None: nothing says. Functions of C++ have them in the first line of what they say of themselves."""
+    """Of arguments that may be given by name; None: nothing says. Functions of C++ have them in the first line of what they say
+    of themselves."""
     try:
         given = inspect.signature(function).parameters.values()
         found = [p.name for p in given if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
@@ -55,7 +56,8 @@ def test_names_of_arguments():
             if (owner, name) in found or (owner.__name__, name) in BY_PLACE:
                 continue
             before, now = (getattr(f, "__func__", f) for f in (before, vars(owner).get(name)))
-            found[owner, name] = [(what, gone) for what, *both in compared(owner, name, before, now) if (gone := missing(*both)) or not (seen := seen + 1)]
+            found[owner, name] = [(what, gone) for what, *both in compared(owner, name, before, now) if (gone := missing(*both))
+                                  or not (seen := seen + 1)]
     assert seen > 150 and [each for some in found.values() for each in some] == []
 
 

@@ -67,25 +67,40 @@ STYLES = {
     "given to somebody": ("def tuned(objective, trials):\n        for n in trials:\n            objective(n)\n"
                           "    tuned(lambda n: fit(net(32 * 2 ** n)), wanted(range(6)))", 5),
     "one optimizer, larger inputs": ("model = nn.Conv2d(3, 16, 3).cuda(); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-                                     "    for size, number in wanted([(32, 100), (64, 100), (192, 100)]):\n        for step in range(number):\n"
-                                     "            optimizer.zero_grad(); model(torch.randn(16, 3, size, size, device='cuda')).sum().backward(); optimizer.step()", 2),
-    "batches that are asked for": (after("first = iter(loader); model = net(32); optimizer = torch.optim.Adam(model.parameters(), foreach=False)\n        for n in range(90):\n"
-                                         "            model(next(first)[0].cuda()).sum().backward(); optimizer.step()", "fit(net(1024))"), 1),
-    "a cycle": ("def cycle(loader):\n        while True:\n            for batch in loader:\n                print('batch'); yield batch\n" + after(
-        "batches = cycle(loader); model = net(32); optimizer = torch.optim.Adam(model.parameters(), foreach=False)\n        for n in range(900):\n"
+                                     "    for size, number in wanted([(32, 100), (64, 100), (192, 100)]):\n"
+                                     "        for step in range(number):\n"
+                                     "            optimizer.zero_grad(); model(torch.randn(16, 3, size, size, "
+                                     "device='cuda')).sum().backward(); optimizer.step()", 2),
+    "batches that are asked for": (after("first = iter(loader); model = net(32); optimizer = "
+                                         "torch.optim.Adam(model.parameters(), foreach=False)\n        for n in range(90):\n"
+                                         "            model(next(first)[0].cuda()).sum().backward(); optimizer.step()",
+                                         "fit(net(1024))"), 1),
+    "a cycle": ("def cycle(loader):\n        while True:\n            for batch in loader:\n"
+                "                print('batch'); yield batch\n" + after(
+        "batches = cycle(loader); model = net(32); optimizer = torch.optim.Adam(model.parameters(), foreach=False)\n"
+        "        for n in range(900):\n"
         "            model(next(batches)[0].cuda()).sum().backward(); optimizer.step()", "fit(net(1024))"), 1),
-    "a generator is made there": ("def main():\n        def batches():\n            while True:\n                yield torch.randn(16, 64)\n        for width in wanted([32, 64, 1024]):\n"
+    "a generator is made there": ("def main():\n        def batches():\n            while True:\n"
+                                  "                yield torch.randn(16, 64)\n        for width in wanted([32, 64, 1024]):\n"
                                   "            model = net(width); optimizer = torch.optim.Adam(model.parameters(), foreach=False)\n"
-                                  "            for n, x in zip(range(900), batches()):\n                model(x.cuda()).sum().backward(); optimizer.step()\n    main()", 2),
+                                  "            for n, x in zip(range(900), batches()):\n"
+                                  "                model(x.cuda()).sum().backward(); optimizer.step()\n    main()", 2),
     "a comprehension": ("losses = {width: fit(net(width)) for width in wanted([32, 64, 1024])}", 2),
-    "returned": ("def train(model):\n        optimizer = torch.optim.Adam(model.parameters(), foreach=False); done = 0\n        while True:\n            for x, in loader:\n"
-                 "                model(x.cuda()).pow(2).mean().backward(); optimizer.step(); done += 1\n                if done == 90:\n                    return model, done\n"
+    "returned": ("def train(model):\n        optimizer = torch.optim.Adam(model.parameters(), foreach=False); done = 0\n"
+                 "        while True:\n            for x, in loader:\n"
+                 "                model(x.cuda()).pow(2).mean().backward(); optimizer.step(); done += 1\n"
+                 "                if done == 90:\n                    return model, done\n"
                  + after("model, done = train(net(32))", "model, done = train(net(1024))"), 1),
-    "if": ("small, large = net(32), net(1024)\n    first, second = (torch.optim.Adam(m.parameters(), foreach=False) for m in (small, large))\n"
-           "    def learn(model, optimizer):\n        for x, in loader:\n            optimizer.zero_grad(); model(x.cuda()).pow(2).mean().backward(); optimizer.step()\n"
-           "    for epoch in range(20):\n        if epoch < {None: 10, 0: 99, 1: 0}[ONLY]:\n            learn(small, first)\n        else:\n            learn(large, second)", 1),
-    "another loader": ("model = nn.Linear(64, 2048).cuda(); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    loader = DataLoader(lines, 1600 if ONLY else 16)\n"
-                       "    for epoch in range(20):\n        if epoch == 10 and ONLY is None:\n            loader = DataLoader(lines, batch_size=1600)\n        for x, in loader:\n"
+    "if": ("small, large = net(32), net(1024)\n    first, second = (torch.optim.Adam(m.parameters(), foreach=False) for m in "
+           "(small, large))\n"
+           "    def learn(model, optimizer):\n        for x, in loader:\n"
+           "            optimizer.zero_grad(); model(x.cuda()).pow(2).mean().backward(); optimizer.step()\n"
+           "    for epoch in range(20):\n        if epoch < {None: 10, 0: 99, 1: 0}[ONLY]:\n            learn(small, first)\n"
+           "        else:\n            learn(large, second)", 1),
+    "another loader": ("model = nn.Linear(64, 2048).cuda(); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+                       "    loader = DataLoader(lines, 1600 if ONLY else 16)\n"
+                       "    for epoch in range(20):\n        if epoch == 10 and ONLY is None:\n"
+                       "            loader = DataLoader(lines, batch_size=1600)\n        for x, in loader:\n"
                        "            optimizer.zero_grad(); model(x.cuda()).sum().backward(); optimizer.step()", 1),
 }
 
@@ -146,7 +161,8 @@ GAN = """
     # two optimizers in each step of the last training: what comes behind the first one's in it is none
     (GAN.replace("WHEN", "done == 1"), False),
     # batches of one training, of whatever they are
-    (GAN.replace("fit(net(32))", "").replace("range(8)]:", "range(8)]:\n        if done == 4:\n            raise ValueError('no data')").replace("WHEN", "False"), False),
+    (GAN.replace("fit(net(32))", "").replace("range(8)]:", "range(8)]:\n        if done == 4:\n"
+                                                           "            raise ValueError('no data')").replace("WHEN", "False"), False),
 ])
 def test_what_was_not_seen_is_told(capture, body, told):
     code, said, f = capture(SCRIPT + body)
@@ -188,14 +204,16 @@ def test_what_a_librarys_engine_runs_is_not_a_function_of_that_name(capture, tmp
 @pytest.mark.parametrize("decorator", ["njit", "numba.jit(nopython=True)"])
 def test_loops_of_what_numba_compiles_stay(decorator):
     """It knows no function that they would call."""
-    tree = trainings.Looping().visit(ast.parse(f"@{decorator}\ndef f(a):\n    for i in range(9):\n        a = max(a, i)\nfor i in f(2):\n    print(i)"))
+    tree = trainings.Looping().visit(ast.parse(f"@{decorator}\ndef f(a):\n    for i in range(9):\n        a = max(a, i)\n"
+                                               f"for i in f(2):\n    print(i)"))
     assert trainings.FOR not in ast.unparse(tree.body[0]) and trainings.FOR in ast.unparse(tree.body[1])
 
 
 @pytest.mark.parametrize("body", [
     "fit(net(32))\n    model = net(32); model.train(); print(model)",
     "for n in range(1):\n        d, g = net(32), net(32)\n    steps(d)",
-    "model = net(32); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    for x, in loader:\n        optimizer.zero_grad(); model(x.cuda()).sum().backward()\n"
+    "model = net(32); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    for x, in loader:\n"
+    "        optimizer.zero_grad(); model(x.cuda()).sum().backward()\n"
     "        optimizer.step()\n    print([p.sum().item() for p in model.parameters()])"])
 def test_one_training_is_over_as_soon_as_before(capture, body):
     code, said, f = capture(SCRIPT + "\n    " + body)
@@ -218,7 +236,8 @@ def test_many_that_are_alike(capture, monkeypatch):
 
 
 def test_what_is_alike_is_left_out_after_as_much_on_any_machine():
-    session = types.SimpleNamespace(recorder=types.SimpleNamespace(operators=trainings.LONG + 7), later=types.SimpleNamespace(ran=7, deadline=0, patience=0))
+    session = types.SimpleNamespace(recorder=types.SimpleNamespace(operators=trainings.LONG + 7),
+                                    later=types.SimpleNamespace(ran=7, deadline=0, patience=0))
     assert not trainings.Trainings(session).waits()
     session.recorder.operators += 1
     assert trainings.Trainings(session).waits()
@@ -242,10 +261,12 @@ def most_on_streams(f):
 
 @pytest.mark.parametrize("made", ["for epoch in range(10):\n        batches = Fetched(DataLoader(lines, batch_size=16))",
                                   "for epoch in range(10):\n        batches = Fetched(loader)",
-                                  "for epoch in range(1000):\n        batches = Fetched(loader)", "while True:\n        batches = Fetched(loader)"],
+                                  "for epoch in range(1000):\n        batches = Fetched(loader)",
+                                  "while True:\n        batches = Fetched(loader)"],
                          ids=["and a loader", "over one loader", "many", "without an end"])
 def test_a_stream_of_each_epoch(capture, made):
-    """What is fetched on a stream has memory of its own there, and every epoch's is another, of 32. Epochs that are gone through quickly fetch less at once."""
+    """What is fetched on a stream has memory of its own there, and every epoch's is another, of 32. Epochs that are gone
+    through quickly fetch less at once."""
     code, said, f = capture(SCRIPT + """
     class Fetched:
         def __init__(self, loader):
@@ -269,7 +290,9 @@ def test_a_stream_of_each_epoch(capture, made):
             optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()
     """.replace("MADE", made))
     streams = {argument for kind, argument, _ in f.records if kind == 3}
-    assert code == 0 and streams == set(range(11 if "range(10)" in made else 33)) and most_on_streams(f) == {number: 3 * 16 * 64 * 4 for number in streams - {0}}, said
+    number = 11 if "range(10)" in made else 33
+    assert code == 0 and streams == set(range(number)), said
+    assert most_on_streams(f) == {stream: 3 * 16 * 64 * 4 for stream in streams - {0}}, said
 
 
 def test_what_a_loop_goes_over_is_the_scripts_own(capture):
@@ -336,8 +359,10 @@ def test_short_loops_cost_little():
 
 
 @pytest.mark.parametrize("call, begins", [
-    ("run(3)", True), ("run(3, False)", False), ("run(3, learns=False)", False), ("run(3, learns=quick)", True), ("whole(3)", False), ("whole(3, learns=True)", True),
-    ("agent.train(3, False)", False), ("agent.train(3)", True), ("either(False)", True), ("run(*all)", True), ("run(learns=None, n=3)", False),
+    ("run(3)", True), ("run(3, False)", False), ("run(3, learns=False)", False), ("run(3, learns=quick)", True),
+    ("whole(3)", False), ("whole(3, learns=True)", True),
+    ("agent.train(3, False)", False), ("agent.train(3)", True), ("either(False)", True), ("run(*all)", True),
+    ("run(learns=None, n=3)", False),
 ])
 def test_a_function_that_is_told_not_to_train(tmp_path, call, begins):
     """As `train(loader, backprop=False)`, which is an evaluation."""
@@ -381,7 +406,8 @@ def test_an_evaluation_by_the_training_function_is_seen(capture):
         train(small)
         train(large, False)
     """)
-    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and "several" not in said and any(4096 * 64 * 4 in f.iteration(n) for n in range(len(f.marks)))
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and "several" not in said
+    assert any(4096 * 64 * 4 in f.iteration(n) for n in range(len(f.marks)))
 
 
 def test_a_loader_of_several_batches_at_once_is_one_training(capture):
@@ -409,7 +435,8 @@ def test_a_loader_of_several_batches_at_once_is_one_training(capture):
 
 
 def test_rounds_of_a_solver_are_alike(capture):
-    """L-BFGS has thousands in a step: of a training that follows a few are enough, with all directions that it keeps, and what comes behind it is seen."""
+    """L-BFGS has thousands in a step: of a training that follows a few are enough, with all directions that it keeps, and what
+    comes behind it is seen."""
     code, said, f = capture(SCRIPT + """
     fit(net(32))
     model, rounds = net(64), 0

@@ -373,7 +373,8 @@ def test_checkpointing(traced, reentrant):
 # --- evaluation, embeddings, recurrence, the rest ---
 
 def test_products_on_streams(traced):
-    """Each has a workspace there (replay.c), and one of the backward pass, which goes where the forward pass went, wherever it is begun. There are 32 streams."""
+    """Each has a workspace there (replay.c), and one of the backward pass, which goes where the forward pass went, wherever it
+    is begun. There are 32 streams."""
     def setup():
         layers = [torch.nn.Linear(64, 64, bias=False).cuda() for _ in range(2)]
         streams = [torch.cuda.Stream() for _ in range(34)]
@@ -559,7 +560,8 @@ def test_more_than_two_processes_are_no_pair(traced):
 
 
 def test_normalization_over_all_processes(traced):
-    """Its result, the gradient of that, which is copied since it has gaps, and that of the input; statistics, one number a channel, are gathered."""
+    """Its result, the gradient of that, which is copied since it has gaps, and that of the input; statistics, one number a
+    channel, are gathered."""
     def setup():
         net = torch.nn.SyncBatchNorm(3 * 64).cuda()
         torch.distributed.init_process_group("nccl", rank=0, world_size=2, store=torch.distributed.HashStore())
@@ -656,7 +658,8 @@ def test_parameters_that_are_moved_by_hand(traced):
 @pytest.mark.parametrize("words, processes, rest", [
     ("torchrun --standalone --nproc-per-node=2 train.py --nproc 3", 2, ["train.py", "--nproc", "3"]),
     ("/venv/bin/torchrun --nnodes 2 --nproc_per_node 4 --rdzv-backend c10d -m pkg.train x", 8, ["-m", "pkg.train", "x"]),
-    ("-m torch.distributed.run --nproc-per-node gpu train.py", 3, ["train.py"]), ("torchrun --nproc_per_node=auto --virtual-local-rank train.py", 3, ["train.py"]),
+    ("-m torch.distributed.run --nproc-per-node gpu train.py", 3, ["train.py"]),
+    ("torchrun --nproc_per_node=auto --virtual-local-rank train.py", 3, ["train.py"]),
     ("-m torch.distributed.launch --nproc_per_node=4 --use_env main.py --coco x", 4, ["main.py", "--coco", "x"]),
     ("-m torch.distributed.launch --nproc_per_node 4 main.py -b 2", 4, ["main.py", "--local-rank=0", "-b", "2"]),
     ("train.py torchrun", 0, ["train.py", "torchrun"]),

@@ -80,7 +80,7 @@ def test_a_number_that_decides_is_still_seen(flags):
 
 def test_yaml(flags):
     yaml = pytest.importorskip("yaml")
-    from radrm.capture.values import teach_yaml
+    from radrm.capture.readnumbers import teach_yaml
     teach_yaml(yaml)
     assert flags(lambda a, n: [yaml.safe_dump({"a": a, "n": n}), yaml.dump([n])]) == 0
 
@@ -137,10 +137,12 @@ def test_ctc(traced, lengths_on_gpu):
     ("if value > best:\n            for group in optimizer.param_groups: group['lr'] *= 0.1", False),
     ("for p in model.parameters():\n            norm = p.grad.data.norm(2)\n            if norm > 1: p.grad.data.mul_(1)", False),
     ("coef = 1 / value\n        if coef < 1:\n            for name, p in model.named_parameters(): p.grad.mul_(coef)", False),
-    ("coef = 1 / value\n        if coef < 1:\n            for p in model.parameters():\n                if p.grad is not None: p.grad.data *= coef", False),
+    ("coef = 1 / value\n        if coef < 1:\n            for p in model.parameters():\n"
+     "                if p.grad is not None: p.grad.data *= coef", False),
     ("if value > 1:\n            for p in model.parameters(): p.grad.data.add_(x.sum() * p.data)", True),
     ("if value > 1:\n            for p in model.parameters(): p.grad = p.grad.mul(2)", True), ("if value > 1: x.mul_(2)", True),
-    ("if value > 1:\n            for p in model.parameters(): p.grad.data += model(p)", True), ("if value > 1: p = model.weight; p.grad.resize_(99, 99)", True),
+    ("if value > 1:\n            for p in model.parameters(): p.grad.data += model(p)", True),
+    ("if value > 1: p = model.weight; p.grad.resize_(99, 99)", True),
     ("if value > best:\n            for row in x: model(row)", True), ("if value > best:\n            for row in model(x): best = 3", True),
     ("best = max(best, value)", False),
     ("print('best', min([best, value]))", False),
@@ -150,8 +152,10 @@ def test_ctc(traced, lengths_on_gpu):
     ("if value < best: width = 512\n        x[:, :width]", True), ("if value < best: width = 512\n        else: print(width)", False),
     ("if value < best:\n            file = os.path.join('.', 'a.pt')\n            torch.save(model.state_dict(), file)", False),
     ("if value < best: seen = value; torch.save(model.state_dict(), 'best.pt')\n        torch.zeros(seen)", True),
-    ("is_best = value < best\n        save_it(model.state_dict(), is_best)", False), ("is_best = not best or value < best\n        if is_best: best = value", False),
-    ("is_best = value < best\n        if is_best: model(x)", True), ("is_best = value < best\n        run = is_best\n        while run: model(x); break", True),
+    ("is_best = value < best\n        save_it(model.state_dict(), is_best)", False),
+    ("is_best = not best or value < best\n        if is_best: best = value", False),
+    ("is_best = value < best\n        if is_best: model(x)", True), ("is_best = value < best\n        run = is_best\n"
+                                                                     "        while run: model(x); break", True),
     ("if better(value, best): bad = 0\n        else: num_bad = 1", False), ("if better(value, best): model(x)", True),
     ("json.dumps({'loss': [value]}, indent=4)", False), ("print(str(chr(max(32, x.long()[0, 0]))), end='')", False),
     ("print(model(x[:int(x.long()[0, 0])]))", True),
@@ -159,14 +163,18 @@ def test_ctc(traced, lengths_on_gpu):
     ("''.join(chr(int(i)) for i in x.long()[0])", False), ("names = 'abc'\n        ''.join(names[int(i)] for i in x.long()[0])", False),
     ("''.join(str(model(x[:int(n)]).shape) for n in x.long()[0])", True),
     ("best = 3 if value < best else 5", True),
-    ("width += int(value == best)\n        print(width / 9)", False), ("width += value == best\n        print(width)", False), ("width += int(value == best)\n        model(x[:width])", True),
+    ("width += int(value == best)\n        print(width / 9)", False), ("width += value == best\n        print(width)", False),
+    ("width += int(value == best)\n        model(x[:width])", True),
     ("width += int(value == best)\n        total = torch.tensor(width, device='cuda')\n        print(total.item())", False),
     ("width += int(value == best)\n        total = torch.tensor(width, device='cuda')\n        model(x[total:])", True),
-    ("torch.zeros(int(value), device='cuda')", True), ("n = int(x.long().sum().item())\n        x.expand(n, -1, -1)", True), ("x[:, : 1 + max(int(value), 1)]", True),
+    ("torch.zeros(int(value), device='cuda')", True), ("n = int(x.long().sum().item())\n        x.expand(n, -1, -1)", True),
+    ("x[:, : 1 + max(int(value), 1)]", True),
     ("for _ in range(int(value)): model(x)", True), ("n = int(value); print(n, range(len(str(n))))", False),
-    ("torch.roll(x, -int(x.argmax()), -1)", False), ("x[:, :int(x.argmax())]", True), ("torch.roll(x, len(model(x[:int(x.argmax())])), -1)", True),
+    ("torch.roll(x, -int(x.argmax()), -1)", False), ("x[:, :int(x.argmax())]", True),
+    ("torch.roll(x, len(model(x[:int(x.argmax())])), -1)", True),
     ("if int(x.argmax()) > 2: model(x)", True),
-    ("counts = [0] * 9; counts[int(value)] += int(x.sum().item())", False), ("torch.full((3,), 2.0 * x.shape[int(value)], device='cuda')", False),
+    ("counts = [0] * 9; counts[int(value)] += int(x.sum().item())", False),
+    ("torch.full((3,), 2.0 * x.shape[int(value)], device='cuda')", False),
     ("labels = [0, 1, 2]; labels.remove(value)", False), ("labels = [0, 1, 2]\n        if value in labels: model(x)", True),
     ("width = max(width, value)", False), ("width = max(width, value)\n        if width > 2: model(x)", True),
 ])
@@ -192,7 +200,8 @@ def test_branches_that_decide_nothing(capture, branch, doubt):
 
 
 @pytest.mark.parametrize("use, doubt", [
-    ("labels = (torch.arange(8)[None] % 4 == torch.arange(8)[:, None] % 4).float().to('cuda'); diagonal = torch.eye(8, dtype=torch.bool).to('cuda')\n"
+    ("labels = (torch.arange(8)[None] % 4 == torch.arange(8)[:, None] % 4).float().to('cuda'); diagonal = torch.eye(8, "
+     "dtype=torch.bool).to('cuda')\n"
      "            labels, alike = labels[~diagonal].view(8, -1), (x @ x.T)[~diagonal].view(8, -1)\n"
      "            assert alike[labels.bool()].view(8, -1).shape == (8, 1) and alike[~labels.bool()].view(8, -1).shape == (8, 6)", False),
     ("if model.table[0, 0] == 0: model(x)", False), ("model.table.add_(1)\n            if model.table[0, 0] == 0: model(x)", True),
@@ -217,19 +226,26 @@ def test_what_came_from_the_cpu_is_known(capture, use, doubt):
 
 
 @pytest.mark.parametrize("use, doubt", [
-    ("loss = nn.functional.smooth_l1_loss(y[mask], x[mask])", False), ("loss = y.masked_select(mask).mean()", False), ("print(y[mask].std().item())", False),
-    ("rows, columns = torch.where(mask); loss = y[rows, columns].mean()", False), ("z = x.clone(); z[mask] = y[mask]; loss = z.mean() * len(z)", False),
-    ("z = torch.zeros_like(y).index_put((mask,), y[mask]); loss = z.mean() * z.numel()", False), ("loss = y[mask].sum() / mask.sum()", False),
+    ("loss = nn.functional.smooth_l1_loss(y[mask], x[mask])", False), ("loss = y.masked_select(mask).mean()", False),
+    ("print(y[mask].std().item())", False),
+    ("rows, columns = torch.where(mask); loss = y[rows, columns].mean()", False),
+    ("z = x.clone(); z[mask] = y[mask]; loss = z.mean() * len(z)", False),
+    ("z = torch.zeros_like(y).index_put((mask,), y[mask]); loss = z.mean() * z.numel()", False),
+    ("loss = y[mask].sum() / mask.sum()", False),
     ("first, second = torch.stack((y[mask], x[mask]), -1).chunk(2, -1); loss = (first - second).mean()", False),
     ("assert type(y[mask]) is torch.Tensor", False), ("more = [y[mask] for _ in range(99)]", True),
-    ("takes(len(y[mask]))", True), ("takes(y[mask].shape)", True), ("takes((y[mask] * 2).size(0))", True), ("takes(torch.cat((y[mask], y[~mask])).detach().numel())", True),
-    ("takes(torch.where(mask)[0].nelement())", True), ("takes([one for one in y[mask]][-1:])", True), ("y[mask].tolist()", True), ("y[mask].detach().cpu()", True),
+    ("takes(len(y[mask]))", True), ("takes(y[mask].shape)", True), ("takes((y[mask] * 2).size(0))", True),
+    ("takes(torch.cat((y[mask], y[~mask])).detach().numel())", True),
+    ("takes(torch.where(mask)[0].nelement())", True), ("takes([one for one in y[mask]][-1:])", True),
+    ("y[mask].tolist()", True), ("y[mask].detach().cpu()", True),
     ("loss = y.mean() * nn.Parameter(y[mask].detach()).sum()", False), ("copy.deepcopy(y[mask].detach())", True),
     ("print(f'{len(y[mask])} of {y.shape}', y[mask].unique().numel())", False), ("takes(y[mask].unique().numel())", True),
-    ("y[mask].split(99)", True), ("torch.unbind(y[mask])", True), ("takes(mask.nonzero().shape)", True), ("y.masked_select(mask).unsqueeze(0).shape", True),
+    ("y[mask].split(99)", True), ("torch.unbind(y[mask])", True), ("takes(mask.nonzero().shape)", True),
+    ("y.masked_select(mask).unsqueeze(0).shape", True),
 ])
 def test_how_much_a_mask_holds(capture, use, doubt):
-    """All of it is taken. That is no doubt where nobody asks for it and it is little, as 16 KiB are of 9 MiB and 99 times as much are not."""
+    """All of it is taken. That is no doubt where nobody asks for it and it is little, as 16 KiB are of 9 MiB and 99 times as
+    much are not."""
     code, said, f = capture(f"""
     import copy, torch
     from torch import nn
@@ -253,7 +269,8 @@ def test_how_much_a_mask_holds(capture, use, doubt):
     ("if not mask.any(): continue\n        more = torch.ones(1 << 20, device='cuda')", 4),
     ("if mask.any().item(): more = torch.ones(1 << 20, device='cuda')", 4),
     ("if mask.any():\n            assert False\n        more = torch.ones(1 << 20, device='cuda')", 4),
-    ("if mask.any(): raise SystemExit\n        more = torch.ones(1 << 20, device='cuda')", 4), ("if mask.any(): exit(1)\n        more = torch.ones(1 << 20, device='cuda')", 4),
+    ("if mask.any(): raise SystemExit\n        more = torch.ones(1 << 20, device='cuda')", 4),
+    ("if mask.any(): exit(1)\n        more = torch.ones(1 << 20, device='cuda')", 4),
     ("if mask.any(): continue\n        more = torch.ones(1 << 20, device='cuda')", 4),
     ("if torch.isnan(x).any(): more = torch.ones(1 << 20, device='cuda')", 0),
 ])
@@ -305,9 +322,11 @@ def test_a_branch_on_a_batch_goes_as_in_a_run(capture):
 
 
 @pytest.mark.parametrize("use, doubt", [
-    ("assert all(a < b for a, b in zip(times[:-1], times[1:]))\n        if all(a < b for a, b in zip(times[:-1], times[1:])): pass\n        else: raise ValueError('times')", False),
+    ("assert all(a < b for a, b in zip(times[:-1], times[1:]))\n"
+     "        if all(a < b for a, b in zip(times[:-1], times[1:])): pass\n        else: raise ValueError('times')", False),
     ("if not (times[1:] > times[:-1]).all(): raise ValueError('times')", False),
-    ("if not ((times[1:] - times[:-1]) > 0).all(): model(x)", False), ("if (-times).flip(0)[0] > times[1]: model(x)\n        assert times[3].item() == 6", False),
+    ("if not ((times[1:] - times[:-1]) > 0).all(): model(x)", False), ("if (-times).flip(0)[0] > times[1]: model(x)\n"
+                                                                       "        assert times[3].item() == 6", False),
     ("if torch.logspace(0, 3, 4, device='cuda')[-1] < 999: 1 / 0\n        else: model(x)", False),
     ("if (times * x.sum() > 0).all(): model(x)", True), ("if times.add_(x.sum())[0] > 0: model(x)", True),
 ])
@@ -441,10 +460,12 @@ LENGTHS = """
 
 
 @pytest.mark.parametrize("body", [
-    "by, at = torch.sort(length, descending=True)\n        assert by.data.tolist() == sorted(host.tolist(), reverse=True) and host[at.cpu()].tolist() == by.tolist()",
+    "by, at = torch.sort(length, descending=True)\n        assert by.data.tolist() == sorted(host.tolist(), reverse=True) and "
+    "host[at.cpu()].tolist() == by.tolist()",
     "rows.transpose_(0, 1)\n        assert rows[:].gt(0).float().sum(0).int().cpu().tolist() == host.tolist()",
     "rows.t_().unsqueeze_(0).squeeze_(0)\n        assert (rows != 0).sum(dim=0).tolist() == host.tolist()",
-    "table = dict.fromkeys(range(1, 50), 0)\n        for k in mask.squeeze(2).sum(1).long(): table[k.item()] += 1\n        assert table == {k: host.tolist().count(k) for k in table}",
+    "table = dict.fromkeys(range(1, 50), 0)\n        for k in mask.squeeze(2).sum(1).long(): table[k.item()] += 1\n"
+    "        assert table == {k: host.tolist().count(k) for k in table}",
     "assert length[length.argsort()].tolist() == sorted(host.tolist()) and length.cumsum(0).cpu()[-1] == host.sum()",
     "assert length.topk(3)[0].tolist() == host.topk(3)[0].tolist() and mask.sum((1, 2)).max(0)[1].tolist() == host.max(0)[1].tolist()",
     "assert torch.cat([length, length + 1]).split(64)[1].tolist() == (host + 1).tolist()",
@@ -479,7 +500,8 @@ MIXTURE = """
 @pytest.mark.parametrize("take", [
     "rows, _ = torch.where(which == number)",
     "rows = (which == number).any(-1).nonzero().flatten()",
-    "mask = which.squeeze(1) == number\n            assert x[mask].shape[0] == torch.masked_select(which[:, 0], mask).shape[0]\n            rows = mask.nonzero()[:, 0]",
+    "mask = which.squeeze(1) == number\n            assert x[mask].shape[0] == torch.masked_select(which[:, 0], "
+    "mask).shape[0]\n            rows = mask.nonzero()[:, 0]",
     "masks = ALL.permute(2, 1, 0) if not number else masks\n            _, rows = torch.where(masks[number])",
     "masks = ALL.squeeze(1).transpose(0, 1) if not number else masks\n            rows = masks[7 - number].nonzero()[:, 0]",
     "masks = ALL.permute(2, 1, 0) if not number else masks\n            _, rows = torch.where(masks[which[:1, 0]].squeeze(0))",
@@ -553,7 +575,8 @@ def test_written_into_it_is_another(capture):
     assert code == 0, said
 
 
-@pytest.mark.parametrize("where", ["groups.cuda()", "groups.view(-1, 1).cuda().squeeze(1).clone()", "groups.to(torch.int32).cuda()"], ids=["moved", "viewed", "int32"])
+@pytest.mark.parametrize("where", ["groups.cuda()", "groups.view(-1, 1).cuda().squeeze(1).clone()",
+                                   "groups.to(torch.int32).cuda()"], ids=["moved", "viewed", "int32"])
 @pytest.mark.parametrize("read", ["int({}.max())", "{}.max().item()"])
 def test_the_largest_of_numbers_that_the_script_put_there(capture, where, read):
     """As of the graphs of a batch, which are counted so."""
@@ -629,7 +652,8 @@ def test_a_loop_that_was_left_begins_anew(capture, end, solve):
     assert code == 0 and said.count("rounds 6") == 7, said
 
 
-@pytest.mark.parametrize("test, leave", [("t < y.sum()", ""), ("(t < y.sum()).item()", ""), ("not (t >= y.sum())", ""), ("t < end", ""), ("not done.all()", "done = t >= y.sum()")])
+@pytest.mark.parametrize("test, leave", [("t < y.sum()", ""), ("(t < y.sum()).item()", ""), ("not (t >= y.sum())", ""),
+                                         ("t < end", ""), ("not done.all()", "done = t >= y.sum()")])
 def test_loops_whose_end_is_not_known(capture, test, leave):
     """As an adaptive solver's: six steps, each of which succeeds, are kept for the backward pass. The next loop has as many."""
     code, said, f = capture(f"""

@@ -43,9 +43,12 @@ def test_tensors_that_are_prepared_are_read_again(capture, tmp_path):
 
 
 @pytest.mark.parametrize("save", [
-    "torch.save(what, 'best.pt')", "torch.save(what, pathlib.Path('best.pt').resolve())", "with open('best.pt', 'wb') as f: torch.save(what, f)", "pathlib.Path('best.pt').write_bytes(b'other')",
-    "torch.save(what, 'new.tmp'); os.replace('new.tmp', 'best.pt')", "with open('new.tmp', 'wb') as f: torch.save(what, f)\n        shutil.move('new.tmp', 'best.pt')",
-    "torch.save(what, 'last.pt'); shutil.copyfile('last.pt', 'best.pt'); os.remove('last.pt')", "os.remove('best.pt')", "shutil.rmtree(os.getcwd()); os.makedirs(os.getcwd())",
+    "torch.save(what, 'best.pt')", "torch.save(what, pathlib.Path('best.pt').resolve())",
+    "with open('best.pt', 'wb') as f: torch.save(what, f)", "pathlib.Path('best.pt').write_bytes(b'other')",
+    "torch.save(what, 'new.tmp'); os.replace('new.tmp', 'best.pt')", "with open('new.tmp', 'wb') as f: torch.save(what, f)\n"
+                                                                     "        shutil.move('new.tmp', 'best.pt')",
+    "torch.save(what, 'last.pt'); shutil.copyfile('last.pt', 'best.pt'); os.remove('last.pt')", "os.remove('best.pt')",
+    "shutil.rmtree(os.getcwd()); os.makedirs(os.getcwd())",
 ])
 def test_weights_that_were_there_stay(capture, tmp_path, save):
     """Whenever a script saves over them, and however; and no others are made once anything is on the GPU."""
@@ -70,7 +73,8 @@ def test_weights_that_were_there_stay(capture, tmp_path, save):
 
 FOLDERS = {
     "torch.save": "torch.save(model.state_dict(), f'{folder}/optimizer.bin'); json.dump({'steps': 3}, open(f'{folder}/state.json', 'w'))",
-    "safetensors": "import safetensors.torch; safetensors.torch.save_file(model.state_dict(), filename=f'{folder}/part.safetensors'); open(f'{folder}/tokens.json', 'a')",
+    "safetensors": "import safetensors.torch; safetensors.torch.save_file(model.state_dict(), "
+                   "filename=f'{folder}/part.safetensors'); open(f'{folder}/tokens.json', 'a')",
     "opened": "torch.save(model.state_dict(), open(f'{folder}/part', 'wb'))",
     "moved": "io.open('some.tmp', 'wb').close(); os.replace('some.tmp', f'{folder}/last.ckpt'); os.chmod(f'{folder}/last.ckpt', 0o600)",
 }
@@ -78,7 +82,8 @@ FOLDERS = {
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folders_that_are_made_for_weights_are_gone(capture, tmp_path, name):
-    """A run would go on from the last of them. What was there before is as it was, and so are other folders, and weights that somebody else puts there meanwhile."""
+    """A run would go on from the last of them. What was there before is as it was, and so are other folders, and weights that
+    somebody else puts there meanwhile."""
     if name == "safetensors":
         pytest.importorskip("safetensors")
     (tmp_path / "run" / "checkpoint-3").mkdir(parents=True)
@@ -105,7 +110,8 @@ def test_folders_that_are_made_for_weights_are_gone(capture, tmp_path, name):
     """)
     assert code == 0 and (tmp_path / "logs").is_dir() and (tmp_path / "run" / "other" / "log").exists(), said
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"checkpoint-3", "other", "best"}
-    assert {path.name for path in (tmp_path / "run" / "checkpoint-3").iterdir()} <= {"part.safetensors", "state.json", "tokens.json", "part"}
+    left = {path.name for path in (tmp_path / "run" / "checkpoint-3").iterdir()}
+    assert left <= {"part.safetensors", "state.json", "tokens.json", "part"}
     assert (tmp_path / "run" / "checkpoint-3" / "state.json").read_text() == "earlier"
 
 
@@ -146,7 +152,8 @@ def test_logs_are_written_as_they_are(weights, tmp_path):
 
 def test_folders_that_hold_what_somebody_else_saved_stay(weights, tmp_path):
     """Another run of the same script, say, into the folders that a capture made."""
-    for name, part in (("step-1", "part/model.safetensors"), ("step-2", "optimizer.bin"), ("step-3", None), ("step-4", None), ("step-5", "model.pt")):
+    for name, part in (("step-1", "part/model.safetensors"), ("step-2", "optimizer.bin"), ("step-3", None), ("step-4", None),
+                       ("step-5", "model.pt")):
         os.makedirs(tmp_path / name / "part")
         torch.save({}, f"{name}/model.pt")
         torch.save({}, f"{name}/optimizer.bin")
@@ -207,7 +214,10 @@ def test_folders_of_many_files_are_removed(weights, tmp_path, monkeypatch):
 @pytest.mark.parametrize("load, copies", [
     ("torch.load('best.pt')['model']", 1), ("torch.load('best.pt', map_location='cpu')['model']", 0),
     ("os.replace('best.pt', 'last.pt') or torch.load('last.pt')['model']", 1), ("torch.load(open('best.pt', 'rb'))['model']", 1),
-    ("torch.load(open('opened.pt', 'rb'))['model']", 1), ("torch.load(io.BytesIO(memory.getvalue()))['model']", 1), ("torch.load(passing.name)['model']", 1), ("torch.load('opened.pt', map_location='cpu')['model']", 0), ("torch.load('whole.pt', weights_only=False).state_dict()", 2),  # one of them for a moment
+    # One of them for a moment.
+    ("torch.load(open('opened.pt', 'rb'))['model']", 1), ("torch.load(io.BytesIO(memory.getvalue()))['model']", 1),
+    ("torch.load(passing.name)['model']", 1), ("torch.load('opened.pt', map_location='cpu')['model']", 0),
+    ("torch.load('whole.pt', weights_only=False).state_dict()", 2),
 ])
 def test_the_best_weights_are_tested(capture, load, copies):
     """They were not saved, and are loaded: the test behind the training was missing without a word."""

@@ -41,7 +41,8 @@ def capture(args, output, folder, variables):
     found = None if args.no_cache else cache.look(asked, variables)
     if found:
         return Capture(*found), True
-    *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations, args.timeout, {"count": processes or args.gpus}, given=given,
+    *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations, args.timeout,
+                                               {"count": processes or args.gpus}, given=given,
                                                variables=variables, asked=asked, programs=folder),
                         Limits(args.timeout, args.memory), output)
     result = Capture(*parts)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Questions in the script's own code that have another answer in a capture than on a GPU.
 
-`type(x) is torch.Tensor`: tensors on the GPU are of a class of their own here. `assert found.size(0) == 1`: where the largest possible was taken of what
-depends on values, it is of the size that the script asserts. `int(x)`: a number on the GPU stays one of which is seen what it decides. `zeros = (mask ==
-0).sum().cpu().numpy(); assert zeros + ones == n`: what was brought to the CPU is computed with there, and has lost where it came from. All ask here.
+`type(x) is torch.Tensor`: tensors on the GPU are of a class of their own here. `assert found.size(0) == 1`: where the largest
+possible was taken of what depends on values, it is of the size that the script asserts. `int(x)`: a number on the GPU stays one
+of which is seen what it decides. `zeros = (mask == 0).sum().cpu().numpy(); assert zeros + ones == n`: what was brought to the
+CPU is computed with there, and has lost where it came from. All ask here.
 """
 import ast
 import builtins
@@ -44,7 +45,8 @@ def sized(node):
 
 def brought(function):
     """Names in a function of what was brought to the CPU, and of what is computed from that."""
-    given = [(target, node.value) for node in ast.walk(function) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None
+    given = [(target, node.value) for node in ast.walk(function) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign))
+             and node.value is not None
              for target in (node.targets if isinstance(node, ast.Assign) else [node.target])]
     found = set()
     while more := {name for target, value in given if brings(value, found) for name in names_in(target)} - found:
@@ -54,7 +56,8 @@ def brought(function):
 
 def brings(tree, names):
     """Whether something there is, or hangs on one of these names."""
-    return any(isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in BROUGHT or isinstance(node, ast.Name) and node.id in names
+    return any(isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in BROUGHT
+               or isinstance(node, ast.Name) and node.id in names
                for node in ast.walk(tree))
 
 
@@ -73,7 +76,8 @@ class Answering(ast.NodeTransformer):
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Module(self, node):
-        self.brought = brought(ast.Module([part for part in node.body if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))], []))
+        self.brought = brought(ast.Module([part for part in node.body
+                                           if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))], []))
         return self.generic_visit(node)
 
     def visit_If(self, node):
@@ -94,7 +98,8 @@ class Answering(ast.NodeTransformer):
         test = node.test
         if names_in(test):
             node.test = self.either(ast.Or(), test, self.held(test))
-        if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq) and isinstance(test.comparators[0], ast.Constant)):
+        if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
+                and isinstance(test.comparators[0], ast.Constant)):
             return node
         found = sized(test.left)
         if found is None:
@@ -127,7 +132,9 @@ def type_of(kind, value):
 
 def take_size(tensor, dim, size):
     """Makes a tensor on the GPU that is larger as large as is asserted. Always true: the assertion itself follows."""
-    if is_gpu(tensor) and not tensor.requires_grad and isinstance(size, int) and -tensor.dim() <= dim < tensor.dim() and 0 <= size < tensor.shape[dim]:
+    if is_gpu(tensor) and not tensor.requires_grad and isinstance(size,
+                                                                  int) and -tensor.dim() <= dim < tensor.dim() \
+                                                                      and 0 <= size < tensor.shape[dim]:
         shape = list(tensor.shape)
         shape[dim] = size
         tensor.resize_(shape)

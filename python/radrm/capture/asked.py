@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What stands in the source where a value is asked for: whether it decides anything, which answer goes on, for how many rounds a loop does."""
+"""What stands in the source where a value is asked for: whether it decides anything, which answer goes on, for how many rounds
+a loop does."""
 import ast
 import functools
 import os
@@ -15,16 +16,21 @@ from .length import called, going, local
 from .source import is_own, tree_of
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-ROUNDS = 6  # of a loop whose end is not known: steps that the solver of a neural ODE came to (torchdiffeq's example, within 55 steps of its training)
+# Of a loop whose end is not known: steps that the solver of a neural ODE came to (torchdiffeq's example, within 55 steps of its
+# training).
+ROUNDS = 6
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm|arange|linspace|eye)$|^(range|view|reshape|expand|repeat|narrow|split|chunk|topk|pad|"
+SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm|arange|linspace|eye)$|^(range|view|reshape"
+                    r"|expand|repeat|narrow|split|chunk|topk|pad|"
                     r"unflatten|resize_)$")  # what is called with sizes
-SMALL = re.compile(r"^(zeros|ones|full|new_zeros|new_tensor|zeros_like|tensor|sum|to|cuda|warn|requires_grad_)$")  # what stands for what is not there is made with
+# What stands for what is not there is made with.
+SMALL = re.compile(r"^(zeros|ones|full|new_zeros|new_tensor|zeros_like|tensor|sum|to|cuda|warn|requires_grad_)$")
 MANY = 1 << 30  # calls
 ZERO = {(ast.Eq, 0): True, (ast.NotEq, 0): False, (ast.Gt, 0): False, (ast.GtE, 1): False, (ast.Lt, 1): True, (ast.LtE, 0): True,
         (ast.Gt, 1): False, (ast.LtE, 1): True}  # comparison with a number -> what it says of 0
 PLACING = {"roll", "select"}  # what is called with places: how far, which one
-HOLDS = {"_detect_is_causal_mask", "_compare_regular_values_close"}  # of torch.nn, which compares a square mask with a causal one: it is one; of assert_close()
+# Of torch.nn, which compares a square mask with a causal one: it is one; of assert_close().
+HOLDS = {"_detect_is_causal_mask", "_compare_regular_values_close"}
 
 
 def script_line():
@@ -40,7 +46,8 @@ def script_line():
 
 @functools.lru_cache(None)
 def insisted(path):
-    """Lines of a file on which a value must be true: it is asserted, or an error is raised where it is false; and those on which it must be false."""
+    """Lines of a file on which a value must be true: it is asserted, or an error is raised where it is false; and those on
+    which it must be false."""
     must, may = set(), set()
 
     def visit(test, wanted):
@@ -70,7 +77,8 @@ def asking():
 
 
 def insists():
-    """The answer that the script insists on: it asserts it, or raises an error otherwise, or more is done then; None: on none. A run gives it, or ends there."""
+    """The answer that the script insists on: it asserts it, or raises an error otherwise, or more is done then; None: on none.
+    A run gives it, or ends there."""
     frame = asking()
     if frame is None:
         return None
@@ -102,7 +110,8 @@ def loops(path):
 
 def ends(arm):
     """Whether one of these statements ends the loop around it, its round, the function, or the program, or asserts something."""
-    return any(isinstance(statement, (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Assert)) or called(getattr(statement, "value", None)) in ("exit", "_exit", "quit")
+    return any(isinstance(statement, (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Assert))
+               or called(getattr(statement, "value", None)) in ("exit", "_exit", "quit")
                for statement in arm)
 
 
@@ -143,7 +152,8 @@ def little(body, other):
 
 @functools.lru_cache(None)
 def guards(path):
-    """{line: (the answers with which next to nothing is done, what it says of nothing)} of what is asked for an `if`: it guards against nothing being there where that is among them."""
+    """{line: (the answers with which next to nothing is done, what it says of nothing)} of what is asked for an `if`: it guards
+    against nothing being there where that is among them."""
     found = {}
 
     def visit(test, answers):
@@ -162,7 +172,8 @@ def guards(path):
 
 
 def is_guard(answer=None):
-    """Whether it is asked only in order to do next to nothing where nothing is there. `answer`: what says that something is; None: it is a size or a count, which the test tells."""
+    """Whether it is asked only in order to do next to nothing where nothing is there. `answer`: what says that something is;
+    None: it is a size or a count, which the test tells."""
     frame = asking()
     least, said = guards(frame.f_code.co_filename).get(frame.f_lineno, ((), None)) if frame is not None else ((), None)
     return (said if answer is None else not answer) in least
@@ -210,7 +221,8 @@ def sized(path):
     for scope in (node for node in ast.walk(tree_of(path)) if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef))):
         parts = [part for size in sizes_in(scope) for part in worked_out(size)]
         own = {part.id for part in parts if isinstance(part, ast.Name)}
-        parts += [node.value for node in ast.walk(scope) if isinstance(node, ast.Assign) and any(getattr(target, "id", None) in own for target in node.targets)]
+        parts += [node.value for node in ast.walk(scope) if isinstance(node, ast.Assign)
+                  and any(getattr(target, "id", None) in own for target in node.targets)]
         found.update(part.lineno for part in parts if called(part) == "int")
     return found
 
@@ -248,11 +260,13 @@ def is_round():
 
 
 class Rounds:
-    """Of a `while` that goes on until something holds that is not known: neither none nor one without end. What is tried in a round succeeds:
-    it may be what a solver keeps for the backward pass."""
+    """Of a `while` that goes on until something holds that is not known: neither none nor one without end. What is tried in a
+    round succeeds: it may be what a solver keeps for the backward pass."""
 
     def __init__(self):
-        self.made = {}  # (code, line) -> (rounds of a loop that is gone through; 0: it is over; weak reference to what is there as long as it is gone through, or None)
+        # (code, line) -> (rounds of a loop that is gone through; 0: it is over; weak reference to what is there as long as it
+        # is gone through, or None).
+        self.made = {}
 
     def __call__(self, otherwise):
         """The value that is asked for now, in such a loop; else `otherwise`."""
@@ -273,7 +287,8 @@ class Rounds:
 
     def inside(self, frame):
         while frame is not None:
-            if any(made and frame.f_code is code and line <= frame.f_lineno <= loops(code.co_filename)[line][2] for (code, line), (made, _) in self.made.items()):
+            if any(made and frame.f_code is code and line <= frame.f_lineno <= loops(code.co_filename)[line][2]
+                   for (code, line), (made, _) in self.made.items()):
                 return True
             frame = frame.f_back
         return False

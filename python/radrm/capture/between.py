@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Steps of the sizes between two that were captured.
 
-On the way to the largest size a capture goes through as many as there is time for. PyTorch's allocator keeps blocks of each, so what was left out is
-put in between the steps around it: what they ask for, in sizes between theirs, as long as they ask for it in the same order.
+On the way to the largest size a capture goes through as many as there is time for. PyTorch's allocator keeps blocks of each, so
+what was left out is put in between the steps around it: what they ask for, in sizes between theirs, as long as they ask for it
+in the same order.
 """
 from .fileformat import ALLOC, ATTENTION, CONV, FREE, GEMM, OP, SCRATCH, Records
 

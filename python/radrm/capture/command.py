@@ -30,12 +30,14 @@ PYTHONS = ("torchrun", "accelerate", "deepspeed")  # launchers whose command lin
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 SHEBANG = re.compile(rf"#!\s*\S*?(?:\benv\s+)?(?:{'|'.join(SHELLS)})\b")
 COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.M)
-TRAINS = re.compile(r"(?<![\w.-])(?:python[\d.]*[ \t]+(?!-c\b|-V\b|--version|-m[ \t]+(?:pip|venv)\b)\S|torchrun[ \t]|accelerate[ \t]+launch\b)")
+TRAINS = re.compile(r"(?<![\w.-])(?:python[\d.]*[ \t]+(?!-c\b|-V\b|--version|-m[ \t]+(?:pip|venv)\b)\S|torchrun[ \t]"
+                    r"|accelerate[ \t]+launch\b)")
 BEGINS, ENDS = re.compile(r"\b(?:for|while|until)\b"), re.compile(r"\bdone\b")  # of a loop
 
 
 def is_python(words):
-    """Whether these are words that would follow `python`, as a file that is no program by itself, or those of a launcher that is a Python program."""
+    """Whether these are words that would follow `python`, as a file that is no program by itself, or those of a launcher that
+    is a Python program."""
     first = words[0] if words else ""
     told = os.path.isfile(first) and not os.access(first, os.X_OK)
     return not first or first.startswith("-") or first.endswith(".py") or told or os.path.basename(first) in PYTHONS

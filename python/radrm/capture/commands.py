@@ -10,7 +10,8 @@ ACCELERATE = (["-m", "accelerate.commands.launch"], ["-m", "accelerate.commands.
 # Options of `accelerate launch` without a value; all others have one.
 ACCELERATE_SWITCHES = ("-h", "--help", "-q", "--quiet", "-m", "--module", "--no_python", "--debug", "--cpu", "--multi_gpu", "--tpu",
                        "--ipex", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--use_xpu", "--use_parallelism_config",
-                       "--same_network", "--downcast_bf16", "--tpu_cluster", "--no_tpu_cluster", "--dynamo_use_fullgraph", "--dynamo_use_dynamic",
+                       "--same_network", "--downcast_bf16", "--tpu_cluster", "--no_tpu_cluster", "--dynamo_use_fullgraph",
+                       "--dynamo_use_dynamic",
                        "--dynamo_use_regional_compilation",
                        "--enable_cpu_affinity", "--fp8_use_autocast_during_eval", "--tpu_use_cluster", "--tpu_use_sudo")
 SHARDED = ("{}: training is sharded over several GPUs, which cannot be captured: capture a run of one process without it, or say "

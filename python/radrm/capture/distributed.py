@@ -3,8 +3,8 @@
 
 A process group of PyTorch's backend "fake" stands for the others, which never answer and need not: what a collective asks of
 memory is known from the call. DistributedDataParallel (DDP) is replaced by what it takes: buckets for all gradients.
-fully_shard() (FSDP2) runs as it is; so does FullyShardedDataParallel (FSDP1), with a doubt: how many gathered layers there are at one time is
-decided by the traffic with the others.
+fully_shard() (FSDP2) runs as it is; so does FullyShardedDataParallel (FSDP1), with a doubt: how many gathered layers there are
+at one time is decided by the traffic with the others.
 """
 import contextlib
 import os
@@ -312,7 +312,8 @@ def sharding(recorder, patch):
     def older(real):
         @functools.wraps(real)
         def init(self, *args, device_id=None, **kwargs):
-            recorder.note(ff.UNKNOWN_OP, "FullyShardedDataParallel: how many gathered layers there are at one time is decided by the traffic between the GPUs; "
+            recorder.note(ff.UNKNOWN_OP, "FullyShardedDataParallel: how many gathered layers there are at one time is decided "
+                                         "by the traffic between the GPUs; "
                           "captured as with fully_shard() (FSDP2), of which it is known")
             real(self, *args, device_id=indexed(device_id), **kwargs)
         return init

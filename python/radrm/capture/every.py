@@ -24,7 +24,8 @@ NAME = "__radrm_every__"  # what the conditions call
 
 def is_test(node):
     """Whether a call is of an evaluation or makes samples, by what is called: a function, or a method of what trains."""
-    name, own = called(node), isinstance(node.func, ast.Name) or isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+    name, own = called(node), isinstance(node.func,
+                                         ast.Name) or isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
     made = isinstance(node.func, ast.Call) and MAKES.search(called(node.func))
     return bool(TESTS.search(name) and (name != "eval" or node.args) or own and SAMPLES.search(name) or made)
 
@@ -36,7 +37,8 @@ def is_quiet(node):
 
 
 def looks(statements, quiet):
-    """Whether an evaluation is among them, or samples are made, by what is called, or something without gradients, as the functions `quiet`."""
+    """Whether an evaluation is among them, or samples are made, by what is called, or something without gradients, as the
+    functions `quiet`."""
     for node in (inside for statement in statements for inside in ast.walk(statement)):
         if isinstance(node, ast.Call):
             name = called(node)
@@ -98,8 +100,8 @@ class Asking(ast.NodeTransformer):
 
 
 def install(answer, found, grows, is_own, recorder, patch):
-    """Has the script and its modules ask answer(holds, n, line), and adds the lines to `found`; and grows(), as growing.py has it. `is_own`: which files are
-    of it."""
+    """Has the script and its modules ask answer(holds, n, line), and adds the lines to `found`; and grows(), as growing.py has
+    it. `is_own`: which files are of it."""
     loader = importlib.machinery.SourceFileLoader
     real = loader.get_code
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Tensors that came from the CPU and were not written since, and what is told by them alone: a mask, a constant of a buffer. Their values are known.
+"""Tensors that came from the CPU and were not written since, and what is told by them alone: a mask, a constant of a buffer.
+Their values are known.
 
-A batch came from there, too, and the next one is another. So what hangs on values is certain where they were the same each time that this line asked.
+A batch came from there, too, and the next one is another. So what hangs on values is certain where they were the same each time
+that this line asked.
 
-Numbers that are spread evenly, as times of a solver, eye(), and what was filled with one number are made on the GPU of numbers of the script alone: they are certain, and so
-is what is computed from them.
+Numbers that are spread evenly, as times of a solver, eye(), and what was filled with one number are made on the GPU of numbers
+of the script alone: they are certain, and so is what is computed from them.
 """
 import operator
 
@@ -36,7 +38,8 @@ class Unasked:
             try:
                 with torch._C._DisableTorchDispatch():
                     self.values = func(*args, **kwargs)
-            except (RuntimeError, TypeError, IndexError):  # a view that there is none of on the CPU, or a type that it does not compute with
+            # A view that there is none of on the CPU, or a type that it does not compute with.
+            except (RuntimeError, TypeError, IndexError):
                 self.values = None
         return self.values
 
@@ -46,7 +49,8 @@ def version_of(tensor):
 
 
 def noted(tensor):
-    """(its values on the CPU, or an Unasked, the tensors they were told by, there as well, whether they are numbers()); None: they are not known, or something was written into it."""
+    """(its values on the CPU, or an Unasked, the tensors they were told by, there as well, whether they are numbers()); None:
+    they are not known, or something was written into it."""
     found, version = getattr(tensor, "radrm_given", (None, None))
     return found if found is not None and version == version_of(tensor) else None
 
@@ -59,7 +63,8 @@ def of(tensor):
 
 
 def numbers(tensor):
-    """The values of integers that come of nothing but few integers that the script put there, as of lengths: they are numbers of the script, whatever hangs on them."""
+    """The values of integers that come of nothing but few integers that the script put there, as of lengths: they are numbers
+    of the script, whatever hangs on them."""
     found = noted(tensor)
     return of(tensor)[0] if found and found[2] and of(tensor) else None
 
@@ -122,27 +127,32 @@ def told(recorder, func, args, kwargs, result, later=0):
     single = not isinstance(result, (tuple, list))
     results, tensors = [result] if single else list(result), [arg for arg in tree_leaves((args, kwargs)) if isinstance(arg, torch.Tensor)]
     found = [values_of(arg) for arg in tensors]
-    limit = LIMIT if func in LEFT or not any(roots for _, roots, _ in filter(None, found)) else BATCH  # no batch comes of numbers of the script alone
+    # No batch comes of numbers of the script alone.
+    limit = LIMIT if func in LEFT or not any(roots for _, roots, _ in filter(None, found)) else BATCH
     largest = max((t.numel() for t in (*tensors, *results)), default=0)
     if None in found or not all(map(is_gpu, results)) or not 0 < largest <= limit or len(results) > SMALL:
         return
     roots = tuple({id(root): root for _, roots, _ in found for root in roots}.values())
     sized = func not in COUNTS and all(sized for *_, sized in found)
-    sized = sized or func is aten.max.default and tensors[0].dtype in INTEGERS  # as many are counted by it, the graphs of a batch by their numbers
+    # As many are counted by it, the graphs of a batch by their numbers.
+    sized = sized or func is aten.max.default and tensors[0].dtype in INTEGERS
     by = {id(tensor): values for tensor, (values, *_) in zip(tensors, found)}
-    args, kwargs = tree_map(lambda arg: by.get(id(arg), arg), (list(args), {name: value for name, value in kwargs.items() if name not in PLACE}))
+    args, kwargs = tree_map(lambda arg: by.get(id(arg), arg),
+                            (list(args), {name: value for name, value in kwargs.items() if name not in PLACE}))
     values = Unasked(func, args, kwargs)
     if largest <= SMALL or values.depth > DEEP:
         values.get()
     for number, part in enumerate(results):
         one = values if single else Unasked(operator.getitem, (values, number), {})
-        put(part, one if one.depth <= DEEP and one.how else one.get(), roots, sized and part.dtype in INTEGERS, later or later_of(part, tensors))
+        put(part, one if one.depth <= DEEP and one.how else one.get(), roots, sized and part.dtype in INTEGERS, later
+            or later_of(part, tensors))
 
 
 def later_of(part, tensors):
     """A view of what was written into has its writes, once autograd knows that it is one."""
     key = part.untyped_storage()._cdata
-    return next((t._version - part._version for t in tensors if is_gpu(t) and not t.is_inference() and not part.is_inference() and t.untyped_storage()._cdata == key), 0)
+    return next((t._version - part._version for t in tensors if is_gpu(t) and not t.is_inference() and not part.is_inference()
+                 and t.untyped_storage()._cdata == key), 0)
 
 
 def turned(recorder, func, args, kwargs, result):
@@ -174,7 +184,8 @@ def agreed(recorder, tensor):
     if before[0] is None:
         return None
     with torch._C._DisableTorchDispatch():
-        same = len(before[0]) == len(roots) and all(a is b or a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(before[0], roots))
+        same = len(before[0]) == len(roots) and all(a is b or a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)
+                                                    for a, b in zip(before[0], roots))
     if not same:
         before[0] = None
         return None
@@ -194,16 +205,24 @@ def pure(*names):
     return {op for packet in packets for op in (getattr(packet, kind) for kind in packet.overloads()) if not op._schema.is_mutable}
 
 
-LEFT = pure("view", "_unsafe_view", "expand", "slice", "select", "unsqueeze", "squeeze", "transpose", "permute", "t", "alias", "detach", "clone", "_to_copy", "eq", "ne", "lt", "le",
-            "gt", "ge", "logical_not", "logical_and", "logical_or", "bitwise_not", "bitwise_and", "bitwise_or", "all", "any", "max", "min", "sum",
+LEFT = pure("view", "_unsafe_view", "expand", "slice", "select", "unsqueeze", "squeeze", "transpose", "permute", "t", "alias",
+            "detach", "clone", "_to_copy", "eq", "ne", "lt", "le",
+            "gt", "ge", "logical_not", "logical_and", "logical_or", "bitwise_not", "bitwise_and", "bitwise_or", "all", "any",
+            "max", "min", "sum",
             "index")  # that masks are made with, and taken by them
-PURE = LEFT | pure("add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "neg", "abs", "sign", "floor", "ceil", "round", "trunc", "clamp", "clamp_min", "clamp_max",
-                   "maximum", "minimum", "where", "masked_fill", "sort", "argsort", "topk", "argmax", "argmin", "amax", "amin", "cumsum", "prod", "mean", "count_nonzero", "flip", "roll",
-                   "cat", "stack", "repeat", "gather", "index_select", "unbind", "split", "split_with_sizes", "tril", "triu", "diagonal", "logical_xor", "bitwise_xor")
-COUNTS = pure("sum", "prod", "cumsum", "count_nonzero", "argmax", "argmin", "argsort", "topk")  # a batch's labels that are 1 are no lengths of the script
+PURE = LEFT | pure("add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "neg", "abs", "sign", "floor", "ceil",
+                   "round", "trunc", "clamp", "clamp_min", "clamp_max",
+                   "maximum", "minimum", "where", "masked_fill", "sort", "argsort", "topk", "argmax", "argmin", "amax", "amin",
+                   "cumsum", "prod", "mean", "count_nonzero", "flip", "roll",
+                   "cat", "stack", "repeat", "gather", "index_select", "unbind", "split", "split_with_sizes", "tril", "triu",
+                   "diagonal", "logical_xor", "bitwise_xor")
+# A batch's labels that are 1 are no lengths of the script.
+COUNTS = pure("sum", "prod", "cumsum", "count_nonzero", "argmax", "argmin", "argsort", "topk")
 TURNS = {aten.transpose_.default: aten.transpose.int, aten.t_.default: aten.t.default, aten.unsqueeze_.default: aten.unsqueeze.default,
          aten.squeeze_.default: aten.squeeze.default, aten.squeeze_.dim: aten.squeeze.dim}
 NUMBERED = (aten.linspace.default, aten.logspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step)
-AROUND = {**{op: turned for op in TURNS}, aten.eye.default: made, aten.eye.m: made, **{op: spread for op in NUMBERED}, **{op: told for op in PURE}}
-RULES = {getattr(packet, name): spread_on_cpu for packet in (aten.linspace, aten.logspace) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
+AROUND = {**{op: turned for op in TURNS}, aten.eye.default: made, aten.eye.m: made, **{op: spread for op in NUMBERED},
+          **{op: told for op in PURE}}
+RULES = {getattr(packet, name): spread_on_cpu for packet in (aten.linspace, aten.logspace)
+         for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
          if hasattr(packet, name)}

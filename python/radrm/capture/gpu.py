@@ -16,9 +16,9 @@ from torch._subclasses import fake_tensor
 
 from . import tensortypes
 from .nvidia import H200
+from .readnumbers import plain
 from .recorder import GPU, SPARE, is_gpu
 from .sandbox import CaptureError
-from .values import plain
 
 CUDA_INDEX, META_INDEX, OTHER_INDEX = 1, 14, 20  # c10::DeviceType, unchanged from 2.0 to 2.13; OTHER is PrivateUse1
 NO_NUMPY = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
@@ -94,7 +94,8 @@ def devices(real):
 
 
 class Stream:
-    """A CUDA stream: a number. Kernels do not run, so there is nothing to wait for. PyTorch has POOL of each priority, and gives one after the other."""
+    """A CUDA stream: a number. Kernels do not run, so there is nothing to wait for. PyTorch has POOL of each priority, and
+    gives one after the other."""
 
     POOL = 32
     made = [0, 0]
@@ -222,10 +223,12 @@ class Gpu:
             return make
 
         def with_index(real):
-            return lambda *args, **kwargs: real(*map(plain, args), **{k: indexed(v) if k == "device" else plain(v) for k, v in kwargs.items()})
+            return lambda *args, **kwargs: real(*map(plain, args),
+                                                **{k: indexed(v) if k == "device" else plain(v) for k, v in kwargs.items()})
 
         def jagged(*_, **__):
-            raise CaptureError("nested tensors of layout jagged cannot be captured: capture the run with padded batches of its greatest length, or say what the task "
+            raise CaptureError("nested tensors of layout jagged cannot be captured: capture the run with padded batches of its "
+                               "greatest length, or say what the task "
                                "needs (rad submit --gpu-mem)")
 
         def to(tensor, *args, **kwargs):
@@ -303,7 +306,8 @@ class Gpu:
     def _addresses(self):
         """What shares memory is told by where it lies: in saving, in counting parameters."""
         real, real_storage = torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr
-        self.patch(torch.Tensor, "data_ptr", lambda tensor: tensor.untyped_storage()._cdata + tensor.storage_offset() * tensor.element_size()
+        self.patch(torch.Tensor, "data_ptr", lambda tensor: tensor.untyped_storage()._cdata + tensor.storage_offset()
+                   * tensor.element_size()
                    if is_gpu(tensor) else real(tensor))
         self.patch(torch.UntypedStorage, "data_ptr", lambda storage: storage._cdata if storage.device.type == "meta"
                    else real_storage(storage))
@@ -341,7 +345,8 @@ class Gpu:
 
         def after(real, then):
             return lambda: (then(), real())[1]
-        for module, name in ((torch._functorch.eager_transforms, "grad_increment_nesting"), (torch._functorch.vmap, "vmap_increment_nesting")):
+        for module, name in ((torch._functorch.eager_transforms, "grad_increment_nesting"),
+                             (torch._functorch.vmap, "vmap_increment_nesting")):
             self.patch(module, name, nesting(getattr(module, name)))
         for name, then in (("_vmapmode_increment_nesting", enter), ("_vmapmode_decrement_nesting", leave)):
             self.patch(torch._C, name, after(getattr(torch._C, name), then))

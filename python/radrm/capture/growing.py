@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Sizes that grow in a run: `length = min(1024, 64 + step // 50 * 64)`.
 
-A capture sees the first steps. So an expression of that kind in the script's own code, which hangs on something that counts and says how large
-something is, asks here what it comes to, and is told the largest that it will be when enough was seen otherwise.
+A capture sees the first steps. So an expression of that kind in the script's own code, which hangs on something that counts and
+says how large something is, asks here what it comes to, and is told the largest that it will be when enough was seen otherwise.
 """
 import ast
 import copy
@@ -10,12 +10,15 @@ import re
 
 NAME = "__radrm_growing__"  # what the expressions call
 SIZES = re.compile(r"(^|_)(seq_?len|len|length|size|res|resolution|ctx|context|window|tokens|frames|width|height|bs|T|L)$")
-COUNTS = re.compile(r"^(current_|cur_|global_|train_|n_|num_)?(step|steps|epoch|epochs|iter|iters|it|iteration|iterations|update|updates)(_num|_idx|_no)?$")
+COUNTS = re.compile(r"^(current_|cur_|global_|train_|n_|num_)?(step|steps|epoch|epochs|iter|iters|it|iteration|iterations"
+                    r"|update|updates)(_num|_idx|_no)?$")
 LOOPS = {"range", "trange", "count", "enumerate", "tqdm"}
-SHAPED = {"randn", "rand", "randint", "zeros", "ones", "empty", "full", "arange", "interpolate", "resize", "expand", "repeat", "view", "reshape", "narrow",
+SHAPED = {"randn", "rand", "randint", "zeros", "ones", "empty", "full", "arange", "interpolate", "resize", "expand", "repeat",
+          "view", "reshape", "narrow",
           "get_batch", "randperm"}
 FUNCTIONS = {"min", "max", "int", "round", "len", "float", "pow"}
-PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context)
+PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.operator,
+         ast.unaryop, ast.cmpop, ast.expr_context)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SAMPLES = 512  # moments of the run
 
@@ -52,7 +55,8 @@ def hangs_on(node, counts):
     """The counter that an expression without effects is made of, and that it may grow with by leaps; None."""
     inside = list(ast.walk(node))
     plain = all(isinstance(n, PLAIN) and not (isinstance(n, ast.Call) and (word(n.func) not in FUNCTIONS or n.keywords)) for n in inside)
-    leaps = any(isinstance(n, (ast.FloorDiv, ast.Pow, ast.IfExp, ast.LShift)) or isinstance(n, ast.Call) and word(n.func) in ("min", "int", "round") for n in inside)
+    leaps = any(isinstance(n, (ast.FloorDiv, ast.Pow, ast.IfExp, ast.LShift)) or isinstance(n, ast.Call)
+                and word(n.func) in ("min", "int", "round") for n in inside)
     found = [n for n in inside if isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n) in counts] if plain and leaps else []
     return found[0] if found else None
 
@@ -75,7 +79,8 @@ def growing(scope):
     counts, said = counters(scope, nodes), list(sizes(nodes))
     named = {ast.unparse(n) for n in said}
     for node in nodes:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and (SIZES.search(word(node.targets[0])) or ast.unparse(node.targets[0]) in named):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and (SIZES.search(word(node.targets[0]))
+                                                                        or ast.unparse(node.targets[0]) in named):
             said.append(node.value)
         elif isinstance(node, ast.Return) and node.value is not None and SIZES.search(getattr(scope, "name", "")):
             said.append(node.value)
@@ -95,7 +100,8 @@ class Growing(ast.NodeTransformer):
         if node not in self.parts:
             return self.generic_visit(node)
         counter = self.parts[node]
-        given = ast.Lambda(ast.arguments([], [ast.arg("__counter")], None, [], [], None, []), Put(ast.unparse(counter)).visit(copy.deepcopy(node)))
+        given = ast.Lambda(ast.arguments([], [ast.arg("__counter")], None, [], [], None, []),
+                           Put(ast.unparse(counter)).visit(copy.deepcopy(node)))
         asked = ast.Call(ast.Name(NAME, ast.Load()), [node, given, copy.deepcopy(counter), ast.Constant(node.lineno)], [])
         return ast.fix_missing_locations(ast.copy_location(asked, node))
 
@@ -113,7 +119,8 @@ class Put(ast.NodeTransformer):
 
 
 class Asked:
-    """Such an expression, of the steps that were seen: how often it asked, after how many steps, its value, its function, and where the counter was first and is."""
+    """Such an expression, of the steps that were seen: how often it asked, after how many steps, its value, its function, and
+    where the counter was first and is."""
 
     def __init__(self, counter):
         self.times, self.first, self.last, self.counts, self.steps = 0, counter, counter, True, set()
@@ -124,7 +131,8 @@ class Asked:
         self.steps.add(step)
 
     def goes_on(self, around):
-        """Whether its counter is one of the run, not of a loop within a step or before them. `around`: it stands in a loop that the steps are in."""
+        """Whether its counter is one of the run, not of a loop within a step or before them. `around`: it stands in a loop that
+        the steps are in."""
         return self.counts and (len(self.steps) > 1 or around and self.times == 1)
 
     def end(self, seen, steps, epochs):
@@ -133,11 +141,13 @@ class Asked:
         return self.last + (moved * max(steps - seen, 0) if moved > 0 else max(epochs - 1, 0))
 
     def larger(self, end):
-        """(its largest value, counters on the way to that, each with a larger value) up to its end, or (None, []), where it grows for ever."""
+        """(its largest value, counters on the way to that, each with a larger value) up to its end, or (None, []), where it
+        grows for ever."""
         ends = [self.function(10**n) for n in (6, 7)] if end is None else []
         if len(set(ends)) > 1:
             return None, []
-        moments = [2**n for n in range(21)] if end is None else (round(self.last + (end - self.last) * n / SAMPLES) for n in range(SAMPLES + 1))
+        moments = [2**n for n in range(21)] if end is None else (round(self.last + (end - self.last) * n / SAMPLES)
+                                                                 for n in range(SAMPLES + 1))
         found, most = [], self.value
         for counter in moments:
             value = self.function(counter)

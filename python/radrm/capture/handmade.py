@@ -51,7 +51,8 @@ def after(session):
         def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, *_, **more):
             if not is_gpu(query):
                 return real(query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, *_, **more)
-            recorder.note(ff.COMPILED, "flex_attention: captured as flash attention, as which torch.compile has it; what a score_mod learns is "
+            recorder.note(ff.COMPILED, "flex_attention: captured as flash attention, as which torch.compile has it; what a "
+                                       "score_mod learns is "
                           "not in it")
             groups = query.shape[-3] // key.shape[-3]
             if groups > 1:
@@ -64,13 +65,15 @@ def after(session):
 
     def vision(module):
         def one_by_one(boxes, scores, idxs, iou_threshold):
-            """Of many boxes those of one class after the other are looked at. How many each has is not known: no more than would be looked at all together."""
+            """Of many boxes those of one class after the other are looked at. How many each has is not known: no more than
+            would be looked at all together."""
             torch.ops.torchvision.nms(boxes[:TOGETHER], scores[:TOGETHER], iou_threshold)
             return scores.sort(descending=True)[1]
         real = module._batched_nms_vanilla
         module._batched_nms_vanilla = lambda boxes, *args: (one_by_one if is_gpu(boxes) else real)(boxes, *args)
         recorder.rules[torch.ops.torchvision.nms.default] = nms
-    return {"torchvision.ops.boxes": vision, "triton.runtime.jit": kernels, "triton.runtime.autotuner": tuned, "torch.nn.attention.flex_attention": flexible}
+    return {"torchvision.ops.boxes": vision, "triton.runtime.jit": kernels, "triton.runtime.autotuner": tuned,
+            "torch.nn.attention.flex_attention": flexible}
 
 
 def install(recorder, patch):
@@ -110,6 +113,7 @@ def install(recorder, patch):
     def graph(_=None, pool=None, stream=None, **__):
         return torch.cuda.stream(stream or capturing())
     for owner in (torch.cuda, torch.cuda.graphs):
-        for name, value in (("CUDAGraph", Graph), ("graph", graph), ("make_graphed_callables", graphed), ("graph_pool_handle", lambda: (0, 0))):
+        for name, value in (("CUDAGraph", Graph), ("graph", graph), ("make_graphed_callables", graphed),
+                            ("graph_pool_handle", lambda: (0, 0))):
             if hasattr(owner, name):
                 patch(owner, name, value)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What is asked of values and decides nothing of what runs on the GPU: the best loss is remembered, the best weights are saved, it is printed, the training
-ends early; it is counted, sorted, or given to a library of the CPU (decision 173). And those in which the best weights are copied, which takes memory: the value was better. Told from the source; what is not known to be of that kind is not.
+"""What is asked of values and decides nothing of what runs on the GPU: the best loss is remembered, the best weights are saved,
+it is printed, the training ends early; it is counted, sorted, or given to a library of the CPU (decision 173). And those in
+which the best weights are copied, which takes memory: the value was better. Told from the source; what is not known to be of
+that kind is not.
 """
 import ast
 import functools
@@ -12,17 +14,25 @@ import types
 from .length import called
 from .source import is_own, tree_of
 
-CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict|items|keys|values|float|int|str|len"
-                   r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
-BEST = re.compile(r"best|patien|^pat$|wait|(^|_)bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|"
+CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict"
+                   r"|items|keys|values|float|int|str|len"
+                   r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite"
+                   r"|getattr|unwrap_model|exit)$")
+BEST = re.compile(r"best|patien|^pat$|wait|(^|_)bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score"
+                  r"|dice|iou)|path|ckpt|record|"
                   r"state$|(^|_)lr$|learning_rate$")  # what is assigned
 TEXT = {"join", "chr"}  # what was generated becomes a text
-LETTERS = re.compile(r"decode|^(chr|str|join|int|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")  # what is called for it
-MEASURES = {"numel", "nelement", "size", "dim", "unique", "sum", "mean", "std", "any", "all", "argmax", "argmin"}  # what is told of a tensor
+# What is called for it.
+LETTERS = re.compile(r"decode|^(chr|str|join|int|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")
+# What is told of a tensor.
+MEASURES = {"numel", "nelement", "size", "dim", "unique", "sum", "mean", "std", "any", "all", "argmax", "argmin"}
 FILES = {"os", "shutil"}
-TELLS = re.compile(r"^(print|log|info|debug|warning|error|write|writerow|add_scalars?|add_text|set_description(_str)?|set_postfix(_str)?)$")  # and gives nothing back
-NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$|(^|_)lr$|learning_rate$", re.IGNORECASE)  # names of numbers: what is computed from one is no tensor
-INTO = re.compile(r"^(mul|div|add|sub|clamp|clamp_min|clamp_max|neg|zero|fill|copy|nan_to_num)_$")  # writes into a tensor, and takes nothing
+# And gives nothing back.
+TELLS = re.compile(r"^(print|log|info|debug|warning|error|write|writerow|add_scalars?|add_text|set_description(_str)?|set_postfix(_str)?)$")
+# Names of numbers: what is computed from one is no tensor.
+NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$|(^|_)lr$|learning_rate$", re.IGNORECASE)
+# Writes into a tensor, and takes nothing.
+INTO = re.compile(r"^(mul|div|add|sub|clamp|clamp_min|clamp_max|neg|zero|fill|copy|nan_to_num)_$")
 FILLS = {"append", "add", "sort"}  # a list or a set of the host
 GIVES = re.compile(r"^(named_)?(parameters|children|modules)$")  # goes over what is there
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
@@ -39,7 +49,8 @@ SIMPLE = (ast.Expr, ast.Pass, ast.Break, ast.Raise, ast.Global, ast.Nonlocal)
 
 
 def is_quiet(node):
-    """Whether a call takes no memory on the GPU: by its name, it is one of those that work on files, or it changes a gradient where it is."""
+    """Whether a call takes no memory on the GPU: by its name, it is one of those that work on files, or it changes a gradient
+    where it is."""
     owner = getattr(node.func, "value", None)
     changes = INTO.search(called(node)) and of_gradient(owner) and not computes([*node.args, *node.keywords])
     return bool(CALLS.search(called(node)) or changes) or getattr(owner, "id", "") in FILES
@@ -116,11 +127,12 @@ def receiver(call):
 
 
 def gathers(node, free):
-    """Whether a statement adds something up in places of what decides nothing, or puts a number there: which places those are, decides nothing either. Of tensors that are put
-    there it does: more or fewer are kept."""
+    """Whether a statement adds something up in places of what decides nothing, or puts a number there: which places those are,
+    decides nothing either. Of tensors that are put there it does: more or fewer are kept."""
     def adds(target):
         before = ast.unparse(node.value.left) if isinstance(node.value, ast.BinOp) else None
-        return isinstance(node, ast.AugAssign) or isinstance(node.value, ast.Constant) or called(node.value) in NUMBERS or before == ast.unparse(target)
+        return isinstance(node, ast.AugAssign) or isinstance(node.value,
+                                                             ast.Constant) or called(node.value) in NUMBERS or before == ast.unparse(target)
     targets = targets_of(node)
     return bool(targets) and all(isinstance(target, ast.Subscript) and place(target) in free and adds(target) for target in targets)
 
@@ -130,12 +142,13 @@ def is_plain(node):
     parts = list(ast.walk(node))
     indices = [n.slice for n in parts if isinstance(n, ast.Subscript) and called(n.value) != "sorted"]
     sizes = [n for index in indices for one in ast.walk(index) if isinstance(one, ast.Slice) for n in ast.walk(one)]
-    return all(is_quiet(n) or called(n) in ORDERS for n in parts if isinstance(n, ast.Call)) and not any(isinstance(n, (ast.Name, ast.Call)) for n in sizes)
+    return all(is_quiet(n) or called(n) in ORDERS for n in parts
+               if isinstance(n, ast.Call)) and not any(isinstance(n, (ast.Name, ast.Call)) for n in sizes)
 
 
 def heard(node, free, quiet=False):
-    """Names that stand where they may decide something, if the names `free` do not: not where an idle branch asks for them, where they are only told, or in what
-    one of these becomes."""
+    """Names that stand where they may decide something, if the names `free` do not: not where an idle branch asks for them,
+    where they are only told, or in what one of these becomes."""
     if isinstance(node, ast.If) and idle(node, free=free):
         return
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not quiet:
@@ -180,7 +193,8 @@ def is_told(node, free):
     value = getattr(node, "value", None)
     name = called(value if isinstance(node, ast.AugAssign) else node)
     if isinstance(node, ast.Assign):
-        known = all(getattr(target, "id", None) in free for target in node.targets) or gathers(node, free)  # is_best = accuracy > best; counts[int(label)] = 1
+        # is_best = accuracy > best; counts[int(label)] = 1.
+        known = all(getattr(target, "id", None) in free for target in node.targets) or gathers(node, free)
         return known and is_plain(node) or called(value) in ("max", "min") and idle(node, free=free)
     if isinstance(node, ast.For):  # it goes over what is there in another order
         return called(node.iter) == "sorted" and is_plain(node.iter) and all(idle(statement, free=free) for statement in node.body)
@@ -194,7 +208,8 @@ def is_told(node, free):
         if name in FILLS and receiver(value) in free:
             return is_plain(value)
         calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
-        fit = all(is_quiet(n) or called(n) in ORDERS | MEASURES or any(words.search(called(n)) for words in (TELLS, LETTERS)) for n in calls)
+        fit = all(is_quiet(n) or called(n) in ORDERS | MEASURES or any(words.search(called(n)) for words in (TELLS, LETTERS))
+                  for n in calls)
         return bool(TELLS.search(name)) and fit or name == "remove"  # of a list of numbers: whichever it is, one fewer is left
     return name in TEXT and all(called(n) in ORDERS or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 
@@ -225,11 +240,14 @@ def lines(path):
 
 
 def is_record(branch):
-    """Whether it is asked there for the best so far, which what is compared with it becomes: once it does, and then all that stands there is done."""
+    """Whether it is asked there for the best so far, which what is compared with it becomes: once it does, and then all that
+    stands there is done."""
     if not isinstance(branch.test, ast.Compare) or len(branch.test.ops) != 1:
         return False
-    pairs = [(target, node.value) for statement in branch.body for node in ast.walk(statement) if isinstance(node, ast.Assign) for target in node.targets]
-    pairs += [pair for target, value in pairs if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) for pair in zip(target.elts, value.elts)]
+    pairs = [(target, node.value) for statement in branch.body for node in ast.walk(statement) if isinstance(node, ast.Assign)
+             for target in node.targets]
+    pairs += [pair for target, value in pairs if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+              for pair in zip(target.elts, value.elts)]
     names = {ast.unparse(branch.test.left), ast.unparse(branch.test.comparators[0])}
     return any({ast.unparse(target), ast.unparse(value)} == names for target, value in pairs)
 
@@ -266,9 +284,11 @@ def has_torch(library):
     kinds = (types.ModuleType, types.FunctionType, type)
     values = (value for name, module in list(sys.modules.items()) if name.partition(".")[0] == library and module is not None
               for value in list(vars(module).values()) if isinstance(value, kinds))
-    return any((value.__name__ if isinstance(value, types.ModuleType) else str(value.__module__)).partition(".")[0] == "torch" for value in values)
+    return any((value.__name__ if isinstance(value, types.ModuleType) else str(value.__module__)).partition(".")[0] == "torch"
+               for value in values)
 
 
 def is_on_host(frame):
-    """Whether that is of a library that computes on the CPU alone: what it makes of a number, as the next state of an environment, is of the CPU, as what .numpy() gives."""
+    """Whether that is of a library that computes on the CPU alone: what it makes of a number, as the next state of an
+    environment, is of the CPU, as what .numpy() gives."""
     return not is_own(frame.f_code.co_filename) and not has_torch(frame.f_globals.get("__name__", "torch").partition(".")[0])

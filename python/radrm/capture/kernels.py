@@ -363,7 +363,8 @@ def engine_adds(recorder, func, args, kwargs):
     if sys._getframe(4).f_code is not ENGINE_CODE or len(args) != 2 or kwargs or torch.is_grad_enabled():
         return NotImplemented
     first, second = args
-    if not (is_gpu(first) and is_gpu(second)) or first.shape != second.shape or first.dtype != second.dtype or first.layout is not torch.strided:
+    if not (is_gpu(first)
+            and is_gpu(second)) or first.shape != second.shape or first.dtype != second.dtype or first.layout is not torch.strided:
         return NotImplemented
     return first if recorder.sole(first) and dense(first) else NotImplemented
 

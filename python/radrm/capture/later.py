@@ -32,7 +32,8 @@ from .recorder import is_gpu
 from .source import is_own, tree_of
 from .streams import Streams
 
-PATIENCE = 120_000  # operators for it, some 30 seconds where nobody else uses the machine: what is captured does not hang on how busy that is
+# Operators for it, some 30 seconds where nobody else uses the machine: what is captured does not hang on how busy that is.
+PATIENCE = 120_000
 READ = 30_000  # numbers of batches that are read count as one operator
 STEPS = 200  # at most
 ENDS = 2  # of epochs, to see an evaluation, and whether one comes at each
@@ -87,7 +88,8 @@ def resizes(tree):
 
 def tests_of(path):
     """Names of functions of a file that go through data without gradients."""
-    return {node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef) and node.name not in every.TRAINS and every.is_quiet(node) and any(
+    return {node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef) and node.name not in every.TRAINS
+            and every.is_quiet(node) and any(
         isinstance(inside, ast.For) and DATA.search(ast.unparse(inside.iter)) for inside in ast.walk(node))}
 
 
@@ -96,7 +98,8 @@ def evaluates(tree, tests):
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and (every.is_test(node) or length.called(node) in tests):
             return True
-        if isinstance(node, ast.With) and any(length.of_call(item.context_expr) in ("no_grad", "inference_mode", "set_grad_enabled") for item in node.items):
+        quiet = "no_grad", "inference_mode", "set_grad_enabled"
+        if isinstance(node, ast.With) and any(length.of_call(item.context_expr) in quiet for item in node.items):
             return any(isinstance(inside, ast.For) for inside in ast.walk(node))
     return False
 
@@ -156,7 +159,8 @@ def is_loader(node, frame):
 
 
 def goes_over(tree, frame, own):
-    """Whether something there goes over a loader, beside what the frame is in the midst of; one of the functions `own` that is given a loader does."""
+    """Whether something there goes over a loader, beside what the frame is in the midst of; one of the functions `own` that is
+    given a loader does."""
     for node in trainings.within(tree.body):
         if isinstance(node, ast.For):
             over = [node.iter]
@@ -216,14 +220,16 @@ def sampler_of(one):
 def may_differ(one):
     """Whether batches of that pass over a loader may be of different sizes: somebody else puts them together."""
     from torch.utils.data import _DatasetKind, _utils, BatchSampler
-    return getattr(one, "_dataset_kind", None) == _DatasetKind.Map and hasattr(one, "_dataset_fetcher") and one._index_sampler is not None and (
-        one._collate_fn not in (_utils.collate.default_collate, _utils.collate.default_convert) or type(one._index_sampler) is not BatchSampler)
+    return getattr(one, "_dataset_kind",
+                   None) == _DatasetKind.Map and hasattr(one, "_dataset_fetcher") and one._index_sampler is not None and (
+        one._collate_fn not in (_utils.collate.default_collate, _utils.collate.default_convert)
+        or type(one._index_sampler) is not BatchSampler)
 
 
 def differing(one, size, most, stopped):
-    """(what is in each batch on the way to the largest, the largest, how many were looked at, whether sizes are drawn) of some batches all over that
-    loader, in its order. Of three sizes or more, up to `most` of its next epochs, too. None: there are less, and no batch has more than `size` elements.
-    Which are in one, loaders know beforehand."""
+    """(what is in each batch on the way to the largest, the largest, how many were looked at, whether sizes are drawn) of some
+    batches all over that loader, in its order. Of three sizes or more, up to `most` of its next epochs, too. None: there are
+    less, and no batch has more than `size` elements. Which are in one, loaders know beforehand."""
     left, began = signal.getitimer(signal.ITIMER_REAL)[0], time.monotonic()
     asked = list(itertools.islice(iter(one._index_sampler), WHOLE))
     found, largest, sizes, places = None, 0, {}, [len(asked) - 1] if asked else []
@@ -296,7 +302,9 @@ class Later:
         self.freed = set()  # (file, line) that had something learn
         self.made = set()  # loops in which a loader or a stream was made
         self.given = weakref.WeakKeyDictionary()  # pass over a loader -> Pass
-        self.quiet = weakref.WeakKeyDictionary()  # pass over a loader without gradients -> (operators before it, or before more was taken; bytes alive and in all at most)
+        # Pass over a loader without gradients -> (operators before it, or before more was taken; bytes alive and in all at
+        # most).
+        self.quiet = weakref.WeakKeyDictionary()
         self.last = None  # the Pass that gave the last batch
         self.sizes = weakref.WeakKeyDictionary()  # pass over a loader -> most elements of a batch that it gave before it goes on
         self.larger = {}  # dataset, by its id -> Larger, that it gives then
@@ -317,7 +325,8 @@ class Later:
         self.steps = self.since = 0  # since it goes on, and since something changed
         self.learners = weakref.WeakSet()  # modules whose passes learn
         self.taught = 0  # backward passes
-        self.current, self.teaching = lambda: None, {}  # sampler_of() the last batch; of those that a backward pass followed, by the sampler's id
+        # sampler_of() the last batch; of those that a backward pass followed, by the sampler's id.
+        self.current, self.teaching = lambda: None, {}
         self.where = None  # a line that frees parameters and has not yet
         self.read = 0  # numbers of batches
         self.clock = None  # since when it goes on, and for how many seconds at most
@@ -376,7 +385,8 @@ class Later:
         return over
 
     def is_long(self, one):
-        """Whether a pass without gradients, before enough steps were seen, has had enough batches: each leaves nothing, and none took more than those before."""
+        """Whether a pass without gradients, before enough steps were seen, has had enough batches: each leaves nothing, and
+        none took more than those before."""
         import torch
         if torch.is_grad_enabled() or not self.session.learnt():
             return False
@@ -403,8 +413,8 @@ class Later:
         return max(self.session.length.summed * (1 + now.climbs * self.climb), 1 + (0 < self.since < TRIED))
 
     def climbs(self):
-        """On the way to the largest size: one a step, and further on where steps are long. PyTorch's allocator keeps blocks of each size, and
-        of those that grow it can use none again."""
+        """On the way to the largest size: one a step, and further on where steps are long. PyTorch's allocator keeps blocks of
+        each size, and of those that grow it can use none again."""
         if self.reached < 1:
             ran = self.done() / OPERATORS
             self.reached = min(1, max(self.steps / self.climb, ran))
@@ -416,7 +426,8 @@ class Later:
         return round(self.reached * (n - 1))
 
     def left_out(self, behind):
-        """Sizes since that one. Of those that are drawn none is put in between: that would be sizes which may never come, and each takes blocks of its own."""
+        """Sizes since that one. Of those that are drawn none is put in between: that would be sizes which may never come, and
+        each takes blocks of its own."""
         return 0 if self.drawn else max(self.at(self.climbing + 1) - behind - 1, 0)
 
     def tests(self):
@@ -441,12 +452,15 @@ class Later:
         return again(now.first)
 
     def unseen(self, now):
-        """No time is left for more of that pass: what the rest of its batches would leave is added, twice, since it is put together in the end."""
+        """No time is left for more of that pass: what the rest of its batches would leave is added, twice, since it is put
+        together in the end."""
         if now is not None and now.kept and now.given < now.batches:
             left = now.kept * (now.batches - now.given)
             self.session.recorder.take(2 * left)
-            self.session.recorder.note(0, f"an evaluation keeps {now.kept / (1 << 20):.1f} MiB on the GPU of each of its {now.batches} batches, of which "
-                                       f"{now.given} were captured: the rest was added, and what it takes to join them. Results moved to the CPU take nothing")
+            self.session.recorder.note(0, f"an evaluation keeps {now.kept / (1 << 20):.1f} MiB on the GPU of each of its "
+                                          f"{now.batches} batches, of which "
+                                       f"{now.given} were captured: the rest was added, and what it takes to join them. "
+                                       f"Results moved to the CPU take nothing")
 
     def brought(self, nbytes):
         """So much goes to the CPU. What an evaluation kept there was seen, and may be more than this machine has."""
@@ -502,7 +516,8 @@ class Later:
         """What will be larger than it was, of steps in these loops."""
         steps, inner = self.session.length.steps, self.session.length.inner
         for (path, line), asked in self.rising.items():
-            if not asked.goes_on(any(code.co_filename == path and loop.lineno <= line <= loop.end_lineno for (code, _), loop in loops.items())):
+            if not asked.goes_on(any(code.co_filename == path and loop.lineno <= line <= loop.end_lineno for (code, _),
+                                     loop in loops.items())):
                 continue
             end = asked.end(self.seen, steps, steps / inner if 1 <= inner <= steps else 1) if steps else None
             value, found = asked.larger(end)
@@ -554,7 +569,8 @@ class Later:
             tests = set().union(*map(tests_of, files))
             tested = due or self.session.length.evaluates or any(evaluates(tree, tests) for tree in trees)
             several = self.trainings.begins(frame, files, is_own, resized or bool(self.where))
-            tested = tested or any(isinstance(node, ast.Call) and trainings.is_off(node, self.trainings.names) for tree in trees for node in ast.walk(tree)) or any(
+            tested = tested or any(isinstance(node, ast.Call) and trainings.is_off(node, self.trainings.names) for tree in trees
+                                   for node in ast.walk(tree)) or any(
                 goes_over(*part, self.trainings.names.bodies) for part in parts)
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
@@ -630,7 +646,8 @@ class Later:
         self.used.clear()
 
     def after(self, where, number):
-        """Every how many steps that line has an evaluation. It counts what it was asked for again and again in those that were seen, else epochs."""
+        """Every how many steps that line has an evaluation. It counts what it was asked for again and again in those that were
+        seen, else epochs."""
         times, first, _ = self.asked.get(where, (0, 0, 0))
         if times > 1 or first:
             return number / max(1, round(times / max(self.seen - first, 1)))
@@ -680,7 +697,8 @@ class Later:
         return True
 
     def tell(self, what):
-        self.session.recorder.note(ff.MAY_LEARN, f"{self.where}: parameters that do not learn in what was captured may later: {what}: say what the run "
+        self.session.recorder.note(ff.MAY_LEARN, f"{self.where}: parameters that do not learn in what was captured may later: "
+                                                 f"{what}: say what the run "
                                    "needs (rad submit --gpu-mem) if it comes to that")
 
     def broken(self, error):
@@ -695,7 +713,8 @@ class Later:
         self.trainings.end()
         given.once(self.session.recorder)
         if self.risen and self.steps <= self.climb:
-            self.session.recorder.note(ff.VARIABLE_SHAPES, "of sizes that grow in the run the largest could not be captured: say what the run needs (rad submit --gpu-mem)")
+            self.session.recorder.note(ff.VARIABLE_SHAPES, "of sizes that grow in the run the largest could not be captured: "
+                                                           "say what the run needs (rad submit --gpu-mem)")
         if self.trying:
             self.trying = False
             self.session.recorder.records, self.session.recorder.peak_bytes = self.records, self.peak

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .distributed import part
+from .readnumbers import plain
 from .recorder import is_gpu, wraps
-from .values import plain
 
 
 def install(recorder, patch):
@@ -26,7 +26,8 @@ def there(cls):
     """The class of tensors of a script's class that are on the GPU."""
     def new_empty(tensor, *args, **kwargs):  # deepcopy() wants one of the same class
         return of_class(FakeTensor.new_empty(tensor, *args, **kwargs), cls)
-    return cls if issubclass(cls, FakeTensor) else type(cls)(cls.__name__, (cls, FakeTensor), {"__module__": cls.__module__, "new_empty": new_empty})
+    return cls if issubclass(cls, FakeTensor) else type(cls)(cls.__name__, (cls, FakeTensor),
+                                                             {"__module__": cls.__module__, "new_empty": new_empty})
 
 
 def of_class(tensor, cls, learns=False):
@@ -37,8 +38,8 @@ def of_class(tensor, cls, learns=False):
 
 
 def subclasses(patch):
-    """A script's classes of tensors. With a dispatch mode PyTorch makes none, on the CPU either. What takes functions in hand itself is not told of tensors
-    on the GPU (fastai's classes say what they show)."""
+    """A script's classes of tensors. With a dispatch mode PyTorch makes none, on the CPU either. What takes functions in hand
+    itself is not told of tensors on the GPU (fastai's classes say what they show)."""
     real, real_new, real_make = torch.Tensor.as_subclass, torch.Tensor.__new__, torch.Tensor._make_subclass
     ordinary = torch.Tensor.__torch_function__.__func__
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""L-BFGS: what a step of it does hangs on values at every turn, so it is told. It may have thousands of rounds in a step, and dozens of evaluations in each
-round's line search, which are alike: a few are made. From the first on it keeps as many directions and steps as it has in the end, and the closure is evaluated beside them."""
+"""L-BFGS: what a step of it does hangs on values at every turn, so it is told. It may have thousands of rounds in a step, and
+dozens of evaluations in each round's line search, which are alike: a few are made. From the first on it keeps as many
+directions and steps as it has in the end, and the closure is evaluated beside them."""
 import sys
 import weakref
 
@@ -30,8 +31,8 @@ class Solvers:
         self.said = weakref.WeakKeyDictionary()  # optimizer in a step -> what the script had said of rounds, evaluations and tolerance
 
     def begin(self, optimizer, args, kwargs, frame, going, another):
-        """A step begins, after enough was seen of a first training or not. What it is to be called with. `another`: called where a round begins of the few steps that
-        the run has."""
+        """A step begins, after enough was seen of a first training or not. What it is to be called with. `another`: called
+        where a round begins of the few steps that the run has."""
         group, length = optimizer.param_groups[0], self.lengths.setdefault(optimizer, Length())
         length.step(frame)
         steps = length.steps or (MANY if length.looped else 1)
@@ -58,8 +59,8 @@ class Solvers:
 
 
 def fill(frame, most):
-    """Within a step: as many directions and steps as it keeps in the end. Whether it keeps one is not known, so the newest of each it only has at hand. Whether it
-    is past the first evaluation."""
+    """Within a step: as many directions and steps as it keeps in the end. Whether it keeps one is not known, so the newest of
+    each it only has at hand. Whether it is past the first evaluation."""
     while frame is not None and not (is_asking(frame) and frame.f_code.co_name == "step"):
         frame = frame.f_back
     if frame is None:

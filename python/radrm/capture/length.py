@@ -107,7 +107,8 @@ def begun_anew(loop):
     found = set()
     for node in (n for statement in loop.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
         for target in node.targets:
-            pairs = zip(target.elts, node.value.elts) if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) else [(target, node.value)]
+            pairs = zip(target.elts,
+                        node.value.elts) if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) else [(target, node.value)]
             found.update(ast.unparse(t) for t, v in pairs if isinstance(v, ast.Constant))
     return found
 
@@ -121,13 +122,14 @@ def leaves(statements):
 # --- what it comes to ---
 
 def going(line):
-    """The variable of a `while` that begins there, as long as it is gone through. Within a class Python changes names that do not end like this."""
+    """The variable of a `while` that begins there, as long as it is gone through. Within a class Python changes names that do
+    not end like this."""
     return f"{WHILE}{line}__"
 
 
 def local(frame, name, otherwise=None):
-    """A variable of a function that runs, or of a module. Before 3.13 Python makes a copy of all of them, which stays with the frame: tensors that the function
-    gives up afterwards would live on in it. What exec() made is there only, and stays."""
+    """A variable of a function that runs, or of a module. Before 3.13 Python makes a copy of all of them, which stays with the
+    frame: tensors that the function gives up afterwards would live on in it. What exec() made is there only, and stays."""
     found, code = frame.f_locals, frame.f_code
     wanted = found.get(name, otherwise)
     if type(found) is dict and code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(found) == ALONE:
@@ -227,8 +229,8 @@ def counted(test, going_on, frame):
 # --- libraries that have loops of their own, and know ---
 
 class Told:
-    """By a library: steps, after how many of them each evaluation comes, what has one come after the next step, what stops the training then, and
-    batches that an evaluation takes at most."""
+    """By a library: steps, after how many of them each evaluation comes, what has one come after the next step, what stops the
+    training then, and batches that an evaluation takes at most."""
 
     def __init__(self, steps, stop=lambda: None, every=math.inf, often=None, most=math.inf):
         self.steps, self.stop, self.every, self.often, self.most = steps, stop, every, often, most
@@ -338,7 +340,8 @@ class Length:
             while called(node) in OVER and called(node) != "enumerate":
                 node = node.args[0]
             stride = number(node.args[2], frame) if called(node) in RANGES and len(node.args) == 3 else 1
-            at = number(loop.target.elts[0] if called(node) == "enumerate" else loop.target, frame) if called(node) in (*RANGES, "enumerate") else None
+            at = number(loop.target.elts[0] if called(node) == "enumerate" else loop.target,
+                        frame) if called(node) in (*RANGES, "enumerate") else None
             if at is None:
                 return 0
         except (Unknown, AttributeError, KeyError, IndexError, TypeError):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Forward passes that do not learn, each as much longer than the one before, as when a text is generated word by word, with a cache or without, or as long, of the
-last so many words.
+"""Forward passes that do not learn, each as much longer than the one before, as when a text is generated word by word, with a
+cache or without, or as long, of the last so many words.
 
-After a few of them those are run that are larger by a sixteenth than the last that was, and one in sixteen. Of the others the results are made, as large as they
-would be: what they would ask of memory lies between that of those that are run. Nobody knows which pass is the last; it takes hardly more than the last that was run.
+After a few of them those are run that are larger by a sixteenth than the last that was, and one in sixteen. Of the others the
+results are made, as large as they would be: what they would ask of memory lies between that of those that are run. Nobody knows
+which pass is the last; it takes hardly more than the last that was run.
 """
 import copy
 import dataclasses
@@ -12,8 +13,8 @@ from collections.abc import Mapping
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from .readnumbers import ReadFloat, ReadInt
 from .recorder import Form, is_gpu
-from .values import ReadFloat, ReadInt
 
 EVERY = 16
 ENOUGH = 5  # passes that grow evenly, after which the next is expected to
@@ -95,7 +96,8 @@ class Longer:
             return None
         (_, first), (n, second), (m, third) = self.seen
         found = [(after - before) / m for before, after in zip(second, third)]
-        return list(map(int, found)) if found == [(b - a) / n for a, b in zip(first, second)] and all(by == int(by) for by in found) else None
+        return list(map(int, found)) if found == [(b - a) / n for a,
+                                                  b in zip(first, second)] and all(by == int(by) for by in found) else None
 
     def ran(self, given, grew, work):
         """One was run. `grew`: it left something behind beside its results."""
@@ -103,7 +105,8 @@ class Longer:
 
         def form(leaf):
             if is_gpu(leaf):
-                fit.append(leaf.layout is torch.strided and leaf.untyped_storage().nbytes() <= leaf.numel() * leaf.element_size())  # no view of more
+                # No view of more.
+                fit.append(leaf.layout is torch.strided and leaf.untyped_storage().nbytes() <= leaf.numel() * leaf.element_size())
                 return known.setdefault(id(leaf), Form(leaf))
             fit.append(type(leaf) in (*PLAIN, int, ReadFloat, ReadInt))
             return leaf

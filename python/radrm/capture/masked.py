@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What is as large as a mask holds: `x[mask]`, masked_select(), nonzero(), and all that is computed from it.
 
-It is taken as large as it can be, by a mask that holds everywhere. Whether that is a doubt comes out in the end. It is none where nobody asked for such a size but to tell it,
-or to see whether there is anything, so that nothing hangs on it but how large these tensors are, which is no more than was taken; and where all of them together are little, so that their sizes, which differ from step to step, do
-not cut up PyTorch's cache.
+It is taken as large as it can be, by a mask that holds everywhere. Whether that is a doubt comes out in the end. It is none
+where nobody asked for such a size but to tell it, or to see whether there is anything, so that nothing hangs on it but how
+large these tensors are, which is no more than was taken; and where all of them together are little, so that their sizes, which
+differ from step to step, do not cut up PyTorch's cache.
 """
 import sys
 
@@ -18,13 +19,17 @@ from .recorder import aten, is_gpu
 
 LITTLE = 0.02  # of the most that was in use
 GIVEN = {getattr(aten, "new_" + name).default for name in ("empty", "empty_strided", "zeros", "ones", "full")}  # whose sizes are given
-INTO = {op for name in ("index_put", "index_add", "index_copy", "index_fill", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_scatter")
-        for op in (getattr(getattr(aten, name), overload) for overload in getattr(aten, name).overloads())}  # gives what is as large as its first argument
-PARTS = {aten.unbind.int: 1, aten.split.Tensor: 2, aten.split_with_sizes.default: 2}  # give several -> where their arguments say along which dimension
+INTO = {op for name in ("index_put", "index_add", "index_copy", "index_fill", "scatter", "scatter_add", "scatter_reduce",
+                        "masked_fill", "masked_scatter")
+        # Gives what is as large as its first argument.
+        for op in (getattr(getattr(aten, name), overload) for overload in getattr(aten, name).overloads())}
+# Give several -> where their arguments say along which dimension.
+PARTS = {aten.unbind.int: 1, aten.split.Tensor: 2, aten.split_with_sizes.default: 2}
 
 
 def asks(tensor):
-    """Somebody asks how large it is, and not only whether there is anything, or to tell it; what PyTorch itself makes of that is in the capture."""
+    """Somebody asks how large it is, and not only whether there is anything, or to tell it; what PyTorch itself makes of that
+    is in the capture."""
     frame = sys._getframe(2)
     if not frame.f_code.co_filename.startswith((OWN, TORCH)) and not is_guard() and not is_idle(frame):
         Sized.masked.asks(tensor)
@@ -74,8 +79,12 @@ class Masked:
     """Such tensors of a recording."""
 
     def __init__(self):
-        self.of = {}  # storage's address -> (how many elements were taken to hold of the mask that its size hangs on, the fewest; how many times as many it has)
-        self.all, self.asked = {}, False  # (what was done, line of the script), in their order; somebody asked for such a size: then it is a doubt, and no more need be known
+        # Storage's address -> (how many elements were taken to hold of the mask that its size hangs on, the fewest; how many
+        # times as many it has).
+        self.of = {}
+        # (what was done, line of the script), in their order; somebody asked for such a size: then it is a doubt, and no more
+        # need be known.
+        self.all, self.asked = {}, False
         self.bytes = self.most = 0  # of such tensors that are alive, if all elements held; at most
         Sized.masked = self
 

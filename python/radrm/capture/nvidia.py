@@ -74,7 +74,8 @@ def watch_choice(gpu, recorder):
         real(name, value)
         chosen = os.fsdecode(value)
         if os.fsdecode(name) == "CUDA_VISIBLE_DEVICES" and chosen.strip() not in ("", "-1"):
-            recorder.note(0, f"sets CUDA_VISIBLE_DEVICES to {chosen[:60]} itself. In a task the numbers count among the GPUs that it was given; if it names more "
+            recorder.note(0, f"sets CUDA_VISIBLE_DEVICES to {chosen[:60]} itself. In a task the numbers count among the GPUs "
+                             f"that it was given; if it names more "
                              "than these, others by UUID, or stay_on_gpus is off, it leaves them. Better let it not", script_line())
     gpu.patch(os, "putenv", putenv)
 

@@ -27,8 +27,8 @@ SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/lib", "/usr/share/", "/lib")
 
 @functools.lru_cache(None)
 def targets():
-    """Folders into which packages were installed (`pip install --target`), of those that modules are looked for in when it is first asked: before
-    what the script reads is watched, since this reads too."""
+    """Folders into which packages were installed (`pip install --target`), of those that modules are looked for in when it is
+    first asked: before what the script reads is watched, since this reads too."""
     return tuple(os.path.abspath(p) + os.sep for p in sys.path if glob.glob(os.path.join(glob.escape(p), "*.dist-info", "RECORD")))
 
 

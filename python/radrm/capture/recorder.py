@@ -38,7 +38,8 @@ LEAF = 1 << 62  # numbers of nodes are below it, but those of gradients that are
 BLOCK = 512  # bytes
 GENERATOR_BYTES = 6488064  # on an H200
 ZEROS_LIMIT = 1 << 30  # bytes of arguments with which an operator without a fake implementation is run
-HOLDS = {aten.set_.source_Storage, aten.set_.source_Storage_storage_offset}  # of deepcopy(): the cache of fake tensors would keep the storage for ever
+# Of deepcopy(): the cache of fake tensors would keep the storage for ever.
+HOLDS = {aten.set_.source_Storage, aten.set_.source_Storage_storage_offset}
 SHAPELESS = (UnsupportedOperatorException, DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
 
 RANDOM_FILLS = {aten.normal_.default, aten.uniform_.default, aten.bernoulli_.float, aten.exponential_.default,
@@ -80,13 +81,15 @@ def imagined():
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
 
-KNOWN = ("radrm_value", "radrm_given", "radrm_holds")  # of values.py and given.py: what is known of a tensor until something is written into it
+# Of values.py and given.py: what is known of a tensor until something is written into it.
+KNOWN = ("radrm_value", "radrm_given", "radrm_holds")
 
 
 @functools.lru_cache(None)
 def places_of_writes(func):
     """(place, name) of each argument that an operator writes into."""
-    return [(n, argument.name) for n, argument in enumerate(func._schema.arguments) if argument.alias_info is not None and argument.alias_info.is_write]
+    return [(n, argument.name) for n, argument in enumerate(func._schema.arguments) if argument.alias_info is not None
+            and argument.alias_info.is_write]
 
 
 def written(func, args, kwargs):
@@ -331,7 +334,8 @@ class Recorder(TorchDispatchMode):
         return any(isinstance(a, FakeTensor) for a in tree_leaves(kwargs)) if kwargs else False
 
     def _on_cpu(self, func, args, kwargs):
-        if func in RANDOM_FILLS and args[0].is_floating_point() and args[0].numel() > (FILL_LIMIT if args[0].requires_grad else DRAWN_LIMIT):
+        drawn = func in RANDOM_FILLS and args[0].is_floating_point()
+        if drawn and args[0].numel() > (FILL_LIMIT if args[0].requires_grad else DRAWN_LIMIT):
             return args[0]
         return func(*args, **kwargs)
 
@@ -356,7 +360,8 @@ class Recorder(TorchDispatchMode):
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)
         if func._schema.is_mutable and func is not aten.detach_.default:
-            for part in reversed(written(func, args, kwargs)):  # of a list of them autograd counts no writes; kept is what was known of the first
+            # Of a list of them autograd counts no writes; kept is what was known of the first.
+            for part in reversed(written(func, args, kwargs)):
                 self.overwritten = {name: vars(part).pop(name, None) for name in KNOWN}
         if isinstance(result, FakeTensor) and result.fake_device.type == "cpu":
             return self.on_cpu_made(result)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What an operator gives of tensors on the GPU, by their shapes: asked of PyTorch's fake tensors once, made from that the next time.
 
-They remember it, too, but what they look at before they do takes most of the time of a capture. Here are only operators that write one new tensor, or into
-their first argument, or view that; of ordinary tensors and numbers. All else is asked each time.
+They remember it, too, but what they look at before they do takes most of the time of a capture. Here are only operators that
+write one new tensor, or into their first argument, or view that; of ordinary tensors and numbers. All else is asked each time.
 """
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -75,11 +75,13 @@ class Remembered:
 
     @staticmethod
     def form(tensor):
-        return (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.storage_offset(), tensor.fake_device) if type(tensor) is FakeTensor else None
+        return (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.storage_offset(),
+                tensor.fake_device) if type(tensor) is FakeTensor else None
 
     def fits(self, kind, result, first, before):
         """Whether it is what the operator's kind says."""
-        if type(result) is not FakeTensor or result.layout is not torch.strided or result.requires_grad or result.constant is not None or result.is_conj() or result.is_neg():
+        if type(result) is not FakeTensor or result.layout is not torch.strided or result.requires_grad \
+            or result.constant is not None or result.is_conj() or result.is_neg():
             return False
         if kind == INTO:
             return result is first and self.form(first) == before

@@ -9,8 +9,8 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from .longer import Longer, Unlike, outline, parts
+from .readnumbers import ReadFloat, ReadInt
 from .recorder import Form, aten, is_gpu
-from .values import ReadFloat, ReadInt
 
 LEARNT = 2  # likewise, of passes that learn, after two that were not: before the first there were no gradients
 NUMBERS = 64  # bytes that one of them may leave behind: a loss that is kept, not what it was computed from
@@ -53,7 +53,8 @@ def is_watched(module):
 
 
 def filled(module):
-    """How many of its parameters have a gradient; 0 as well where what becomes of one is not known: it is no parameter's, or somebody is told of it."""
+    """How many of its parameters have a gradient; 0 as well where what becomes of one is not known: it is no parameter's, or
+    somebody is told of it."""
     number = 0
     for p in module.parameters():
         if not p.is_leaf or p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):
@@ -105,7 +106,8 @@ class Alike:
         recorder.casts = {} if torch.is_autocast_enabled("cuda") and torch.is_autocast_cache_enabled() else None
 
     def end(self, recorder, module, result):
-        """Whatever a pass left behind beside its results, and weights that autocast keeps until it is left, it counts anew until none does. Whether this one did."""
+        """Whatever a pass left behind beside its results, and weights that autocast keeps until it is left, it counts anew
+        until none does. Whether this one did."""
         leaves = tree_leaves(result)
         keys = {part.untyped_storage()._cdata for part in parts(result) if is_gpu(part)} | {
             key for key, number in (recorder.casts or {}).items() if recorder.live.get(key, (None,))[0] == number}

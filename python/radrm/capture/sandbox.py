@@ -47,8 +47,8 @@ KEEP = object()  # as `output` of run(): the child prints where its parent does
 
 def run(work, limits, output=None):
     """Calls work() in a child process and returns what it returned (it must be picklable). What the child prints goes to the
-    file descriptor `output`, or nowhere, or to its parent's (KEEP). Raises CaptureError when it fails, ends early, or reaches a limit; then, and in every
-    case, the child and all that it started are gone."""
+    file descriptor `output`, or nowhere, or to its parent's (KEEP). Raises CaptureError when it fails, ends early, or reaches a
+    limit; then, and in every case, the child and all that it started are gone."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what the child leaves behind becomes ours, to be ended
     before = set(children(os.getpid()))
@@ -93,7 +93,8 @@ def _child(work, limits, output, writer, parent, libc):
         except ModuleNotFoundError as e:
             if e.name != "torch":
                 raise
-            answer = (False, f"{sys.executable} has no PyTorch: a capture needs the Python that trains: activate its environment, or name it "
+            answer = (False, f"{sys.executable} has no PyTorch: a capture needs the Python that trains: activate its "
+                             f"environment, or name it "
                              "(-- /path/to/python train.py)")
         sys.stdout.flush()
         _write(writer, pickle.dumps(answer))

@@ -28,8 +28,9 @@ class TimeUp(BaseException):
 def capture(kind, target, arguments, iterations, seconds, gpu=None, *, variables=None, given=None, asked=None,
             programs=None):
     """Runs the script in this process; returns what Session.result() does, and the facts that it rests on (reads.py; None when
-    they are not known). For the sandbox: nothing is put back. `given`: the variables that it would set, `variables`: the environment before any of this, `asked`: the cache's
-    question (None: nothing is kept), `programs`: an empty folder for programs that stand for those of the machine."""
+    they are not known). For the sandbox: nothing is put back. `given`: the variables that it would set, `variables`: the
+    environment before any of this, `asked`: the cache's question (None: nothing is kept), `programs`: an empty folder for
+    programs that stand for those of the machine."""
     began, witness = time.monotonic(), None
     if asked is not None:
         witness = reads.Reads(os.environ if variables is None else variables)
@@ -140,11 +141,11 @@ def passes(session):
 
 def surround(session, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
-    from . import attention, degenerate, handmade, values
+    from . import attention, degenerate, handmade, readnumbers
     imports.Imports({**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
-                     "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": values.teach_yaml,
+                     "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": readnumbers.teach_yaml,
                      "numpy.linalg": functools.partial(degenerate.trust, session.recorder),
-                     "torchmetrics.functional.classification": values.trust_metrics, "sklearn.metrics": values.trust_scores,
+                     "torchmetrics.functional.classification": readnumbers.trust_metrics, "sklearn.metrics": readnumbers.trust_scores,
                      "safetensors.torch": functools.partial(save_safely, session.files),
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     nvidia.watch_choice(session.gpu, session.recorder)
@@ -165,7 +166,8 @@ def draw_no_graph(writer):
 
 
 def run(kind, target):
-    """What a script draws, as the order of its batches, is the same each time, as long as it does not ask for something else: so is what is said of it."""
+    """What a script draws, as the order of its batches, is the same each time, as long as it does not ask for something else:
+    so is what is said of it."""
     import torch
     random.seed(0)
     torch.default_generator.manual_seed(0)
@@ -187,7 +189,8 @@ def failure(error):
               if not f.filename.startswith((own, "<")) and "runpy" not in f.filename and "/torch/" not in f.filename]
     traceback.print_exception(error)
     nearest = next((f for f in reversed(frames) if is_own(f.filename)), frames[-1] if frames else None)
-    return f"{type(error).__name__}: {error}" + (f" (at {os.path.basename(nearest.filename)}:{nearest.lineno}: {nearest.line})" if nearest else "")
+    return f"{type(error).__name__}: {error}" + (f" (at {os.path.basename(nearest.filename)}:{nearest.lineno}: {nearest.line})"
+                                                 if nearest else "")
 
 
 def limit(session, seconds):

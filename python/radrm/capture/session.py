@@ -288,8 +288,8 @@ class Session:
             self.autocast = torch.get_autocast_dtype("cuda")
 
     def varies(self):
-        """Whether shapes differ from iteration to iteration: not where one has passes of several kinds, as an agent that acts on one state and learns from many,
-        and another some of them."""
+        """Whether shapes differ from iteration to iteration: not where one has passes of several kinds, as an agent that acts
+        on one state and learns from many, and another some of them."""
         kinds = sorted(self.kinds | {frozenset(self.kind)}, key=len)
         return not all(fewer <= more for fewer, more in zip(kinds, kinds[1:]))
 
@@ -306,7 +306,8 @@ class Session:
                 self.recorder.work.begin()
         self.mark(ff.STEP)
         if isinstance(optimizer, torch.optim.LBFGS) and self.iterations is not None:
-            return self.solvers.begin(optimizer, args, kwargs, sys._getframe(1), self.later.going, lambda: self.recorder.records.mark(ff.ITERATION))
+            return self.solvers.begin(optimizer, args, kwargs, sys._getframe(1), self.later.going,
+                                      lambda: self.recorder.records.mark(ff.ITERATION))
         return None
 
     def _after_step(self, optimizer, args, kwargs):
@@ -345,7 +346,8 @@ class Session:
         each, steps = min(grown, default=0), self.length.steps
         if len(grown) > 1 and not self.varies() and each * (steps or MANY) > LEAKED * (self.recorder.peak_bytes + CONTEXT):
             whole = f"{each * steps >> 20} MiB after all {steps}" if steps else f"{each * MANY >> 20} MiB after {MANY}"
-            self.recorder.note(0, f"each step leaves {each / (1 << 20):.1f} MiB on the GPU, {whole}, which is not claimed: something is kept, as a loss with all that it "
+            self.recorder.note(0, f"each step leaves {each / (1 << 20):.1f} MiB on the GPU, {whole}, which is not claimed: "
+                                  f"something is kept, as a loss with all that it "
                                "was computed from. Keep loss.item(), or say what the run needs (rad submit --gpu-mem)")
 
     def _enough(self):

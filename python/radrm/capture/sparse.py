@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Sparse tensors: their indices and values, of which fake tensors know the shapes alone, and what operators make of them.
 
-Blocks beside results are those of an H100's history, PyTorch 2.11: of what is coalesced three numbers for each index, and what its sort takes; of a product
-rows and columns in 32 bits, and its result once more. cuSPARSE takes nothing beside them.
+Blocks beside results are those of an H100's history, PyTorch 2.11: of what is coalesced three numbers for each index, and what
+its sort takes; of a product rows and columns in 32 bits, and its result once more. cuSPARSE takes nothing beside them.
 """
 import sys
 
@@ -91,7 +91,8 @@ def first(args):
 def shared(recorder, func, args, kwargs):
     """The same parts."""
     tensor = args[0]
-    return of_parts(recorder, tensor.layout, parts(recorder, tensor), tuple(tensor.shape), is_sorted(tensor)) if is_sparse(tensor) else NotImplemented
+    return of_parts(recorder, tensor.layout, parts(recorder, tensor), tuple(tensor.shape),
+                    is_sorted(tensor)) if is_sparse(tensor) else NotImplemented
 
 
 def cloned(recorder, func, args, kwargs):
@@ -194,7 +195,8 @@ def numbers(recorder, source):
 def rows(recorder, func, args, kwargs):
     source = args[0]
     number = numbers(recorder, source)
-    found = [recorder.empty((source.shape[0] + 1,), torch.int64), recorder.empty((number,), torch.int64), recorder.empty((number,), source.dtype)]
+    found = [recorder.empty((source.shape[0] + 1,), torch.int64), recorder.empty((number,), torch.int64),
+             recorder.empty((number,), source.dtype)]
     return of_parts(recorder, torch.sparse_csr, found, tuple(source.shape))
 
 
@@ -232,7 +234,8 @@ NAMES = {
     coalesced: ("_coalesce",),
     masked: ("sparse_mask", "_sparse_mask_projection"),
     product: ("mm", "addmm", "mv", "_sparse_addmm", "_sparse_sparse_matmul"),
-    compressed: ("sparse_compressed_tensor.comp_plain_value_size", "sparse_compressed_tensor.comp_plain_value", "_sparse_compressed_tensor_unsafe",
+    compressed: ("sparse_compressed_tensor.comp_plain_value_size", "sparse_compressed_tensor.comp_plain_value",
+                 "_sparse_compressed_tensor_unsafe",
                  "sparse_csr_tensor.crow_col_value_size", "_sparse_csr_tensor_unsafe"),
     rows: ("_to_sparse_csr",),
     places: ("_to_sparse", "_to_sparse.sparse_dim"),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Streams that are made again and again, as by a loader that fetches ahead on one of its own in each epoch.
 
-PyTorch gives POOL streams one after the other, then the first once more, and its allocator keeps memory for each: what a run takes grows until all were
-given, an epoch at a time. A capture goes through a few; what the others ask for is what those asked for that were made in the same place.
+PyTorch gives POOL streams one after the other, then the first once more, and its allocator keeps memory for each: what a run
+takes grows until all were given, an epoch at a time. A capture goes through a few; what the others ask for is what those asked
+for that were made in the same place.
 """
 import itertools
 import math
@@ -17,7 +18,8 @@ MANY = 2048  # streams of which it is known where they were made: 64 of each tha
 
 
 class Asks:
-    """What was asked for on a stream, from when it was made: [(kind, argument, figures, storage)], all given back in the end. `peak`: bytes at once."""
+    """What was asked for on a stream, from when it was made: [(kind, argument, figures, storage)], all given back in the end.
+    `peak`: bytes at once."""
 
     def __init__(self):
         self.entries, self.live, self.seen = [], {}, set()
@@ -33,7 +35,8 @@ class Asks:
                 return
             nbytes = self.live.pop(number)
             self.bytes -= -(-nbytes // BLOCK) * BLOCK
-            if self.entries[-1][0] == ALLOC and self.entries[-1][3] == number:  # given back at once: it is enough to see that once beside what else is alive
+            # Given back at once: it is enough to see that once beside what else is alive.
+            if self.entries[-1][0] == ALLOC and self.entries[-1][3] == number:
                 asked = nbytes, self.bytes
                 if asked in self.seen:
                     self.entries.pop()
@@ -99,7 +102,8 @@ class Streams:
         return found
 
     def filled(self, records, result, epochs):
-        """Puts what all of them ask for in the run behind the result, whose rounds are epochs where nothing else is known. Of how many; 0: nothing was to be added."""
+        """Puts what all of them ask for in the run behind the result, whose rounds are epochs where nothing else is known. Of
+        how many; 0: nothing was to be added."""
         order = self.again()
         if not order:
             return 0

@@ -2,8 +2,8 @@
 """Types of tensors by their old names, torch.cuda.FloatTensor and the like: what makes tensors, converts to and tells them."""
 import torch
 
+from .readnumbers import plain
 from .recorder import GPU, is_gpu
-from .values import plain
 
 NAMES = {"FloatTensor": torch.float32, "DoubleTensor": torch.float64, "HalfTensor": torch.float16, "BFloat16Tensor": torch.bfloat16,
          "ByteTensor": torch.uint8, "CharTensor": torch.int8, "ShortTensor": torch.int16, "IntTensor": torch.int32,

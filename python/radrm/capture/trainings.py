@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Several trainings in one script: folds, a search for hyperparameters, one that warms up and then the real one, stages with larger images or models.
+"""Several trainings in one script: folds, a search for hyperparameters, one that warms up and then the real one, stages with
+larger images or models.
 
-Enough is seen early in the first. Where the source says that another comes, the script goes on (later.py), and its loops tell of their rounds here: those over steps and
-epochs end after two, those over trainings go on, to the last one by a leap where many were alike or time is short.
+Enough is seen early in the first. Where the source says that another comes, the script goes on (later.py), and its loops tell
+of their rounds here: those over steps and epochs end after two, those over trainings go on, to the last one by a leap where
+many were alike or time is short.
 """
 import ast
 import builtins
@@ -36,7 +38,8 @@ LIBRARY = {"fit", "fit_one_cycle", "fine_tune", "train"}  # methods that train, 
 TRAINER = re.compile(r"(trainer|learn|learner)\b(\(.*\))?$", re.IGNORECASE | re.DOTALL)
 KERAS = re.compile(r"model$", re.IGNORECASE)
 EPOCH = re.compile(r"epoch|stage|phase|round", re.IGNORECASE)  # a condition on these may turn in the run
-NEVER = {"step", "zero_grad", "forward", "__call__", "backward", "closure", "eval"}  # own functions of these names: many other things are called so
+# Own functions of these names: many other things are called so.
+NEVER = {"step", "zero_grad", "forward", "__call__", "backward", "closure", "eval"}
 RUNS = re.compile(r"train|engine|agent|exper|runner|self$|solver|exp$", re.IGNORECASE)  # of x.train(): x is no module
 TUNERS = {"optuna", "ray", "hyperopt", "skopt", "wandb", "nevergrad", "ax", "bayes_opt"}  # libraries that call a training again and again
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -58,8 +61,10 @@ class Looping(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node):
         """Those of a generator go on, as whoever asks it does: `while True: yield from loader`; and Numba compiles what stands there."""
-        compiled = any(getattr(part, "id", getattr(part, "attr", "")) in NUMBA for decorator in node.decorator_list for part in ast.walk(decorator))
-        return node if compiled or any(isinstance(inside, (ast.Yield, ast.YieldFrom)) for inside in within(node.body)) else self.generic_visit(node)
+        compiled = any(getattr(part, "id", getattr(part, "attr", "")) in NUMBA for decorator in node.decorator_list
+                       for part in ast.walk(decorator))
+        return node if compiled or any(isinstance(inside, (ast.Yield, ast.YieldFrom))
+                                       for inside in within(node.body)) else self.generic_visit(node)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -80,7 +85,8 @@ class Looping(ast.NodeTransformer):
         return [ast.fix_missing_locations(ast.copy_location(part, node)) for part in (begins, node, ends)]
 
     def call(self, name, node, *arguments):
-        return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [*arguments, ast.Constant(node.lineno)], []), node))
+        return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Name(name, ast.Load()),
+                                                                    [*arguments, ast.Constant(node.lineno)], []), node))
 
 
 def returns(loop):
@@ -105,7 +111,8 @@ def trains(call):
 
 
 class Names(set):
-    """Of functions, methods and classes that train. `methods`: names that methods have; `modules`: that were imported; `bodies`: name -> what it is called for."""
+    """Of functions, methods and classes that train. `methods`: names that methods have; `modules`: that were imported;
+    `bodies`: name -> what it is called for."""
 
     def __init__(self):
         super().__init__()
@@ -116,14 +123,16 @@ class Names(set):
     def has(self, call):
         """Whether it may be one of these: what something else has of a function's name, as the `run` of a library's engine, is not."""
         name = length.called(call)
-        return name in self and (not isinstance(call.func, ast.Attribute) or name in self.methods or ast.unparse(call.func.value) in self.modules)
+        return name in self and (not isinstance(call.func, ast.Attribute) or name in self.methods
+                                 or ast.unparse(call.func.value) in self.modules)
 
 
 def functions(paths):
     """Names of functions, methods and classes of these files that train when they are called."""
     bodies, found = [], Names()
     for path in paths:
-        found.modules |= {alias.asname or alias.name for node in ast.walk(tree_of(path)) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
+        found.modules |= {alias.asname or alias.name for node in ast.walk(tree_of(path))
+                          if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 found.methods |= {inside.name for inside in node.body if isinstance(inside, SCOPES[:2])}
@@ -150,7 +159,8 @@ def is_off(call, names):
     name = length.called(call)
     if name not in names.switches:
         names.switches[name] = [(body, found) for body in names.bodies.get(name, ()) if (found := switches(body, names)) is not None]
-    return bool(names.switches[name]) and all(any(is_false(given(call, body, switch)) for switch in found) for body, found in names.switches[name])
+    return bool(names.switches[name]) and all(any(is_false(given(call, body, switch)) for switch in found) for body,
+                                              found in names.switches[name])
 
 
 def is_false(node):
@@ -162,7 +172,8 @@ def given(call, function, name):
     own, arguments = function.args, [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
     arguments = arguments[arguments[:1] == ["self"] and isinstance(call.func, ast.Attribute) or function.name == "__init__":]
     said = {**dict(zip(arguments, call.args)), **{keyword.arg: keyword.value for keyword in call.keywords}}
-    usual = {**dict(zip(arguments[len(arguments) - len(own.defaults):], own.defaults)), **dict(zip((a.arg for a in own.kwonlyargs), own.kw_defaults))}
+    usual = {**dict(zip(arguments[len(arguments) - len(own.defaults):], own.defaults)),
+             **dict(zip((a.arg for a in own.kwonlyargs), own.kw_defaults))}
     return None if any(isinstance(a, ast.Starred) for a in call.args) or None in said else said.get(name, usual.get(name))
 
 
@@ -209,20 +220,23 @@ def calls(statements):
 
 
 def rest(body, line, steps):
-    """Statements of that block, and of those in it that the line is in, that may run after that line. `steps`: the loop whose rounds are steps."""
+    """Statements of that block, and of those in it that the line is in, that may run after that line. `steps`: the loop whose
+    rounds are steps."""
     at = max((n for n, statement in enumerate(body) if statement.lineno <= line <= statement.end_lineno), default=None)
     if at is None:
         return []
     found, inside = body[at + 1:], body[at]
     if inside is steps or isinstance(inside, SCOPES):
         return found
-    for block in [getattr(inside, name, []) for name in ("body", "orelse", "finalbody")] + [h.body for h in getattr(inside, "handlers", ())]:
+    for block in [getattr(inside, name, [])
+                  for name in ("body", "orelse", "finalbody")] + [h.body for h in getattr(inside, "handlers", ())]:
         if block and block[0].lineno <= line <= block[-1].end_lineno:
             found += rest(block, line, steps)
             if block is inside.body and not isinstance(inside, ast.If):
                 found += getattr(inside, "orelse", [])
             if block is inside.body and isinstance(inside, (ast.For, ast.While)):
-                found += [statement for statement in block if not statement.lineno <= line <= statement.end_lineno and statement.lineno < line]
+                found += [statement for statement in block if not statement.lineno <= line <= statement.end_lineno
+                          and statement.lineno < line]
     return found
 
 
@@ -236,7 +250,8 @@ def body_of(frame):
 
 def comprehensions(frame):
     """Those that the line it is at stands in: one that trains does so for each of something."""
-    return (node for node in ast.walk(tree_of(frame.f_code.co_filename)) if isinstance(node, COMPREHENSIONS) and node.lineno <= frame.f_lineno <= node.end_lineno)
+    return (node for node in ast.walk(tree_of(frame.f_code.co_filename)) if isinstance(node, COMPREHENSIONS)
+            and node.lineno <= frame.f_lineno <= node.end_lineno)
 
 
 def outwards(frame):
@@ -246,8 +261,9 @@ def outwards(frame):
 
 
 def follows(frames, names, is_own, stepping=True, parts=(), taught=()):
-    """Whether the script's own code has another training further on, beside the loop whose rounds are steps, if it is in one. `frames`: from where it is outwards;
-    `parts`: where loops stand whose rounds are parts of one training; `taught`: lines from which backward passes came: what they stand in is none."""
+    """Whether the script's own code has another training further on, beside the loop whose rounds are steps, if it is in one.
+    `frames`: from where it is outwards; `parts`: where loops stand whose rounds are parts of one training; `taught`: lines from
+    which backward passes came: what they stand in is none."""
     for frame in frames:
         library = frame.f_globals.get("__name__", "").partition(".")[0]
         if library in TUNERS:
@@ -278,25 +294,33 @@ def turns(frames, names, is_own):
             continue
         loops = length.loops_around(frame)
         for node in ast.walk(loops[0]) if loops else ():
-            if isinstance(node, ast.If) and EPOCH.search(ast.unparse(node.test)) and not (loops[-1].lineno <= node.lineno <= loops[-1].end_lineno and len(loops) > 1):
-                for block in filter(None, (node.body, node.orelse)):
-                    if not block[0].lineno <= frame.f_lineno <= block[-1].end_lineno and any(changes(statement, names) for statement in block):
-                        return True
+            if not isinstance(node, ast.If) or not EPOCH.search(ast.unparse(node.test)):
+                continue
+            if len(loops) > 1 and loops[-1].lineno <= node.lineno <= loops[-1].end_lineno:
+                continue
+            for block in filter(None, (node.body, node.orelse)):
+                here = block[0].lineno <= frame.f_lineno <= block[-1].end_lineno
+                if not here and any(changes(statement, names) for statement in block):
+                    return True
     return False
 
 
 def changes(statement, names):
     """Whether that trains, or makes another loader."""
-    loads = isinstance(statement, ast.Assign) and any(isinstance(n, ast.Call) and re.search("loader", length.called(n), re.IGNORECASE) for n in ast.walk(statement.value))
+    loads = isinstance(statement, ast.Assign) and any(isinstance(n, ast.Call)
+                                                      and re.search("loader", length.called(n), re.IGNORECASE)
+                                                      for n in ast.walk(statement.value))
     return loads or any(begins_one(call, names) for call in calls([statement]))
 
 
 # --- what they tell ---
 
 class Loop:
-    """One that is being gone through. Scripts have millions, most of them before any training: what these cost is what is done to make one, and in each of their rounds."""
+    """One that is being gone through. Scripts have millions, most of them before any training: what these cost is what is done
+    to make one, and in each of their rounds."""
     rounds, stepped = 0, False  # since the script goes on: rounds in which a step was made; whether this is one
-    beneath, direct = frozenset(), False  # optimizers that step in loops within it; whether another one does right in it, as a generator beside its critic
+    # Optimizers that step in loops within it; whether another one does right in it, as a generator beside its critic.
+    beneath, direct = frozenset(), False
     steps = most = 0  # in this round; in any
     loads = False  # a loader or a stream was made in it
     own, foreign, made = (), False, False  # optimizers that were; whether another one steps in it, whether one was made
@@ -334,7 +358,8 @@ class Loop:
         return self.trains() or self.inside and (self.loads or not self.counts)
 
     def differs(self):
-        """Whether a round may be another training than the one before, and not just an epoch that makes its loader, or some batches of one."""
+        """Whether a round may be another training than the one before, and not just an epoch that makes its loader, or some
+        batches of one."""
         return self.trains() or not self.counts and not isinstance(unwrapped(self.what), DataLoader)
 
     def round(self):
@@ -364,7 +389,8 @@ class Loop:
 
     def number_of(self, loops):
         """Rounds that it has in the whole run, where it is in these loops; infinite: not known."""
-        return math.prod(len(loop.what) if hasattr(type(loop.what), "__len__") else math.inf for loop in loops if loop.number <= self.number)
+        return math.prod(len(loop.what) if hasattr(type(loop.what), "__len__") else math.inf for loop in loops
+                         if loop.number <= self.number)
 
     def __call__(self):
         """Whether a `while` goes on."""
@@ -372,7 +398,8 @@ class Loop:
         return not (end == "end" or end and self.alike >= ALIKE)
 
     def over(self):
-        """What a `for` goes over, as far as that is needed. Nothing here holds what was given: the script may free it, or put something else in its place."""
+        """What a `for` goes over, as far as that is needed. Nothing here holds what was given: the script may free it, or put
+        something else in its place."""
         left = iter(self.what)
 
         def given(each):
@@ -389,11 +416,13 @@ class Loop:
     def ends(self, frame):
         """Whether that has an end, as far as can be told."""
         return hasattr(type(self.what), "__len__") or any(
-            length.lengthwise(loop.iter, frame) < math.inf for loop in length.loops_around(frame) if isinstance(loop, ast.For) and loop.lineno == self.where[1])
+            length.lengthwise(loop.iter, frame) < math.inf for loop in length.loops_around(frame) if isinstance(loop, ast.For)
+            and loop.lineno == self.where[1])
 
 
 class Trainings:
-    """Told of loops, optimizers and steps. `going`: the script goes on for what other trainings take. `held`: loops over epochs do not end early."""
+    """Told of loops, optimizers and steps. `going`: the script goes on for what other trainings take. `held`: loops over epochs
+    do not end early."""
 
     def __init__(self, session):
         self.session = session
@@ -405,7 +434,9 @@ class Trainings:
         self.taught = set()  # (file, line) that a backward pass came from, by whatever functions
         self.told = {}  # a library's trainer, by its id -> steps of it
         self.repeated = {}  # where a loop stands whose rounds are trainings -> those after each other that took no more than those before
-        self.testing = None  # an evaluation: (code, lines that it stands in, operators before it or before more was taken, bytes alive and in all at most)
+        # An evaluation: (code, lines that it stands in, operators before it or before more was taken, bytes alive and in all at
+        # most).
+        self.testing = None
         self.most = math.inf  # where trainings were left out: bytes that those before took, if they were alike, else 0
 
     def around_us(self):
@@ -449,8 +480,9 @@ class Trainings:
         self.testing = code, lines, self.session.recorder.operators, 0, 0
 
     def tested(self, frame, loop):
-        """Whether that is within it, and there were enough rounds of a loop: what they leave, as words of a text, comes to no more than half of what was taken before,
-        and none took more. Once it goes on that is asked when time is short, since how long an evaluation takes is seen then."""
+        """Whether that is within it, and there were enough rounds of a loop: what they leave, as words of a text, comes to no
+        more than half of what was taken before, and none took more. Once it goes on that is asked when time is short, since how
+        long an evaluation takes is seen then."""
         code, (first, last), began, live, peak = self.testing
         recorder, later = self.session.recorder, self.session.later
         rounds = len(loop.what) if hasattr(type(loop.what), "__len__") else MANY
@@ -473,7 +505,8 @@ class Trainings:
         self.going = turning or any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
         self.around = {loop.number for loop in loops}
         for loop in loops:
-            loop.rounds, loop.stepped, loop.peak, loop.streams = 0, False, self.session.recorder.peak_bytes, len(self.session.later.streams.made)
+            loop.rounds, loop.stepped = 0, False
+            loop.peak, loop.streams = self.session.recorder.peak_bytes, len(self.session.later.streams.made)
         return self.going
 
     def shortens(self):
@@ -496,12 +529,14 @@ class Trainings:
         return self.session.later.reached >= 1
 
     def asked(self, frame):
-        """Whether a pass over a loader, which is asked for a batch by that frame, is to go on: `next(batches)` in a loop that has its own end."""
+        """Whether a pass over a loader, which is asked for a batch by that frame, is to go on: `next(batches)` in a loop that
+        has its own end."""
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
         return self.going and self.is_own(frame.f_code.co_filename) and "next(" in line
 
     def batch(self, one):
-        """Whether a pass over a loader that learns gives another batch: until a step was made, however many batches are summed up for one."""
+        """Whether a pass over a loader that learns gives another batch: until a step was made, however many batches are summed
+        up for one."""
         found = self.passing.setdefault(one, [self.steps, 0])
         found[1] += 1
         return self.steps == found[0] or len(self.session.waiting) > 0 and found[1] < WAITS
@@ -525,7 +560,8 @@ class Trainings:
         self.most = min(self.most, self.session.recorder.peak_bytes if alike >= ALIKE else 0)
 
     def tell(self, what):
-        self.session.recorder.note(ff.CUT_SHORT, f"the script has several trainings, and {what}: say what the largest needs (rad submit --gpu-mem)")
+        self.session.recorder.note(ff.CUT_SHORT, f"the script has several trainings, and {what}: say what the largest needs "
+                                                 f"(rad submit --gpu-mem)")
 
     def broken(self, error):
         """The script did not come to its end."""
@@ -533,7 +569,8 @@ class Trainings:
         while at is not None:
             frames.insert(0, at.tb_frame)
             at = at.tb_next
-        again = any(self.repeated.get((frame.f_code.co_filename, loop.lineno), ALIKE) < ALIKE for frame in frames for loop in length.loops_around(frame))
+        again = any(self.repeated.get((frame.f_code.co_filename, loop.lineno), ALIKE) < ALIKE for frame in frames
+                    for loop in length.loops_around(frame))
         if again or follows(frames, self.names, self.is_own, False, self.parts, self.taught):
             self.tell("not all of them were seen")
 
@@ -557,7 +594,8 @@ def takes(path, line):
     for *_, loop in length.loops_of(path):
         if loop.lineno == line:
             own = length.names_in(loop.target)
-            return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and own & length.names_in(n.slice) for n in ast.walk(loop))
+            return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and own & length.names_in(n.slice)
+                       for n in ast.walk(loop))
     return False
 
 

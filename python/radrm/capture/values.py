@@ -6,10 +6,8 @@ and that is told: flag DATA_DEPENDENT and the line of the script. Shapes that de
 bound, told the same way.
 """
 import builtins
-import collections
 import functools
 import json
-import numbers
 import operator
 import os
 import sys
@@ -19,180 +17,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
 from .answers import INT
-from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sized, script_line, tests
+from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, script_line, tests
 from .given import version_of
+from .readnumbers import ReadFloat, ReadInt, extreme, ordinary
 from .recorder import aten, is_gpu
 
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
-
-
-def whole(value):
-    """An ordinary int, from which on nobody knows where it came from."""
-    if is_sized():
-        branched(ReadFloat.recorder, "a size or a count computed on the GPU", True)
-    return int(value)
-
-
-class ReadFloat(float):
-    """A float that came from the GPU: arithmetic keeps it one, comparing it is a decision."""
-    recorder, counts = None, False
-
-    def __bool__(self):
-        if not (self.counts and is_guard()):
-            branched(ReadFloat.recorder, "a branch on a value computed on the GPU")
-        return True
-
-    __hash__ = float.__hash__
-
-    def __int__(self):
-        return whole(float(self))
-
-    def __reduce__(self):
-        return float, (float(self),)
-
-
-class ReadInt:
-    """An int that came from the GPU. No subclass of int: Python would take it as a size or a loop's end without a word. It says
-    that it is one to isinstance(), and becomes one where it is stored or handed to libraries."""
-    __slots__ = ("value", "counts")
-    __class__ = property(lambda self: int)
-
-    def __init__(self, value=1, counts=False):
-        self.value, self.counts = value, counts
-
-    def __bool__(self):
-        if not (self.counts and is_guard()):
-            branched(ReadFloat.recorder, "a branch on a value computed on the GPU")
-        return True
-
-    def __index__(self):
-        if not is_placed() and not (self.counts and is_guard()):
-            branched(ReadFloat.recorder, "a size or a count computed on the GPU", True)
-        return self.value
-
-    def __int__(self):
-        return whole(self.value)
-
-    def __float__(self):
-        return float(self.value)
-
-    def __repr__(self):
-        return repr(self.value)
-
-    def __format__(self, how):
-        return format(self.value, how)
-
-    def __hash__(self):
-        return hash(self.value)
-
-    def __reduce__(self):
-        return int, (self.value,)
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return func(*map(plain, args), **{name: plain(value) for name, value in (kwargs or {}).items()})
-
-    def __array__(self, dtype=None, copy=None):
-        import numpy
-        return numpy.array(self.value, dtype=dtype)
-
-    def __getattr__(self, name):
-        return getattr(object.__getattribute__(self, "value"), name)
-
-
-def _plain(value):
-    return value.value if type(value) is ReadInt else float(value) if isinstance(value, ReadFloat) else value
-
-
-def plain(data):
-    """Lists and tuples, nested, with ordinary numbers for those that came from the GPU; anything else unchanged."""
-    if type(data) in (list, tuple):
-        return type(data)(map(plain, data)) if any(type(d) in (list, tuple, ReadInt, ReadFloat) for d in data) else data
-    return _plain(data)
-
-
-def teach_yaml(yaml):
-    """PyYAML writes numbers by their exact type."""
-    for name in ("SafeRepresenter", "CSafeDumper"):
-        representer = getattr(yaml, name, None) or getattr(getattr(yaml, "representer", None), name, None)
-        if representer is not None:
-            representer.add_representer(ReadInt, lambda dumper, value: dumper.represent_int(value.value))
-            representer.add_representer(ReadFloat, lambda dumper, value: dumper.represent_float(float(value)))
-
-
-def trust_metrics(package):
-    """torchmetrics counts the different values in predictions and targets, and raises an error where there are too many."""
-    library = package.__name__.partition(".")[0] + "."
-    for module in [m for name, m in list(sys.modules.items()) if name.startswith(library)]:
-        for name in [n for n in vars(module) if n.endswith("_tensor_validation")]:
-            setattr(module, name, lambda *_, **__: None)
-
-
-def trust_scores(module):
-    """scikit-learn raises errors of labels that a GPU would have told, or of fewer of them than there are, where an evaluation was shortened: a score all the same."""
-    def trusting(score):
-        @functools.wraps(score)
-        def run(*args, **kwargs):
-            try:
-                return score(*args, **kwargs)
-            except ValueError:
-                if not ReadFloat.recorder or not ReadFloat.recorder.work.host["waits"]:
-                    raise
-                return ReadFloat(1.0)
-        return run
-    for name, score in list(vars(module).items()):
-        if name.endswith(("_score", "_loss", "_error")) and callable(score):
-            setattr(module, name, trusting(score))
-
-
-def _wrap(value):
-    return ReadFloat(value) if type(value) is float else ReadInt(value) if type(value) is int else value
-
-
-def _overload(cls, whole=()):
-    def arithmetic(name):
-        def compute(self, *others):
-            mine = _plain(self)
-            function = getattr(mine, name, None)
-            result = function(*map(_plain, others)) if function else NotImplemented
-            if result is NotImplemented and type(mine) is int:
-                result = getattr(float(mine), name)(*map(_plain, others))
-            return _wrap(result)
-        return compute
-
-    def comparison(name):
-        def compare(self, other):
-            if (answer := insists()) is not None:
-                return answer
-            if isinstance(other, (int, float, ReadInt)) and not (self.counts and is_guard()):
-                branched(ReadFloat.recorder, "a comparison of a value computed on the GPU")
-            mine, other = _plain(self), _plain(other)
-            return getattr(float(mine), name)(float(other) if isinstance(other, int) else other)
-        return compare
-    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *whole):
-        for side in ("__", "__r"):
-            setattr(cls, f"{side}{op}__", arithmetic(f"{side}{op}__"))
-    for op in ("neg", "pos", "abs", "round", "floor", "ceil", "trunc"):
-        setattr(cls, f"__{op}__", arithmetic(f"__{op}__"))
-    for op in ("lt", "le", "gt", "ge", "eq", "ne"):
-        setattr(cls, f"__{op}__", comparison(f"__{op}__"))
-
-
-def extreme(real):
-    """max() or min(): what comes out of numbers of which one came from the GPU did so, too; nothing is decided."""
-    @functools.wraps(real)
-    def choose(*values, **options):
-        found = values[0] if len(values) == 1 and type(values[0]) in (list, tuple, collections.deque) else values
-        read = not options and any(type(v) in (ReadFloat, ReadInt) for v in found)
-        if not read or not all(isinstance(v, (int, float)) for v in found):
-            return real(*values, **options)
-        return _wrap(real(map(_plain, found)))
-    return choose
-
-
-_overload(ReadFloat)
-_overload(ReadInt, ("and", "or", "xor", "lshift", "rshift"))
-numbers.Integral.register(ReadInt)
 
 
 # Of some tensors the value of all elements is known: of masks of ones as they come from the CPU, of constants, of tests. A test
@@ -214,7 +44,9 @@ def remember(tensor, value, sure=False):
 def filled(recorder, func, args, kwargs, result):
     """Written in place, by a constant: a flag that says that something was done. Autograd counts the write when it is over."""
     tensor, value = args[0], args[1] if len(args) > 1 else 0
-    if not is_gpu(tensor) or not isinstance(value, (bool, int)) or tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.is_inference():
+    if not is_gpu(tensor) or not isinstance(value,
+                                            (bool, int)) or tensor.dtype.is_floating_point or tensor.dtype.is_complex \
+                                                or tensor.is_inference():
         return
     after = tensor._version + 1
     tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value, after, True
@@ -257,8 +89,8 @@ def asks_whether(how, note):
 
 
 def equals(recorder, func, args, kwargs, result):
-    """No element is equal to two numbers: of the masks that one line makes of a tensor for one number after the other, as of a mixture's experts, the first is
-    taken to hold everywhere, and each of the others at two places."""
+    """No element is equal to two numbers: of the masks that one line makes of a tensor for one number after the other, as of a
+    mixture's experts, the first is taken to hold everywhere, and each of the others at two places."""
     compared(operator.eq)(recorder, func, args, kwargs, result)
     if isinstance(args[1], (bool, int)) and is_gpu(args[0]) and args[0].layout is torch.strided:
         one_of_many(recorder, args[0], args[1], result)
@@ -286,7 +118,8 @@ def hot(tensor):
 
 def compared_with(recorder, func, args, kwargs, result):
     """With itself it is equal; of the numbers 0, 1, 2 ... one at most is what it is."""
-    told(lambda first, second: True if first is second else None, lambda first, second: first is second)(recorder, func, args, kwargs, result)
+    told(lambda first, second: True if first is second else None, lambda first,
+         second: first is second)(recorder, func, args, kwargs, result)
     first, second = args
     counts = hasattr(second, "radrm_counts_up") and second.radrm_counts_up == version_of(second) and second.dim() == 1
     if counts and first.dim() and first.shape[-1] == 1:
@@ -335,7 +168,8 @@ def scattered(recorder, func, args, kwargs, result):
     source, dim, places, value = args[:4]
     writes = func is aten.scatter_.value
     before, version, _ = (recorder.overwritten["radrm_value"] if writes else getattr(source, "radrm_value", None)) or (None, None, None)
-    if before is None or version != version_of(source) or bool(before) == bool(value) or source.is_inference() or places.dim() != source.dim() or not places.dim():
+    if before is None or version != version_of(source) or bool(before) == bool(value) or source.is_inference() \
+        or places.dim() != source.dim() or not places.dim():
         return
     if getattr(places, "radrm_distinct", None) == (dim % source.dim(), version_of(places)):
         result.radrm_holds = places.numel() if value else source.numel() - places.numel(), result._version + writes
@@ -431,7 +265,8 @@ SEEN = {aten.view.default, aten.select.int, aten.slice.Tensor, aten.unsqueeze.de
 
 
 def is_some(tensor):
-    """Whether it says that a mask holds somewhere, or counts something, and nothing more is known: as an index the mask is taken to hold everywhere. None: it says neither."""
+    """Whether it says that a mask holds somewhere, or counts something, and nothing more is known: as an index the mask is
+    taken to hold everywhere. None: it says neither."""
     answer, version = getattr(tensor, "radrm_some", (None, None))
     return answer if known(tensor) is None and version == version_of(tensor) else None
 
@@ -474,7 +309,8 @@ AROUND = {
     **{op: counting for op in (aten.sum.default, aten.sum.dim_IntList, aten.count_nonzero.default)},
     **{getattr(aten, name).default: always(1) for name in ("ones", "ones_like", "new_ones")},
     **{getattr(aten, name).default: always(0) for name in ("zeros", "zeros_like", "new_zeros")},
-    aten.full.default: told(lambda _, value, *__: value, lambda *_: True), aten.full_like.default: told(lambda _, value, *__: value, lambda *_: True),
+    aten.full.default: told(lambda _, value, *__: value, lambda *_: True),
+    aten.full_like.default: told(lambda _, value, *__: value, lambda *_: True),
 }
 UNIFORM_LIMIT = 1 << 22  # elements of a tensor on the CPU whose values are looked at
 
@@ -567,7 +403,8 @@ def install(recorder, patch):
         if some is not None and is_guard(some) and ((found := given.of(tensor)) is None or bool(real_item(found[0])) == some):
             recorder.value_read()
             return some
-        if tensor.numel() == 1 and not is_round() and (found := given.agreed(recorder, tensor)) is not None:  # what a loop does may be none of that
+        # What a loop does may be none of that.
+        if tensor.numel() == 1 and not is_round() and (found := given.agreed(recorder, tensor)) is not None:
             recorder.value_read()
             return bool(real_item(found))
         branched(recorder, "a branch on a tensor on the GPU")
@@ -581,7 +418,7 @@ def install(recorder, patch):
     def size(tensor):
         if is_gpu(tensor) and given.numbers(tensor) is None and not (counts(tensor) and is_guard()):
             branched(recorder, "a size or a count computed on the GPU", True)
-        return int(_plain(read(tensor)))
+        return int(ordinary(read(tensor)))
 
     def index(tensor):
         if tensor.dtype.is_floating_point or tensor.dtype.is_complex:  # torch.Tensor([loss, loss]) asks whether these are sizes
@@ -594,7 +431,7 @@ def install(recorder, patch):
             return kind(value)
         found = read(value)
         certain = type(found) is int or type(found) is float or given.numbers(value) is not None
-        return int(_plain(found)) if certain else ReadInt(int(_plain(found)), counts(value))
+        return int(ordinary(found)) if certain else ReadInt(int(ordinary(found)), counts(value))
 
     def written(tensor, how):
         return format(read(tensor), how) if is_gpu(tensor) and tensor.dim() == 0 else real_format(tensor, how)
@@ -605,9 +442,9 @@ def install(recorder, patch):
     patch(torch.Tensor, "__format__", written)
     for owner in (torch.Tensor, FakeTensor) if "tolist" in vars(FakeTensor) else (torch.Tensor,):  # its own in 2.4
         patch(owner, "tolist", lambda tensor: real_tolist(on_host(recorder, tensor) if is_gpu(tensor) else tensor))
-    patch(torch.Tensor, "__float__", lambda tensor: float(_plain(read(tensor))))
+    patch(torch.Tensor, "__float__", lambda tensor: float(ordinary(read(tensor))))
     patch(torch.Tensor, "__bool__", truth)
-    patch(torch.Tensor, "__int__", lambda tensor: int(_plain(read(tensor))) if is_placed() else size(tensor))
+    patch(torch.Tensor, "__int__", lambda tensor: int(ordinary(read(tensor))) if is_placed() else size(tensor))
     patch(torch.Tensor, "__index__", index)
     for kind in kinds_of(torch.distributions.constraints.Constraint):
         if "check" in vars(kind):
@@ -685,7 +522,8 @@ def equal(recorder, func, args, kwargs):
     if first.dtype == second.dtype == torch.bool and not first.dim() and known(second) is not None:
         return bool(known(first)) == known(second)
     if all(isinstance(t, torch.nn.Parameter) for t in args):
-        return first is second or compare(recorder, func, args, kwargs) and first.untyped_storage()._cdata == second.untyped_storage()._cdata
+        return first is second or compare(recorder, func, args,
+                                          kwargs) and first.untyped_storage()._cdata == second.untyped_storage()._cdata
     return compare(recorder, func, args, kwargs)
 
 

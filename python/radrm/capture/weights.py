@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Files of weights: none is written once anything is on the GPU, since there are none, and what was there before the capture stays as it is, however the script
-would save over it: by name, into a file that it opened, or by a file that it moves or copies there, or moves away. What was not saved can be loaded again, as the best weights
-are for a test behind the training. A folder that was made for them, and is called like a checkpoint, is gone in the end, with what else is in it: a run would go on from
-it. Other folders stay: somebody else may write there meanwhile."""
+"""Files of weights: none is written once anything is on the GPU, since there are none, and what was there before the capture
+stays as it is, however the script would save over it: by name, into a file that it opened, or by a file that it moves or copies
+there, or moves away. What was not saved can be loaded again, as the best weights are for a test behind the training. A folder
+that was made for them, and is called like a checkpoint, is gone in the end, with what else is in it: a run would go on from it.
+Other folders stay: somebody else may write there meanwhile."""
 import builtins
 import copy
 import functools
@@ -17,7 +18,8 @@ import weakref
 from .recorder import Form
 
 NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.bin")
-CHECKPOINT = re.compile(r"(checkpoint|ckpt|epoch|step|iter)\D*\d+$|(^|[-_])(best|final|last|latest)([-_]|$)", re.IGNORECASE)  # what folders of weights are called
+# What folders of weights are called.
+CHECKPOINT = re.compile(r"(checkpoint|ckpt|epoch|step|iter)\D*\d+$|(^|[-_])(best|final|last|latest)([-_]|$)", re.IGNORECASE)
 MARK = len(b"radrm ") + 16  # bytes of what stands in memory in place of weights
 
 
@@ -81,7 +83,8 @@ def another(model):
 class Weights:
     def __init__(self, used):
         self.used = used  # whether anything was on the GPU
-        self.own, self.unsaved = set(), {}  # paths: of files that the script made, and of those that it did not, though it believes so -> what is in them
+        # Paths: of files that the script made, and of those that it did not, though it believes so -> what is in them.
+        self.own, self.unsaved = set(), {}
         self.marks = {}  # what stands in files in memory -> what is not in them
         self.folders = set()  # that stay, likewise
         self.made = {}  # folders that the script made once anything was on the GPU -> which they are
@@ -107,7 +110,8 @@ class Weights:
         return (path for path in paths if (path.endswith(NAMES) or path in self.unsaved) and self.is_kept(path))
 
     def end(self):
-        """Nothing of the script runs any more. Weights that are there are somebody else's, and so is a folder that took the place of one that it made."""
+        """Nothing of the script runs any more. Weights that are there are somebody else's, and so is a folder that took the
+        place of one that it made."""
         for folder in self.made.keys() & {os.path.dirname(path) for path in self.unsaved}:
             if CHECKPOINT.search(os.path.basename(folder)) and which(folder) == self.made[folder] and not any(self.below(folder)):
                 self.real_rmtree(folder, ignore_errors=True)
@@ -149,7 +153,8 @@ class Weights:
         return run
 
     def loaded(self, f, place):
-        """What was said to be saved there, on the CPU; place(storage, location) is asked as torch.load() asks it. None: that is a file, or it is not known."""
+        """What was said to be saved there, on the CPU; place(storage, location) is asked as torch.load() asks it. None: that is
+        a file, or it is not known."""
         import torch
         path = located(f)
 
