@@ -116,7 +116,7 @@ static void a_daemon_that_cannot_be_begun_is_told(void **state)
 	assert_non_null(mkdtemp(folder));
 	scoped_free char *socket = alloc_printf("%s/s", folder), *remove = alloc_printf("rm -r %s", folder);
 	assert_int_equal(setenv("RAD_SOCKET", socket, 1) | setenv("XDG_STATE_HOME", folder, 1) | setenv("HOME", folder, 1) |
-			 setenv("RAD_DEVICES", "sim:1xa100-40g", 1), 0);
+			 setenv("RAD_STATE", folder, 1) | setenv("RAD_DEVICES", "sim:1xa100-40g", 1), 0);
 	forks_left = 1;
 	alarm(30);
 	assert_int_equal(client_start(&started, &err), -1);

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#define MAX_GPUS 5
+#define MAX_GPUS 6
 #define MAX_EVENTS 40000
 
 /* A small world: GPUs of 40 GiB, and what the core said. */
@@ -131,7 +131,7 @@ static inline void on_outcome(void *ctx, const struct outcome *o)
 
 static inline const char *uuid_of(unsigned gpu)
 {
-	static const char *const names[MAX_GPUS] = { "GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4" };
+	static const char *const names[MAX_GPUS] = { "GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5" };
 	return names[gpu];
 }
 
