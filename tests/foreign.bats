@@ -149,7 +149,7 @@ end_stranger() { kill -9 "$(cat "$WORLD/stranger")"; wait_for 10 gpu_is "$1" .me
 	run rad drain 1 --until 25:00
 	[ "$status" -eq 2 ]
 	run rad drain 1 --reason "$(printf 'x%.0s' {1..201})"
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error reason
 	run rad undrain 1 --reason x
 	[ "$status" -eq 2 ]

@@ -110,11 +110,11 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 @test "bad files get one line" {
 	echo '{"tasks":' >broken.json
 	run rad report -o x.html broken.json
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "broken.json:"
 	echo '{"a":1}' >other.json
 	run rad report -o x.html other.json
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "other.json: neither a report's JSON"
 	run rad report -o x.html missing.json
 	one_line_error "missing.json"

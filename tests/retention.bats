@@ -15,13 +15,13 @@ ended() { local id; id=$(submit "$@"); rad wait "$id" >/dev/null 2>&1 || :; echo
 	one=$(ended true)
 	two=$(ended --array 0-4 true)
 	held=$(submit --hold true)
-	run -1 --separate-stderr rad purge --older 0s
+	run -2 --separate-stderr rad purge --older 0s
 	[[ "$output" == "Would remove 6 ended tasks"* ]]
 	[[ "$stderr" == "rad: purge: nothing was removed: say --yes"* || "$stderr" == "rad: nothing was removed: say --yes"* ]]
 	rad show "$one" >/dev/null
 	[ "$(rad purge --older 1h --yes --json | jq .tasks)" = 0 ]
 	[ "$(rad purge --older 1h --json </dev/null | jq -c '[.schema, .tasks, .dry_run]')" = '[1,0,true]' ]
-	run -1 --separate-stderr rad purge --older 0s --json
+	run -2 --separate-stderr rad purge --older 0s --json
 	[ -z "$output" ]
 	[ "$(rad purge --older 0s --dry-run --json | jq -c '[.tasks, .kept, .dry_run]')" = '[6,0,true]' ]
 	[ "$(rad purge --older 0s --yes)" = "Removed 6 ended tasks" ]

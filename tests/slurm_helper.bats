@@ -104,7 +104,7 @@ announce()
 	[ "$(rad sbatch --dry-run two.sh 2>/dev/null)" = "sbatch --gres=gpu:2 two.sh" ]
 	# Of partitions of both kinds, one is Slurm's and one is radd's: what is asked for of the one, the other does not have.
 	run rad sbatch -p main,colo lines.sh
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	[[ "$output" == *"name partitions of one kind ('place' of rad-slurm.conf: colo,night)"* ]]
 	[ "$(rad sbatch --dry-run lines.sh -p main,colo --gres=radmem:3 2>/dev/null)" = "sbatch -p main,colo --gres=radmem:3 lines.sh" ]
 	[ ! -e "$WORLD/called" ]
@@ -170,11 +170,11 @@ announce()
 @test "rad sbatch: slips are refused, with nothing submitted: a #RAD line, more than any GPU has, a missing script" {
 	printf '#!/bin/sh\n#RAD --gpu=1\ntrue\n' >slip.sh
 	run rad sbatch slip.sh
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "did you mean '--gpus'"
 	printf '#!/bin/sh\n#RAD --gpu-mem=200G\ntrue\n' >huge.sh
 	run rad sbatch huge.sh
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
 	one_line_error "200.0G does not fit any GPU of this cluster: the largest has 40.0G"
 	run rad sbatch none.sh
 	[ "$status" -eq 1 ]

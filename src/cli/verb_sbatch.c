@@ -332,8 +332,10 @@ static int submit(struct cli_call *c, struct sbatch *s)
 	forget_outer();
 	slurm_conf_default(&conf);
 	slurm_conf_path(path);
-	if (slurm_conf_read(path, &conf, &err) || find_size(s, &conf, &z, &err))
-		return cli_fail(c, &err);
+	if (slurm_conf_read(path, &conf, &err) || find_size(s, &conf, &z, &err)) {
+		int code = cli_fail(c, &err);
+		return s->size ? CLI_FAILED : code;	/* which the plugin, of any release, takes for a refusal */
+	}
 	tell_idle(s);
 	if (s->asks) {
 		cli_note("%s: asks for GPUs in its own words: left as it is", s->file ? s->file : "the job");
