@@ -99,7 +99,7 @@ drive()
 		assert t.end() == 0
 		t = Terminal("rad", "run", "--pty", "./none")
 		t.expect("rad: .*none")
-		assert t.end() == 125 and t.modes_are_back()
+		assert t.end() == 127 and t.modes_are_back()
 	PY
 }
 
