@@ -23,13 +23,13 @@ TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm|arange|linspace|eye)$|^(range|view|reshape"
                     r"|expand|repeat|narrow|split|chunk|topk|pad|"
                     r"unflatten|resize_)$")  # what is called with sizes
-# What stands for what is not there is made with.
+# Calls that make what stands for something that is not there.
 SMALL = re.compile(r"^(zeros|ones|full|new_zeros|new_tensor|zeros_like|tensor|sum|to|cuda|warn|requires_grad_)$")
 MANY = 1 << 30  # calls
 ZERO = {(ast.Eq, 0): True, (ast.NotEq, 0): False, (ast.Gt, 0): False, (ast.GtE, 1): False, (ast.Lt, 1): True, (ast.LtE, 0): True,
         (ast.Gt, 1): False, (ast.LtE, 1): True}  # comparison with a number -> what it says of 0
 PLACING = {"roll", "select"}  # what is called with places: how far, which one
-# Of torch.nn, which compares a square mask with a causal one: it is one; of assert_close().
+# What these ask holds: torch.nn compares a square mask with a causal one, assert_close() what a script expects.
 HOLDS = {"_detect_is_causal_mask", "_compare_regular_values_close"}
 
 

@@ -216,7 +216,7 @@ PURE = LEFT | pure("add", "sub", "rsub", "mul", "div", "floor_divide", "remainde
                    "cumsum", "prod", "mean", "count_nonzero", "flip", "roll",
                    "cat", "stack", "repeat", "gather", "index_select", "unbind", "split", "split_with_sizes", "tril", "triu",
                    "diagonal", "logical_xor", "bitwise_xor")
-# A batch's labels that are 1 are no lengths of the script.
+# Counted of a batch they are no numbers of the script: its labels that are 1 are no lengths.
 COUNTS = pure("sum", "prod", "cumsum", "count_nonzero", "argmax", "argmin", "argsort", "topk")
 TURNS = {aten.transpose_.default: aten.transpose.int, aten.t_.default: aten.t.default, aten.unsqueeze_.default: aten.unsqueeze.default,
          aten.squeeze_.default: aten.squeeze.default, aten.squeeze_.dim: aten.squeeze.dim}

@@ -15,23 +15,22 @@ from .length import called
 from .source import is_own, tree_of
 
 CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict"
-                   r"|items|keys|values|float|int|str|len"
-                   r"|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time|get|isinstance|isnan|isfinite"
-                   r"|getattr|unwrap_model|exit)$")
-BEST = re.compile(r"best|patien|^pat$|wait|(^|_)bad|improv|stop|stale|no_|counter|lowest|highest|(min|max)_?(val|loss|acc|score"
-                  r"|dice|iou)|path|ckpt|record|"
-                  r"state$|(^|_)lr$|learning_rate$")  # what is assigned
+                   r"|items|keys|values|float|int|str|len|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time"
+                   r"|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
+# What is assigned.
+BEST = re.compile(r"best|patien|^pat$|wait|(^|_)bad|improv|stop|stale|no_|counter|lowest|highest"
+                  r"|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|state$|(^|_)lr$|learning_rate$")
 TEXT = {"join", "chr"}  # what was generated becomes a text
-# What is called for it.
+# What is called to make a text.
 LETTERS = re.compile(r"decode|^(chr|str|join|int|item|tolist|cpu|numpy|long|squeeze|flatten|view|map|lower|strip)$")
 # What is told of a tensor.
 MEASURES = {"numel", "nelement", "size", "dim", "unique", "sum", "mean", "std", "any", "all", "argmax", "argmin"}
 FILES = {"os", "shutil"}
-# And gives nothing back.
+# Calls that tell, and give nothing back.
 TELLS = re.compile(r"^(print|log|info|debug|warning|error|write|writerow|add_scalars?|add_text|set_description(_str)?|set_postfix(_str)?)$")
 # Names of numbers: what is computed from one is no tensor.
 NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$|(^|_)lr$|learning_rate$", re.IGNORECASE)
-# Writes into a tensor, and takes nothing.
+# Methods that write into a tensor, and take nothing.
 INTO = re.compile(r"^(mul|div|add|sub|clamp|clamp_min|clamp_max|neg|zero|fill|copy|nan_to_num)_$")
 FILLS = {"append", "add", "sort"}  # a list or a set of the host
 GIVES = re.compile(r"^(named_)?(parameters|children|modules)$")  # goes over what is there

@@ -19,11 +19,11 @@ from .recorder import aten, is_gpu
 
 LITTLE = 0.02  # of the most that was in use
 GIVEN = {getattr(aten, "new_" + name).default for name in ("empty", "empty_strided", "zeros", "ones", "full")}  # whose sizes are given
+# Operators that give what is as large as their first argument.
 INTO = {op for name in ("index_put", "index_add", "index_copy", "index_fill", "scatter", "scatter_add", "scatter_reduce",
                         "masked_fill", "masked_scatter")
-        # Gives what is as large as its first argument.
         for op in (getattr(getattr(aten, name), overload) for overload in getattr(aten, name).overloads())}
-# Give several -> where their arguments say along which dimension.
+# Operators that give several -> where their arguments say along which dimension.
 PARTS = {aten.unbind.int: 1, aten.split.Tensor: 2, aten.split_with_sizes.default: 2}
 
 

@@ -38,7 +38,7 @@ LIBRARY = {"fit", "fit_one_cycle", "fine_tune", "train"}  # methods that train, 
 TRAINER = re.compile(r"(trainer|learn|learner)\b(\(.*\))?$", re.IGNORECASE | re.DOTALL)
 KERAS = re.compile(r"model$", re.IGNORECASE)
 EPOCH = re.compile(r"epoch|stage|phase|round", re.IGNORECASE)  # a condition on these may turn in the run
-# Own functions of these names: many other things are called so.
+# Names of functions that are no training's own: many other things are called so.
 NEVER = {"step", "zero_grad", "forward", "__call__", "backward", "closure", "eval"}
 RUNS = re.compile(r"train|engine|agent|exper|runner|self$|solver|exp$", re.IGNORECASE)  # of x.train(): x is no module
 TUNERS = {"optuna", "ray", "hyperopt", "skopt", "wandb", "nevergrad", "ax", "bayes_opt"}  # libraries that call a training again and again
