@@ -196,6 +196,7 @@ def measure(args, name, deadline_s):
     run = RUNS[name]
     result = {"policy": name, **settings_of(args), "config": run.settings, "after": run.after, "tasks": [],
               "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    scripts.restore(args.scripts)
     with measured(name, result) as ws:
         rad = radd_of(args, ws, run)
         if run.after:

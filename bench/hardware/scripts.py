@@ -2,6 +2,7 @@
 """Public training scripts as the tasks of an experiment: of folders as bench/memory/public.py describes them, those whose line has
 `whole`, the command that ends by itself."""
 import json
+import shutil
 import sys
 from collections import namedtuple
 
@@ -22,3 +23,17 @@ def script(part, entry):
     variables = [f"{name}={filled(value)}" for name, value in entry["env"].items()]
     words = [sys.executable if word == "python" else filled(word) for word in entry["whole"]]
     return Script(entry["name"], [*(["env", *variables] if variables else []), *words], part / entry["cwd"], " ".join(entry["whole"]))
+
+
+def restore(parts):
+    """Gives each part the sources it had at first: there are scripts that go on from a checkpoint of the run before. The first call
+    keeps a copy of them, beside."""
+    for part in parts:
+        kept, making = part / "src-at-first", part / "src-at-first.part"
+        if not kept.exists():
+            shutil.rmtree(making, ignore_errors=True)
+            shutil.copytree(part / "src", making, symlinks=True)
+            making.rename(kept)
+            continue
+        shutil.rmtree(part / "src")
+        shutil.copytree(kept, part / "src", symlinks=True)

@@ -48,6 +48,7 @@ import score_infer
 import score_mixes
 import score_guesses
 import score_pace
+import scripts
 import score_pairs
 import score_solo
 import score_summary
@@ -291,6 +292,20 @@ class First(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()) as told, self.assertRaises(SystemExit):
             args_of("--runs", "memory")
         self.assertIn("no memory is known beforehand", told.getvalue())
+
+    def test_each_run_finds_the_sources_as_they_were(self):
+        part = self.out / "part"
+        (part / "src" / "a").mkdir(parents=True)
+        (part / "src" / "a" / "train.py").write_text("first")
+        (part / "src" / "a" / "data").symlink_to("../../data")
+        scripts.restore([part])
+        for _ in range(2):
+            (part / "src" / "a" / "train.py").write_text("changed")
+            (part / "src" / "a" / "weights.pt").touch()
+            scripts.restore([part])
+            self.assertEqual(sorted(p.name for p in (part / "src" / "a").iterdir()), ["data", "train.py"])
+            self.assertEqual((part / "src" / "a" / "train.py").read_text(), "first")
+            self.assertTrue((part / "src" / "a" / "data").is_symlink())
 
     def test_what_is_there_is_not_done_again(self):
         self.assertEqual(run_first.missing(self.args(), {}), ["exclusive", "nothing", "first", "second"])
