@@ -64,6 +64,21 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	wait_for 20 no_controls
 }
 
+@test "the example of a container hands on the GPU, the task's token and the server's pipe" {
+	local one
+	mkdir -p bin
+	printf '%s\n' '#!/bin/sh' 'printf "%s\n" "$@" >docker.txt' >bin/docker
+	chmod +x bin/docker
+	one=$(PATH=$PWD/bin:$PATH submit --gpu-mem 4G -- "$RAD_SOURCE_ROOT/examples/container.sh" image python train.py "a  b")
+	rad wait "$one"
+	grep -Eqx '"device=GPU-[ab]"' docker.txt
+	[ "$(grep -cxE "RAD_TASK_(ID|TOKEN)|CUDA_MPS_PIPE_DIRECTORY|CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" docker.txt)" -eq 4 ]
+	grep -Eqx '(/[^:]+):\1' <(grep -v "^$PWD:" docker.txt)
+	grep -qxF -- "$(id -u):$(id -g)" docker.txt
+	[ "$(tail -n 4 docker.txt)" = $'image\npython\ntrain.py\na  b' ]
+	wait_for 20 no_controls
+}
+
 @test "a server outlives radd and is stopped by the next when its last task is over" {
 	local go=$WORLD/go2 one next
 	one=$(submit --gpu-mem 4G -- sh -c "$look before.txt; $(until_file "$go")")
