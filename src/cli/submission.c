@@ -9,6 +9,7 @@
 #include "cli/client.h"
 #include "cli/client_queue.h"
 #include "cli/format.h"
+#include "cli/snapshot.h"
 #include "cli/submit_capture.h"
 #include "cli/term.h"
 #include "cli/which.h"
@@ -146,6 +147,14 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	}
 	for (size_t i = 0; i < flags->n_notes; i++)
 		cli_note("%s", flags->notes[i]);
+	if (flags->snapshot && !flags->dry_run) {
+		if (snapshot_take(spec, &err)) {
+			c->rc = cli_fail(c, &err);
+			spec_unref(spec);
+			return false;
+		}
+		flags->copy = alloc_string(spec->cwd);
+	}
 	if (flags->sending)
 		flags->sending(spec);
 	*reply = submission_queue(spec, flags->dry_run, flags->capture, &err);

@@ -9,6 +9,7 @@
 #include "base/scope.h"
 #include "cli/client.h"
 #include "cli/member.h"
+#include "cli/snapshot.h"
 #include "cli/submit_client.h"
 #include "cli/submit_radt.h"
 #include "submit/options.h"
@@ -151,7 +152,8 @@ static int submit_all(struct radt_plan *p, const char *path, json_t *tasks, stru
 {
 	for (size_t i = 0; i < p->file.n; i++) {
 		struct radt_job *job = &p->jobs[i];
-		scoped_json *reply = add_dependencies(p, i, err) ? NULL : submission_queue(job->spec, false, job->capture, err);
+		bool ready = !add_dependencies(p, i, err) && !(p->flags.snapshot && snapshot_take(job->spec, err));
+		scoped_json *reply = ready ? submission_queue(job->spec, false, job->capture, err) : NULL;
 		if (!reply) {
 			take_back(p, i);
 			return error_wrap(err, "%s:%zu%s", path, job->row->line, i ? ": those before it were cancelled again" : "");

@@ -65,7 +65,9 @@ void submit_flags_clear(struct submit_flags *f)
 	for (size_t i = 0; i < f->n_notes; i++)
 		free(f->notes[i]);
 	free(f->notes);
+	free(f->copy);
 	f->notes = NULL;
+	f->copy = NULL;
 	f->n_notes = 0;
 }
 
@@ -96,7 +98,7 @@ void submit_flag_targets(struct args_option *options, struct submit_flags *f)
 	const struct { const char *name; bool *flag; } flags[] = {
 		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run },
 		{ "test-only", &f->dry_run }, { "wait", &f->wait }, { "json", &f->json },
-		{ "pty", &f->pty },
+		{ "pty", &f->pty }, { "snapshot", &f->snapshot },
 	};
 	for (struct args_option *o = options; o->name; o++) {
 		for (size_t i = 0; i < COUNT_OF(flags); i++)

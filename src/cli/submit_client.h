@@ -23,9 +23,10 @@ struct submit_flags {
 	/* in: the socket at which the caller's terminal can be had, with --pty; NULL: the verb has no use for one */
 	const char *(*terminal)(struct error *err);
 	bool for_slurm;		/* in: it goes to sbatch (radfile_parse_for_slurm) */
-	bool parsable, dry_run, wait, json, help, pty;
+	bool parsable, dry_run, wait, json, help, pty, snapshot;
 	bool dependent;		/* out: it waits for other tasks */
 	const char *capture;	/* out: see submit_capture_wish */
+	char *copy;		/* out: with `snapshot` the folder that it runs in; owned */
 	bool usage;		/* on an error: the command line itself is wrong (exit code 2) */
 	char **notes;		/* things to tell the user on stderr; n_notes */
 	size_t n_notes;

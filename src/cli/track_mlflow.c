@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "cli/git.h"
 #include "cli/member.h"
-#include "cli/track_commit.h"
 #include "cli/track_run.h"
 
 #include <stdlib.h>
@@ -107,7 +107,7 @@ static int make_run(struct track *t, struct track_entry *e, struct error *err)
 {
 	int64_t start = track_run_span(e->task, 0).from_ms;
 	bool fresh = member_state(e->task) == TASK_RUNNING && clock_wall_ms() - start < FRESH_MS;
-	scoped_free char *commit = fresh && t->uid == (int64_t)geteuid() ? track_commit(member_text(e->task, "cwd")) : NULL;
+	scoped_free char *commit = fresh && t->uid == (int64_t)geteuid() ? git_commit(member_text(e->task, "cwd")) : NULL;
 	scoped_json *made = track_http_call(t->http, "runs/create", track_run_create(e->task, t->host, t->experiment, commit), err);
 	if (!made || take_over(e, json_object_get(made, "run"), err))
 		return -1;

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static void print_accepted(const json_t *reply)
+static void print_accepted(const json_t *reply, const char *copy)
 {
 	long long n = member_int(reply, "tasks");
 	if (n > 1)
@@ -18,6 +18,8 @@ static void print_accepted(const json_t *reply)
 	submission_print_estimate(json_object_get(reply, "estimate"));
 	if (*member_text(reply, "log_path"))
 		printf(n > 1 ? "Logs: %s, and so on\n" : "Log: %s\n", member_text(reply, "log_path"));
+	if (copy)
+		printf("Code: %s\n", copy);
 }
 
 static int wait_for_end(struct cli_call *c, const char *id, bool json)
@@ -45,7 +47,7 @@ int verb_submit(struct cli_call *c)
 	else if (flags.parsable)
 		puts(id);
 	else if (!json)
-		print_accepted(reply);
+		print_accepted(reply, flags.copy);
 	else if (!wait)
 		cli_print_json(json_incref(reply));
 	fflush(stdout);

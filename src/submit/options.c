@@ -445,6 +445,7 @@ const struct submit_option submit_options[] = {
 	CLIENT("parsable", 0, "print the id and nothing else"),
 	CLIENT("dry-run", 0, "check everything, show estimate and placement, queue nothing"),
 	CLIENT("test-only", 0, "the same, in Slurm's spelling"),
+	CLIENT("snapshot", 0, "run a copy of the code as it is now: of what git keeps in this repository"),
 	CLIENT("wait", 'W', "wait for the end; exit with the task's code"),
 	CLIENT("json", 0, "print JSON"),
 	CLIENT("pty", 0, "of `rad run`: on this terminal, as in ssh; no log is kept without --output"),

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT
+ * See snapshot.h. The copy is made beside its place and renamed, so whoever finds one finds it whole.
+ */
+#include "cli/snapshot.h"
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "base/words.h"
+#include "cli/git.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <ftw.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MOST_LIST ((size_t)64 << 20)	/* bytes of a list of paths */
+#define MOST_BELOW 8			/* submodules of submodules */
+
+struct code_item {
+	char *path;		/* from the top; owned */
+	struct stat st;
+	bool ignored;		/* by git: linked */
+};
+
+struct code {
+	const char *top;
+	struct code_item *items;
+	size_t n, cap;
+	uint64_t bytes;
+};
+
+static void code_clear(struct code *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		free(c->items[i].path);
+	free(c->items);
+}
+
+/* ---- what there is ---- */
+
+static bool is_left_out(const char *path)
+{
+	const char *name = words_base(path);
+	return !strcmp(name, "__pycache__") || !fnmatch("rad-[0-9]*.out", name, 0);
+}
+
+static int list_repository(struct code *c, const char *below, unsigned depth, struct error *err);
+
+/* Of a submodule git names the folder. Neither sockets nor pipes are code. */
+static int add_path(struct code *c, const char *below, const char *path, bool ignored, unsigned depth, struct error *err)
+{
+	struct code_item it = { .ignored = ignored };
+	scoped_free char *rel = alloc_printf("%s%s", below, path), *full = NULL;
+	size_t len = strlen(rel);
+	if (len && rel[len - 1] == '/')
+		rel[len - 1] = 0;
+	full = alloc_printf("%s/%s", c->top, rel);
+	if (is_left_out(rel) || lstat(full, &it.st))	/* one that is tracked and was removed */
+		return 0;
+	if (S_ISDIR(it.st.st_mode) && !ignored) {
+		scoped_free char *inside = alloc_printf("%s/", rel);
+		return depth < MOST_BELOW ? list_repository(c, inside, depth + 1, err) : 0;
+	}
+	if (!ignored && !S_ISREG(it.st.st_mode) && !S_ISLNK(it.st.st_mode))
+		return 0;
+	it.path = steal(rel);
+	c->bytes += ignored ? 0 : (uint64_t)it.st.st_size;
+	alloc_grow(c->items, c->n, c->cap);
+	c->items[c->n++] = it;
+	return 0;
+}
+
+static int list_by(struct code *c, const char *below, const char *const *args, bool ignored, unsigned depth,
+		   struct error *err)
+{
+	scoped_buf list = { 0 };
+	scoped_free char *folder = alloc_printf("%s/%s", c->top, below);
+	if (git_ask(folder, args, MOST_LIST, &list))
+		return error_set(err, ERR_INVALID, "--snapshot: git cannot list the files of %.300s: see 'git status' there", folder);
+	for (const char *p = buf_text(&list), *end = p + list.len; p < end; p += strlen(p) + 1)
+		if (add_path(c, below, p, ignored, depth, err))
+			return -1;
+	return 0;
+}
+
+static int list_repository(struct code *c, const char *below, unsigned depth, struct error *err)
+{
+	static const char *const kept[] = { "ls-files", "-z", "--cached", "--others", "--exclude-standard", NULL };
+	static const char *const ignored[] = { "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", NULL };
+	return list_by(c, below, kept, false, depth, err) || list_by(c, below, ignored, true, depth, err) ? -1 : 0;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct code_item *)a)->path, ((const struct code_item *)b)->path);
+}
+
+/* While files are merged git names one several times. */
+static void sort_items(struct code *c)
+{
+	size_t n = 0;
+	if (c->n)
+		qsort(c->items, c->n, sizeof *c->items, by_path);
+	for (size_t i = 0; i < c->n; i++) {
+		if (n && !strcmp(c->items[n - 1].path, c->items[i].path)) {
+			free(c->items[i].path);
+			continue;
+		}
+		c->items[n++] = c->items[i];
+	}
+	c->n = n;
+}
+
+static int check_size(const struct code *c, struct error *err)
+{
+	const struct code_item *largest = NULL;
+	for (size_t i = 0; i < c->n; i++)
+		if (!c->items[i].ignored && (!largest || c->items[i].st.st_size > largest->st.st_size))
+			largest = &c->items[i];
+	if (!largest)
+		return error_set(err, ERR_INVALID, "--snapshot: git knows no file in %.300s: 'git add' those that the task needs", c->top);
+	if (c->bytes >> 20 <= SNAPSHOT_MOST_MIB)
+		return 0;
+	return error_set(err, ERR_INVALID, "--snapshot: %.300s has %.1f GiB that git does not ignore, in %.200s alone %.1f: name data "
+			 "and results in .gitignore, they are linked then", c->top, (double)c->bytes / (1 << 30), largest->path,
+			 (double)largest->st.st_size / (1 << 30));
+}
+
+static uint64_t hash_of(const struct code *c)
+{
+	uint64_t hash = hash_bytes(HASH_SEED, c->top, strlen(c->top) + 1);
+	for (size_t i = 0; i < c->n; i++) {
+		const struct code_item *it = &c->items[i];
+		struct timespec changed = it->st.st_mtim;
+		int64_t numbers[] = { it->ignored, (int64_t)it->st.st_mode, it->st.st_size, changed.tv_sec, changed.tv_nsec };
+		hash = hash_bytes(hash, it->path, strlen(it->path) + 1);
+		hash = hash_bytes(hash, numbers, it->ignored ? sizeof numbers[0] : sizeof numbers);
+	}
+	return hash;
+}
+
+/* ---- the copy ---- */
+
+static int make_folder_of(const char *path, struct error *err)
+{
+	scoped_free char *copy = alloc_string(path);
+	return io_make_dirs(dirname(copy), 0777, err);
+}
+
+/* What a relative link leads to, from the top: within it the link stays as it is, and means the copy. */
+static bool leads_out(const char *path, const char *target)
+{
+	int depth = 0;
+	for (const char *p = strchr(path, '/'); p; p = strchr(p + 1, '/'))
+		depth++;
+	for (const char *p = target; *p; p += strspn(p, "/")) {
+		size_t n = strcspn(p, "/");
+		if (n == 2 && !strncmp(p, "..", 2) && --depth < 0)
+			return true;
+		depth += n != 2 || strncmp(p, "..", 2) ? !(n == 1 && *p == '.') : 0;
+		p += n;
+	}
+	return false;
+}
+
+static int copy_link(const struct code *c, const struct code_item *it, const char *from, const char *to, struct error *err)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(from, target, sizeof target - 1);
+	if (n < 0)
+		return error_errno(err, "%.300s", from);
+	target[n] = 0;
+	scoped_free char *slash = alloc_string(it->path), *out = NULL;
+	if (*target != '/' && leads_out(it->path, target))
+		out = alloc_printf("%s/%s/%s", c->top, dirname(slash), target);
+	return symlink(out ? out : target, to) ? error_errno(err, "%.300s", to) : 0;
+}
+
+static int copy_bytes(int in, int out)
+{
+	char chunk[1 << 16];
+	ssize_t n;
+	while ((n = copy_file_range(in, NULL, out, NULL, (size_t)1 << 30, 0)) > 0)
+		;
+	if (!n || (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR))
+		return (int)n;
+	while ((n = io_read_full(in, chunk, sizeof chunk)) > 0)
+		if (io_write_full(out, chunk, (size_t)n))
+			return -1;
+	return (int)n;
+}
+
+static int copy_file(const struct code_item *it, const char *from, const char *to, struct error *err)
+{
+	scoped_fd int in = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (in < 0)
+		return error_errno(err, "%.300s", from);
+	scoped_fd int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (it->st.st_mode & 0777) | 0600);
+	if (out < 0 || copy_bytes(in, out))
+		return error_errno(err, "%.300s", to);
+	return futimens(out, (struct timespec[]){ it->st.st_mtim, it->st.st_mtim }) ? error_errno(err, "%.300s", to) : 0;
+}
+
+static int copy_item(const struct code *c, const struct code_item *it, const char *place, struct error *err)
+{
+	scoped_free char *from = alloc_printf("%s/%s", c->top, it->path), *to = alloc_printf("%s/%s", place, it->path);
+	if (make_folder_of(to, err))
+		return -1;
+	if (it->ignored)
+		return symlink(from, to) ? error_errno(err, "%.300s", to) : 0;
+	return S_ISLNK(it->st.st_mode) ? copy_link(c, it, from, to, err) : copy_file(it, from, to, err);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	(void)st, (void)type, (void)where;
+	remove(path);
+	return 0;	/* what does not go does not keep the rest */
+}
+
+/* Who made the same one meanwhile was first. */
+static int make_copy(const struct code *c, const char *place, struct error *err)
+{
+	scoped_free char *part = alloc_printf("%s.part-XXXXXX", place);
+	struct stat st;
+	int failed = 0;
+	if (!lstat(place, &st))
+		return 0;
+	if (make_folder_of(part, err))
+		return -1;
+	if (!mkdtemp(part))
+		return error_errno(err, "%.300s", part);
+	for (size_t i = 0; i < c->n && !failed; i++)
+		failed = copy_item(c, &c->items[i], part, err);
+	if (!failed && rename(part, place) && errno != EEXIST && errno != ENOTEMPTY)
+		failed = error_errno(err, "%.300s", place);
+	nftw(part, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	return failed ? error_wrap(err, "--snapshot") : 0;
+}
+
+static char *place_of(const struct code *c)
+{
+	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+	bool own = data && *data == '/';
+	if (!own && (!home || *home != '/'))
+		return NULL;
+	return alloc_printf("%s/%s/snapshots/%s-%016llx", own ? data : home, own ? "rad" : ".local/share/rad", words_base(c->top),
+			    (unsigned long long)hash_of(c));
+}
+
+/* ---- the task in it ---- */
+
+/* What follows the top in a path that is within it; NULL: it is not. */
+static const char *within(const char *top, const char *path)
+{
+	size_t n = strlen(top);
+	return strncmp(path, top, n) || (path[n] && path[n] != '/') ? NULL : path + n;
+}
+
+static int check_words(const struct code *c, const struct spec *s, struct error *err)
+{
+	for (char *const *word = s->argv; word && *word; word++) {
+		const char *rel = within(c->top, *word);
+		for (size_t i = 0; rel && *rel && i < c->n; i++)
+			if (!c->items[i].ignored && !strcmp(c->items[i].path, rel + 1))
+				return error_set(err, ERR_INVALID, "--snapshot: '%.200s' is not the copy's: name it from the folder that "
+						 "the task runs in", *word);
+	}
+	return 0;
+}
+
+/* A PYTHONPATH with the copy's folders in place of the repository's. */
+static char *moved_paths(const char *top, const char *place, const char *paths)
+{
+	scoped_buf out = { 0 };
+	for (const char *p = paths;; p++) {
+		size_t n = strcspn(p, ":");
+		scoped_free char *one = alloc_printf("%.*s", (int)n, p);
+		const char *rel = within(top, one);
+		buf_printf(&out, "%s%s", rel ? place : one, rel ? rel : "");
+		p += n;
+		if (!*p)
+			return buf_steal(&out);
+		buf_add_text(&out, ":");
+	}
+}
+
+static void move_environ(struct spec *s, const char *top, const char *place)
+{
+	size_t n = 0;
+	while (s->environ[n])
+		n++;
+	scoped_free char **list = alloc_zero((n + 1) * sizeof *list), *path = NULL;
+	scoped_free char *pwd = alloc_printf("PWD=%s", s->cwd);
+	for (size_t i = 0; i < n; i++) {
+		list[i] = s->environ[i];
+		if (!strncmp(list[i], "PWD=", 4))
+			list[i] = pwd;
+		if (strncmp(list[i], "PYTHONPATH=", 11) || path)
+			continue;
+		scoped_free char *moved = moved_paths(top, place, list[i] + 11);
+		list[i] = path = alloc_printf("PYTHONPATH=%s", moved);
+	}
+	spec_set_environ(s, list);
+}
+
+/* A folder that git ignores would be the one it is a link to. */
+static int check_folder(const struct code *c, const struct spec *s, struct error *err)
+{
+	const char *folder = within(c->top, s->cwd);
+	for (size_t i = 0; folder && *folder && i < c->n; i++)
+		if (c->items[i].ignored && within(c->items[i].path, folder + 1))
+			return error_set(err, ERR_INVALID, "--snapshot: git ignores %.300s, so nothing of it is copied", s->cwd);
+	return folder ? 0 : error_set(err, ERR_INVALID, "--snapshot: %.300s is not below %.300s", s->cwd, c->top);
+}
+
+/* One of which git knows no file is made. */
+static int move_to(struct spec *s, const char *top, const char *place, struct error *err)
+{
+	scoped_free char *cwd = alloc_printf("%s%s", place, within(top, s->cwd)), *was = NULL;
+	if (strlen(cwd) >= SPEC_MAX_PATH)
+		return error_set(err, ERR_INVALID, "--snapshot: the path of the copy is too long: %.300s...", cwd);
+	if (io_make_dirs(cwd, 0777, err))
+		return error_wrap(err, "--snapshot");
+	was = s->cwd;
+	s->cwd = steal(cwd);
+	move_environ(s, top, place);
+	return 0;
+}
+
+static int take_of(struct code *c, struct spec *s, struct error *err)
+{
+	if (list_repository(c, "", 0, err))
+		return -1;
+	sort_items(c);
+	scoped_free char *place = place_of(c);
+	if (!place)
+		return error_set(err, ERR_INVALID, "--snapshot: HOME is not set, below which copies are kept");
+	if (check_folder(c, s, err) || check_size(c, err) || check_words(c, s, err))
+		return -1;
+	return make_copy(c, place, err) || move_to(s, c->top, place, err) ? -1 : 0;
+}
+
+int snapshot_take(struct spec *s, struct error *err)
+{
+	static const char *const args[] = { "rev-parse", "--show-toplevel", NULL };
+	scoped_buf top = { 0 };
+	if (git_ask(s->cwd, args, PATH_MAX, &top) || top.len < 2)
+		return error_set(err, ERR_INVALID, "--snapshot: %.300s is in no git repository (or there is no git here): what is "
+				 "copied is what git would keep: git init, and a .gitignore for data", s->cwd);
+	top.data[strcspn(top.data, "\n")] = 0;
+	struct code c = { .top = top.data };
+	int failed = take_of(&c, s, err);
+	code_clear(&c);
+	return failed;
+}

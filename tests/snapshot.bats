@@ -1,0 +1,148 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# rad submit --snapshot: a task runs the code of its submission, whatever is edited while it waits.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup_file()
+{
+	new_world
+	start_radd
+}
+
+teardown_file() { end_world; }
+
+# A repository of its own for each test.
+setup()
+{
+	unset XDG_DATA_HOME
+	REPO=$WORLD/work/repo-$BATS_TEST_NUMBER
+	COPIES=$WORLD/.local/share/rad/snapshots
+	mkdir -p "$REPO/pkg" "$REPO/data"
+	cd "$REPO"
+	git init -q .
+	printf 'data/\n' >.gitignore
+	echo one >pkg/part.txt
+	echo numbers >data/x
+	echo 'cat pkg/part.txt data/x; echo result >data/result; pwd' >run.sh
+	git add -A
+}
+
+teardown() { rm -rf "$REPO" "$COPIES"; }
+
+copies() { find "$COPIES" -mindepth 1 -maxdepth 1 | wc -l; }
+
+refused()
+{
+	run -2 --separate-stderr rad submit --snapshot "$@"
+	[ -z "$output" ]
+}
+
+@test "what is edited after the submission is not what runs; ignored files are where they were" {
+	local before after
+	before=$(submit --hold --snapshot -- sh run.sh)
+	echo two >pkg/part.txt
+	echo new >fresh.txt
+	after=$(submit --hold --snapshot -- sh -c 'sh run.sh; cat fresh.txt')
+	rm -r pkg fresh.txt run.sh
+	rad release "$before" "$after"
+	rad wait "$before" "$after"
+	[ "$(head -n 2 "rad-$before.out")" = $'one\nnumbers' ]
+	[[ $(sed -n 3p "rad-$before.out") == "$COPIES"/repo-* ]]
+	[ "$(head -n 2 "rad-$after.out")" = $'two\nnumbers' ]
+	[ "$(tail -n 1 "rad-$after.out")" = new ]
+	[ "$(cat data/result)" = result ]
+	[ "$(copies)" -eq 2 ]
+	[ "$(rad show --json "$before" | jq -r '.tasks[0].cwd')" = "$(sed -n 3p "rad-$before.out")" ]
+}
+
+@test "equal code makes one copy, also by submissions at the same time, and logs of tasks are no code" {
+	local i
+	touch rad-1.out
+	for i in 1 2 3 4 5 6; do
+		rad submit --hold --snapshot true >"$WORLD/said-$i" &
+	done
+	wait
+	echo more >>rad-1.out
+	rad submit --hold --snapshot true >"$WORLD/said-7"
+	[ "$(copies)" -eq 1 ]
+	[ "$(sed -n 's/^Code: //p' "$WORLD"/said-? | sort -u)" = "$(echo "$COPIES"/*)" ]
+	[ ! -e "$(echo "$COPIES"/*)/rad-1.out" ]
+	rad cancel --pending >/dev/null
+}
+
+@test "a folder below the top, submodules, links, times and PYTHONPATH are the copy's" {
+	local id
+	git init -q "$WORLD/lib"
+	echo lib >"$WORLD/lib/lib.txt"
+	git -C "$WORLD/lib" add -A
+	git -C "$WORLD/lib" -c user.name=a -c user.email=a@example.org commit -qm lib
+	git -c protocol.file.allow=always submodule --quiet add "$WORLD/lib" lib
+	ln -s pkg/part.txt inside
+	ln -s ../outside outside
+	echo out >../outside
+	touch -d '2020-02-02 02:02:02' pkg/part.txt
+	chmod +x run.sh
+	cd pkg
+	id=$(PYTHONPATH=$REPO/pkg:/elsewhere:$REPO submit --hold --snapshot -- \
+		sh -c 'cat ../lib/lib.txt ../inside ../outside; stat -c %y part.txt; echo $PYTHONPATH; [ -x ../run.sh ] && echo "$PWD"')
+	rm -rf ../lib part.txt
+	rad release "$id"
+	rad wait "$id"
+	local copy
+	copy=$(echo "$COPIES"/*)
+	[ "$(head -n 3 "rad-$id.out")" = $'lib\none\nout' ]
+	[[ $(sed -n 4p "rad-$id.out") == "2020-02-02 02:02:02"* ]]
+	[ "$(tail -n 2 "rad-$id.out")" = "$copy/pkg:/elsewhere:$copy"$'\n'"$copy/pkg" ]
+	rm -rf "$WORLD/lib" ../../outside
+}
+
+@test "what cannot be copied is refused, with what to do, and leaves nothing" {
+	refused sh "$REPO/run.sh"
+	[[ $stderr == *"is not the copy's: name it from the folder"* ]]
+	cd data
+	refused true
+	[[ $stderr == *"git ignores $REPO/data, so nothing of it is copied"* ]]
+	cd ..
+	truncate -s 1100M large.bin
+	refused true
+	[[ $stderr == *"has 1.1 GiB that git does not ignore, in large.bin alone 1.1: name data and results in .gitignore"* ]]
+	rm large.bin
+	chmod 0 pkg/part.txt
+	if [ "$(id -u)" -ne 0 ]; then
+		refused true
+		[[ $stderr == *"--snapshot: $REPO/pkg/part.txt: Permission denied"* ]]
+	fi
+	chmod 644 pkg/part.txt
+	rm -rf .git
+	refused true
+	[[ $stderr == *"$REPO is in no git repository"*"git init"* ]]
+	run -2 --separate-stderr env PATH="$(dirname "$(command -v rad)")" rad submit --snapshot /bin/true
+	[[ $stderr == *"or there is no git here"* ]]
+	git init -q .
+	printf '*\n' >.gitignore
+	refused true
+	[[ $stderr == *"git knows no file in $REPO: 'git add'"* ]]
+	[ ! -e "$COPIES" ]
+}
+
+@test "a dry run copies nothing; where a copy cannot be written, that is told" {
+	rad submit --snapshot --dry-run true
+	[ ! -e "$COPIES" ]
+	mkdir -p "$WORLD/data-home/rad"
+	ln -s /proc "$WORLD/data-home/rad/snapshots"
+	export XDG_DATA_HOME=$WORLD/data-home
+	run -1 --separate-stderr rad submit --snapshot true
+	[[ $stderr == *"--snapshot: /proc/"* ]] || [[ $stderr == *"$WORLD/data-home"* ]]
+	rm -r "$WORLD/data-home"
+}
+
+@test "experiments of radT, too" {
+	printf 'Experiment,Workload,Status,Run,Devices,Collocation,File,Listeners,Params\n1,1,,,0,-,run.sh,,\n' >exp.csv
+	git add exp.csv
+	local id
+	id=$(rad submit --snapshot --hold --radt exp.csv --parsable)
+	[ "$(rad show --json "$id" | jq -r '.tasks[0].cwd')" = "$(echo "$COPIES"/*)" ]
+	rad cancel "$id"
+}
