@@ -57,6 +57,23 @@ refused()
 	[ "$(rad show --json "$before" | jq -r '.tasks[0].cwd')" = "$(sed -n 3p "rad-$before.out")" ]
 }
 
+@test "nothing is made in what is linked: folders that ignore themselves, files that were added all the same" {
+	local copy
+	mkdir -p .cache-a/deep .cache
+	printf '*\n' | tee .cache/.gitignore >.cache-a/.gitignore
+	touch .cache/x .cache-a/deep/y
+	touch data/tracked
+	git add -f data/tracked
+	rad submit --hold --snapshot true
+	copy=$(echo "$COPIES"/*)
+	[ "$(readlink "$copy/.cache")" = "$REPO/.cache" ]
+	[ "$(readlink "$copy/.cache-a")" = "$REPO/.cache-a" ]
+	[ -f "$copy/data/tracked" ] && [ ! -L "$copy/data/tracked" ] && [ ! -L "$copy/data" ]
+	[ "$(readlink "$copy/data/x")" = "$REPO/data/x" ]
+	[ "$(find "$REPO" -path "$REPO/.git" -prune -o -type l -print | wc -l)" -eq 0 ]
+	rad cancel --pending >/dev/null
+}
+
 @test "equal code makes one copy, also by submissions at the same time, and logs of tasks are no code" {
 	local i
 	touch rad-1.out

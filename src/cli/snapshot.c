@@ -98,23 +98,35 @@ static int list_repository(struct code *c, const char *below, unsigned depth, st
 	return list_by(c, below, kept, false, depth, err) || list_by(c, below, ignored, true, depth, err) ? -1 : 0;
 }
 
-static int by_path(const void *a, const void *b)
+/* What follows `top` in a path that is it or below it; NULL: it is not. */
+static const char *within(const char *top, const char *path)
 {
-	return strcmp(((const struct code_item *)a)->path, ((const struct code_item *)b)->path);
+	size_t n = strlen(top);
+	return strncmp(path, top, n) || (path[n] && path[n] != '/') ? NULL : path + n;
 }
 
-/* While files are merged git names one several times. */
+/* What is below a folder comes next after it. */
+static int by_path(const void *a, const void *b)
+{
+	const char *x = ((const struct code_item *)a)->path, *y = ((const struct code_item *)b)->path;
+	while (*x && *x == *y)
+		x++, y++;
+	return (*x == '/' ? 1 : (unsigned char)*x) - (*y == '/' ? 1 : (unsigned char)*y);
+}
+
+/* While files are merged git names one several times; and it may name a folder that it ignores and what is in it. Nothing is made
+ * below a link: it would be made in the original. */
 static void sort_items(struct code *c)
 {
 	size_t n = 0;
 	if (c->n)
 		qsort(c->items, c->n, sizeof *c->items, by_path);
 	for (size_t i = 0; i < c->n; i++) {
-		if (n && !strcmp(c->items[n - 1].path, c->items[i].path)) {
+		const struct code_item *last = n ? &c->items[n - 1] : NULL;
+		if (last && (last->ignored ? within(last->path, c->items[i].path) != NULL : !strcmp(last->path, c->items[i].path)))
 			free(c->items[i].path);
-			continue;
-		}
-		c->items[n++] = c->items[i];
+		else
+			c->items[n++] = c->items[i];
 	}
 	c->n = n;
 }
@@ -257,13 +269,6 @@ static char *place_of(const struct code *c)
 }
 
 /* ---- the task in it ---- */
-
-/* What follows the top in a path that is within it; NULL: it is not. */
-static const char *within(const char *top, const char *path)
-{
-	size_t n = strlen(top);
-	return strncmp(path, top, n) || (path[n] && path[n] != '/') ? NULL : path + n;
-}
 
 static int check_words(const struct code *c, const struct spec *s, struct error *err)
 {
