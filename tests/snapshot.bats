@@ -68,7 +68,9 @@ refused()
 	copy=$(echo "$COPIES"/*)
 	[ "$(readlink "$copy/.cache")" = "$REPO/.cache" ]
 	[ "$(readlink "$copy/.cache-a")" = "$REPO/.cache-a" ]
-	[ -f "$copy/data/tracked" ] && [ ! -L "$copy/data/tracked" ] && [ ! -L "$copy/data" ]
+	[ -f "$copy/data/tracked" ]
+	[ ! -L "$copy/data/tracked" ]
+	[ ! -L "$copy/data" ]
 	[ "$(readlink "$copy/data/x")" = "$REPO/data/x" ]
 	[ "$(find "$REPO" -path "$REPO/.git" -prune -o -type l -print | wc -l)" -eq 0 ]
 	rad cancel --pending >/dev/null

@@ -114,8 +114,8 @@ static int by_path(const void *a, const void *b)
 	return (*x == '/' ? 1 : (unsigned char)*x) - (*y == '/' ? 1 : (unsigned char)*y);
 }
 
-/* While files are merged git names one several times; and it may name a folder that it ignores and what is in it. Nothing is made
- * below a link: it would be made in the original. */
+/* While files are merged git names one several times; and it may name a folder that it ignores and what is in it. Nothing is
+ * made below a link: it would be made in the original. */
 static void sort_items(struct code *c)
 {
 	size_t n = 0;
