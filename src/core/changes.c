@@ -93,6 +93,9 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority))
 		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; only its name and time limit can still be changed",
 				 task_id_text(id, text));
+	if (!t->spec->gpus && (ev->u.updated.gpu_mem_mib || ev->u.updated.max_slowdown > 0))
+		return error_set(err, ERR_INVALID, "task %s: asks for no GPU, so neither GPU memory nor a slow-down by others on its GPU can "
+				 "be said of it", task_id_text(id, text));
 	if (ev->u.updated.set_gpu_mem && pass_feasible(c->pass, t->spec, ev->u.updated.gpu_mem_mib, err))
 		return -1;
 	if (!core_differs(t, ev))

@@ -395,10 +395,9 @@ void core_remember(struct core *c, const struct outcome *o)
 void core_started(struct core *c, task_id id, struct proc_id shim, struct now now)
 {
 	struct task *t = tasks_find(c->tasks, id);
-	const uint32_t *slots;
 	struct event ev = { .kind = EV_STARTED, .t_ms = now.wall_ms, .u.started.shim = shim };
 	c->now = now;
-	if (t && fleet_slots_of(c->fleet, id, &slots))
+	if (t && fleet_clock_of(c->fleet, id))
 		tasks_emit(c->tasks, t, &ev, now.wall_ms);
 }
 

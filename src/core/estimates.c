@@ -89,7 +89,7 @@ static struct estimate_context context_of(const struct estimates *e, const struc
 {
 	const char *model = fleet_model(e->fleet), *gpu_name = *model ? model : NULL;
 	*h = history_lookup(e->history, s->signature, gpu_name);
-	return (struct estimate_context){ .gpu_name = gpu_name, .gpu_total_mib = fleet_largest_mib(e->fleet), .history = h,
+	return (struct estimate_context){ .gpu_name = gpu_name, .gpu_total_mib = fleet_largest_mib(e->fleet), .history = s->gpus ? h : NULL,
 					  .margins = history_margins(e->history) };
 }
 
@@ -274,6 +274,8 @@ static uint64_t sibling_claim(const struct estimates *e, const struct task *t, c
 void estimates_learn(struct estimates *e, const struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);
+	if (!t->spec->gpus || !a->n_gpus)	/* its like with a GPU is another program */
+		return;
 	uint32_t slot = (uint32_t)fleet_slot_of(e->fleet, a->gpus[0]);
 	struct outcome o = history_outcome(t, fleet_model_of(e->fleet, slot), now.wall_ms);
 	if (a->verdict == VERDICT_OOM)

@@ -218,9 +218,11 @@ struct fleet_clock *fleet_next_clock(const struct fleet *f, size_t *at);
 struct map_company fleet_company(const struct fleet *f, uid_t uid, const char *feed);
 /* Walks those tasks in no particular order: start with *at = 0; 0 at the end. */
 task_id fleet_next_of_feed(const struct fleet *f, uid_t uid, const char *feed, size_t *at);
-/* The slots of a running attempt, valid until it moves or ends. Returns how many; 0: no such attempt runs. */
+/* The slots of a running attempt, valid until it moves or ends. Returns how many; 0: no such attempt runs, or it has none. */
 unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slots);
 size_t fleet_count_runs(const struct fleet *f);
+/* Whether a task runs that asked for GPUs. */
+bool fleet_is_used(const struct fleet *f);
 /* GPUs on which attempts run. */
 size_t fleet_count_busy(const struct fleet *f);
 /* Moves when the progress of a running attempt first tells when it will end. */

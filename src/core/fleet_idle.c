@@ -29,7 +29,7 @@ void fleet_note_idle(struct fleet *f, struct now now)
 {
 	size_t at = 0;
 	for (struct run *r; f->n_attended && (r = idmap_next(&f->runs, &at));) {
-		if (!spec_is_attended(r->t->spec))
+		if (!spec_is_attended(r->t->spec) || !r->n_slots)
 			continue;
 		bool busy = !r->busy_ms;
 		for (unsigned i = 0; i < r->n_slots; i++)

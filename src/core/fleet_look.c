@@ -220,6 +220,11 @@ size_t fleet_count_runs(const struct fleet *f)
 	return f->runs.n;
 }
 
+bool fleet_is_used(const struct fleet *f)
+{
+	return f->runs.n > f->n_cpu_tasks;
+}
+
 bool fleet_measured(const struct fleet *f, task_id id, struct measured *out)
 {
 	const struct run *r = fleet_run(f, id);

@@ -99,6 +99,8 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .energy_j = 0, .alone = true, .speed = 1,
 				  .suspended = r->t->suspended };
 	double said[SAID];
+	if (!r->n_slots)
+		return;
 	said_of(f, r, said);
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = f->slots[r->slots[i]];

@@ -170,6 +170,7 @@ struct fleet {
 	enum core_mps mps;		/* which MPS servers can be had on this machine */
 	bool was_read;
 	size_t n_attended;		/* of the runs: somebody is at them */
+	size_t n_cpu_tasks;		/* of the runs, too */
 	bool may_move;			/* one may be booked on other GPUs, as of the last snapshot */
 	bool slow_limits;		/* a task had a limit on its slow-down */
 	int64_t note_due_ms;		/* mono; no attempt is to be noted in its log before */

@@ -2,8 +2,9 @@
  * See host.h. What an attempt holds is noted when it begins and given back as it was, so that the sums come out whatever became
  * of the task meanwhile. After a restart they are made of the attempts that run.
  *
- * One task at a time has room kept for it, the head that waits for it: what others would take of what is free is weighed
- * against its ask as well. With several there would be heads that keep from each other what neither can use.
+ * One task at a time has room kept for it, the head or the first CPU task that waits for it, who came first: what others would
+ * take of what is free is weighed against its ask as well. With several there would be heads that keep from each other what
+ * neither can use.
  */
 #include "core/host.h"
 
@@ -63,10 +64,15 @@ static struct host_room sum(struct host_room a, struct host_room b)
 	return (struct host_room){ a.mem_mib + b.mem_mib, a.cpus + b.cpus };
 }
 
+static unsigned cpus_of(const struct spec *s)
+{
+	return s->cpus || s->gpus ? s->cpus : 1;
+}
+
 /* The task's own, without its feed. */
 static struct host_room own_ask(const struct task *t)
 {
-	return (struct host_room){ t->host_mem_mib, t->spec->cpus };
+	return (struct host_room){ t->host_mem_mib, cpus_of(t->spec) };
 }
 
 /* Where the feed is, or would be. */
@@ -158,6 +164,8 @@ void host_end(struct host *h, task_id id)
 
 void host_keep(struct host *h, const struct task *t)
 {
+	if (h->kept_for && h->kept_for != t->id)
+		return;
 	h->kept_for = t->id;
 	h->kept = host_ask(h, t);
 }
@@ -215,7 +223,8 @@ enum host_lack host_asks(const struct host *h, const struct task *t, struct host
 	if (ask.cpus + kept.cpus <= cpus)
 		return HOST_FITS;
 	if (why)
-		snprintf(why, HOST_TEXT, "asks for %u CPUs: %llu of %llu are free of what running tasks asked for%s", ask.cpus,
+		snprintf(why, HOST_TEXT, "asks for %u CPU%s%s: %llu of %llu are free of what running tasks asked for%s", ask.cpus,
+			 ask.cpus == 1 ? "" : "s", t->spec->cpus ? "" : " (as a task without GPUs does by itself)",
 			 (unsigned long long)cpus, (unsigned long long)c->host_cpus,
 			 kept.cpus ? ", and some are kept for a task before it" : "");
 	return HOST_LACKS_CPUS;
@@ -223,7 +232,7 @@ enum host_lack host_asks(const struct host *h, const struct task *t, struct host
 
 int host_feasible(const struct core_config *c, const struct spec *spec, uint64_t mem_mib, struct error *err)
 {
-	unsigned cpus = spec->cpus + spec->feed_cpus;
+	unsigned cpus = cpus_of(spec) + spec->feed_cpus;
 	mem_mib += spec->feed_mem_mib;
 	char want[32], have[32];
 	if (core_host_known(c->host_mem_mib) && mem_mib > c->host_mem_mib)

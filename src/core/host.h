@@ -3,7 +3,8 @@
  * The host's ledger: how much of the machine's memory and how many of its CPUs running tasks have asked for (`--mem`,
  * `--cpus-per-task`), so that no more is given than there is:
  *	free = capacity - sum of what running tasks asked for
- * What tasks really use is not counted: a task that asks for nothing holds nothing, and what is free here may be in use.
+ * What tasks really use is not counted: a task that asks for nothing holds nothing, and what is free here may be in use. But a
+ * CPU task holds a CPU at least: its GPUs do not bound how many run, and it is there to compute.
  * (Which tasks share a GPU also depends on the cores that are really used: core/fleet.h.)
  *
  * What one user's tasks ask for the loader of one feed (`--feed-cpus`, `--feed-mem`) counts once, the largest of their
@@ -27,7 +28,8 @@ void host_destroy(struct host *h);
 void host_begin(struct host *h, const struct task *t);
 /* The task's attempt has ended. */
 void host_end(struct host *h, task_id id);
-/* Keeps what the task asks for from all others until it begins, host_give_up is called for it, or another task is kept for. */
+/* Keeps what the task asks for from all others until it begins or host_give_up is called for it; nothing where it is kept for
+ * another task already. */
 void host_keep(struct host *h, const struct task *t);
 void host_give_up(struct host *h, task_id id);
 

@@ -10,8 +10,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define BEHIND 100	/* tasks after a head that does not fit that are looked at in one pass */
-
 struct pass *pass_create(const struct core_config *config, const struct core_ops *ops, struct fair *fair, struct tasks *ts,
 			 struct fleet *f, struct estimates *e, struct host *h)
 {
@@ -23,6 +21,7 @@ struct pass *pass_create(const struct core_config *config, const struct core_ops
 	p->fleet = f;
 	p->estimates = e;
 	p->host = h;
+	pass_cpu_again(p);
 	return p;
 }
 
@@ -40,14 +39,14 @@ void pass_destroy(struct pass *p)
 static struct map_request request_now(struct pass *p, const struct task *t, struct now now)
 {
 	struct map_request r = pass_request(p, t, now);
-	if (!fleet_count_runs(p->fleet))
+	if (!fleet_is_used(p->fleet))
 		r.planned = NULL;
 	return r;
 }
 
 /* Whether the task's user may have it now, by its latest estimate. If not, the user is left out of the rest of the walk, so
  * that the user's later tasks do not pass this one. A task that is more than the user may ever have is passed over alone. */
-static bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct now now)
+bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct now now)
 {
 	bool never = false;
 	estimates_refresh(p->estimates, t, now);
@@ -127,7 +126,7 @@ static bool pass_stays(struct pass *p, const struct task *t, struct now now)
 static void pass_try_behind(struct pass *p, struct queue_walk *w, struct now now)
 {
 	unsigned stayed = 0;
-	for (struct task *t; stayed < BEHIND && !pass_plan_to_come(p) && (t = queue_walk_next(w));) {
+	for (struct task *t; stayed < PASS_BEHIND && !pass_plan_to_come(p) && (t = queue_walk_next(w));) {
 		if (pass_stays(p, t, now) || !pass_may_try(p, t, w, now)) {
 			stayed++;
 			continue;
@@ -146,7 +145,7 @@ static void pass_place_reserved(struct pass *p, struct now now)
 	if (!fleet_has_reserves(p->fleet))
 		return;
 	queue_walk_begin(&w, tasks_queue(p->tasks), QUEUE_RECOVERY);
-	for (struct task *t; stayed < BEHIND && (t = queue_walk_next(&w));) {
+	for (struct task *t; stayed < PASS_BEHIND && (t = queue_walk_next(&w));) {
 		if (!fleet_is_reserved_for(p->fleet, t->spec->uid, now.wall_ms)) {
 			queue_walk_leave_user(&w);
 			continue;
@@ -235,6 +234,7 @@ int64_t pass_turn(struct pass *p, struct now now)
 		if (p->asked || has_moved(p) || pass_plan_due(p, now) <= now.mono_ms)
 			pass_run(p, now);
 	}
+	pass_place_cpu_tasks(p, now);
 	int64_t plan = pass_plan_due(p, now), keeping = pass_watch_keeping(p, now);
 	return plan < keeping ? plan : keeping;
 }
@@ -248,6 +248,7 @@ void pass_reconsider(struct pass *p)
 	fair_desist(p->fair, fair_insists(p->fair));
 	pass_forget_turns(p);
 	pass_forget_refused(p);
+	pass_cpu_again(p);
 	p->wish++;
 	p->asked = true;
 }

@@ -24,6 +24,8 @@
  * `strict`, tasks that wait for GPUs which are drained, silent or reserved: nothing idles for them.
  *
  * GPUs that tasks were asked to vacate are kept at once too, under every order, for whom they were asked to.
+ *
+ * CPU tasks, which ask for no GPU, stand in a queue of their own and are placed behind the others: pass_cpu.c.
  */
 #ifndef RAD_CORE_PASS_H
 #define RAD_CORE_PASS_H

@@ -106,6 +106,7 @@ void pass_let_go(struct pass *p, task_id id)
 	else
 		p->head = 0;
 	host_give_up(p->host, id);
+	pass_cpu_again(p);
 	if (v)
 		keep_vacated(p, v);
 	else
@@ -121,6 +122,7 @@ void pass_give_up(struct pass *p, task_id id)
 	if (p->recovering.task == id)
 		p->recovering.task = 0;
 	vacate_no_more(p, id);
+	host_give_up(p->host, id);
 	pass_choose_anew(p, id);
 	pass_end_turn(p, id);
 }

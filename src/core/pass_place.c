@@ -88,7 +88,7 @@ enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct n
 		return ALLOWANCE_COUNT;
 	struct map_request r = pass_request(p, t, now);
 	enum allowance_kind kind = pass_refused(p, &r, &never);
-	if (kind != ALLOWANCE_COUNT || t->queue != QUEUE_MAIN || !first || first == t)
+	if (kind != ALLOWANCE_COUNT || t->queue != QUEUE_MAIN || !t->spec->gpus || !first || first == t)
 		return kind;
 	r = pass_request(p, first, now);
 	kind = pass_refused(p, &r, &never);
@@ -109,6 +109,8 @@ bool pass_hopeless(struct pass *p, const struct task *t, const struct map_reques
 {
 	if (host_feasible(p->config, t->spec, t->host_mem_mib, NULL))
 		return true;
+	if (!r->gpus)
+		return false;
 	const struct map_scene s = pass_scene(p, now);
 	struct refused *e = pass_refused_kind(p, r);
 	if (e->feasible == FEASIBLE_NOT_ASKED)
@@ -167,7 +169,7 @@ static void pass_place_there(struct pass *p, struct task *t, const struct map_re
 			     const struct placement *where, struct now now)
 {
 	char uuids[SPEC_MAX_GPUS][GPU_UUID_LEN];
-	assert(where->n && where->n == r->gpus && tasks_in_queue(p->tasks, t));
+	assert(where->n == r->gpus && tasks_in_queue(p->tasks, t));
 	for (unsigned i = 0; i < where->n; i++)
 		memcpy(uuids[i], gpus[where->slots[i]].uuid, GPU_UUID_LEN);
 	pass_give_up(p, t->id);	/* its turn too */
@@ -193,6 +195,10 @@ bool pass_try(struct pass *p, struct task *t, const struct map_request *asked, s
 		with.company = fleet_company(p->fleet, t->spec->uid, t->spec->feed);
 	if (host_asks(p->host, t, (struct host_room){ 0 }, NULL))
 		return false;
+	if (!r->gpus) {
+		pass_place_there(p, t, r, NULL, &(struct placement){ .mode = SHARE_NEVER }, now);
+		return true;
+	}
 	for (unsigned tries = 0; tries < CLAIM_TRIES && pass_find(p, r, &where, now); tries++)
 		if (fleet_may_place(p->fleet, &where, r->uid, where.mode == SHARE_NEVER)) {
 			pass_place_there(p, t, r, fleet_gpus(p->fleet, now), &where, now);
@@ -228,7 +234,7 @@ int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_me
 	r.claim_is_declared = gpu_mem_mib != 0;
 	scoped_free struct map_gpu *devices = alloc_zero((fleet_size(p->fleet) + 1) * sizeof *devices);
 	const struct map_scene s = { &p->config->map, devices, fleet_devices(p->fleet, devices), NULL };
-	return map_feasible(&s, &r, err);
+	return r.gpus ? map_feasible(&s, &r, err) : 0;
 }
 
 uint64_t pass_largest_mib(const struct pass *p, const struct spec *spec)

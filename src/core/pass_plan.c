@@ -216,7 +216,7 @@ static bool plan_is_sure(const struct pass *p, const struct task *t, enum work_k
 /* A plan shifts tasks, not users: a user who has nothing running is not held back for others. */
 static bool plan_may_hold(const struct pass *p, const struct plan *out, const struct plan_task *w, uid_t uid)
 {
-	return !w->first && w->left_s >= PATIENT_S && (fair_taken_of(p->fair, uid).tasks || !out->n_running);
+	return !w->first && w->left_s >= PATIENT_S && (fair_taken_of(p->fair, uid).gpus || !out->n_running);
 }
 
 /* A task that lacks memory or CPUs of the host could not start on GPUs that a plan keeps for it: it waits as under backfill,

@@ -6,6 +6,7 @@
  *	pass_refused.c	what was refused: by what users may have, by kind of request, by task
  *	pass_place.c	what a task asks for, whether that fits, and where it goes
  *	pass_plan.c	plans of what starts where
+ *	pass_cpu.c	tasks without GPUs
  *	pass.c		the order in which tasks are tried
  */
 #ifndef RAD_CORE_PASS_PRIVATE_H
@@ -88,8 +89,8 @@ struct pass {
 	struct estimates *estimates;
 	struct host *host;
 
-	/* Versions as of the end of the last pass. */
-	struct { uint64_t tasks, fleet, cores, estimates; } seen;
+	/* Versions as of the end of the last pass; `cpu`: of the tasks, when CPU tasks were placed last. */
+	struct { uint64_t tasks, fleet, cores, estimates, cpu; } seen;
 	bool asked;			/* whatever the versions say: something came due */
 
 	uint32_t rr_next;		/* under `rr`: the slot that is next */
@@ -195,5 +196,15 @@ int64_t pass_plan_due(const struct pass *p, struct now now);
 void pass_watch_gpus(struct pass *p, struct now now);
 /* Plans if that is due, and starts what the plan has start now. */
 void pass_follow_plan(struct pass *p, struct now now);
+
+/* pass_cpu.c */
+/* Places CPU tasks, if tasks moved since, or room of the host did (pass_cpu_again). */
+void pass_place_cpu_tasks(struct pass *p, struct now now);
+void pass_cpu_again(struct pass *p);
+
+/* pass.c */
+#define PASS_BEHIND 100	/* tasks after one that does not fit that are looked at in one pass */
+/* Whether the task's user may have it now. If not, the user is left out of the rest of the walk. */
+bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct now now);
 
 #endif

@@ -111,7 +111,7 @@ static void list_stays(struct starts *s)
 		enum known how;
 		double end = time_left(s, r.task, &how);
 		struct share_task load = fleet_load(s->c->fleet, r.task->id).load;
-		double cores = fleet_cores_of(s->c->fleet, r.task->id).need, part = 1.0 / r.n_slots;
+		double cores = fleet_cores_of(s->c->fleet, r.task->id).need, part = r.n_slots ? 1.0 / r.n_slots : 0;
 		s->cores += isnan(cores) ? 0 : cores;
 		s->tasks++;
 		for (unsigned i = 0; i < r.n_slots; i++) {
@@ -281,7 +281,7 @@ static void start_one(struct starts *s, const struct task *t)
 		starts_tell(s, t, free_then ? (double)(t->spec->begin_s * 1000 - s->now.wall_ms) / 1000 : INFINITY, "begin");
 		return;
 	}
-	if (t->waiting_for_deps || !t->estimated || !tasks_in_queue(s->c->tasks, t) ||
+	if (t->waiting_for_deps || !t->estimated || !t->spec->gpus || !tasks_in_queue(s->c->tasks, t) ||
 	    host_asks(s->c->host, t, (struct host_room){ 0 }, NULL)) {
 		starts_tell(s, t, INFINITY, NULL);	/* it hangs on more than GPUs */
 		return;
@@ -304,7 +304,7 @@ static void start_one(struct starts *s, const struct task *t)
 static void start_outside(void *ctx, const struct task *t)
 {
 	struct starts *s = ctx;
-	if (t->state == TASK_PENDING && !starts_full(s) && !tasks_in_queue(s->c->tasks, t))
+	if (t->state == TASK_PENDING && !starts_full(s) && (!tasks_in_queue(s->c->tasks, t) || !t->spec->gpus))
 		start_one(s, t);
 }
 

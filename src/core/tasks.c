@@ -35,7 +35,7 @@ struct tasks {
 	struct idmap by_id;		/* task_id -> struct task */
 	struct idmap jobs;		/* job number -> struct job; arrays only */
 	struct idmap by_user;		/* uid + 1 -> struct user_sum */
-	struct queue *queue;
+	struct queue *queue, *cpu_queue;
 	struct waiting *waiting;
 	struct begins *begins;
 	struct named *named;
@@ -48,6 +48,7 @@ struct tasks *tasks_create(const struct tasks_ops *ops, struct fair *fair)
 	struct tasks *ts = alloc_zero(sizeof *ts);
 	ts->ops = *ops;
 	ts->queue = queue_create(fair);
+	ts->cpu_queue = queue_create(fair);
 	ts->waiting = waiting_create(ops->state_of, ops->ctx);
 	ts->begins = begins_create();
 	ts->named = named_create();
@@ -77,6 +78,7 @@ void tasks_destroy(struct tasks *ts)
 		free(u);
 	idmap_free(&ts->by_user);
 	queue_destroy(ts->queue);
+	queue_destroy(ts->cpu_queue);
 	waiting_destroy(ts->waiting);
 	begins_destroy(ts->begins);
 	named_destroy(ts->named);
@@ -166,6 +168,12 @@ static bool is_admissible(const struct task *t)
 	return t->state == TASK_RUNNING || is_ready(t);
 }
 
+/* In which queue it is when it is in one. */
+static struct queue *queue_for(const struct tasks *ts, const struct task *t)
+{
+	return t->spec->gpus ? ts->queue : ts->cpu_queue;
+}
+
 /* The first parked elements take the places that are free: from parked_from on, so that an array of 10,000 costs its elements
  * once and not once for each that ends. */
 static void job_admit(struct tasks *ts, struct job *j)
@@ -176,7 +184,7 @@ static void job_admit(struct tasks *ts, struct job *j)
 			continue;
 		e->admitted = true;
 		j->n_admitted++;
-		queue_push(ts->queue, e->task);
+		queue_push(queue_for(ts, e->task), e->task);
 	}
 }
 
@@ -184,7 +192,7 @@ static void job_admit(struct tasks *ts, struct job *j)
 static void task_step_out(struct tasks *ts, struct task *t)
 {
 	if (is_ready(t))
-		queue_remove(ts->queue, t);
+		queue_remove(queue_for(ts, t), t);
 }
 
 /* After an event: where the record says. An element that was admitted keeps its place for as long as it can use it, also
@@ -194,7 +202,7 @@ static void task_step_in(struct tasks *ts, struct task *t)
 	struct job *j = job_of(ts, t->id);
 	if (!j || !j->limit) {
 		if (is_ready(t))
-			queue_push(ts->queue, t);
+			queue_push(queue_for(ts, t), t);
 		return;
 	}
 	size_t at = job_place(j, t->id);
@@ -204,7 +212,7 @@ static void task_step_in(struct tasks *ts, struct task *t)
 	else if (!e->admitted && t->state == TASK_RUNNING)
 		e->admitted = true, j->n_admitted++;
 	else if (e->admitted && is_ready(t))
-		queue_push(ts->queue, t);
+		queue_push(queue_for(ts, t), t);
 	if (!e->admitted && is_ready(t) && at < j->parked_from)
 		j->parked_from = at;
 	job_admit(ts, j);
@@ -465,6 +473,11 @@ size_t tasks_queued(const struct tasks *ts)
 	return queue_length(ts->queue);
 }
 
+const struct queue *tasks_cpu_queue(const struct tasks *ts)
+{
+	return ts->cpu_queue;
+}
+
 /* By the record, as task_step_in puts it there: a list of all tasks asks this of each. */
 bool tasks_in_queue(const struct tasks *ts, const struct task *t)
 {
@@ -523,17 +536,23 @@ static size_t list_tasks(const struct tasks *ts, bool running, struct task ***li
 	return n;
 }
 
-void tasks_each(const struct tasks *ts, void (*each)(void *ctx, const struct task *t), void *ctx)
+static void each_queued(const struct queue *q, void (*each)(void *ctx, const struct task *t), void *ctx)
 {
-	scoped_free struct task **running = NULL, **others = NULL;
 	struct queue_walk queued;
-	size_t n = list_tasks(ts, true, &running);
-	for (size_t i = 0; i < n; i++)
-		each(ctx, running[i]);
-	queue_walk_begin(&queued, ts->queue, QUEUE_RECOVERY);
+	queue_walk_begin(&queued, q, QUEUE_RECOVERY);
 	for (const struct task *t; (t = queue_walk_next(&queued));)
 		each(ctx, t);
 	queue_walk_end(&queued);
+}
+
+void tasks_each(const struct tasks *ts, void (*each)(void *ctx, const struct task *t), void *ctx)
+{
+	scoped_free struct task **running = NULL, **others = NULL;
+	size_t n = list_tasks(ts, true, &running);
+	for (size_t i = 0; i < n; i++)
+		each(ctx, running[i]);
+	each_queued(ts->queue, each, ctx);
+	each_queued(ts->cpu_queue, each, ctx);
 	n = list_tasks(ts, false, &others);
 	for (size_t i = 0; i < n; i++)
 		each(ctx, others[i]);
@@ -550,7 +569,7 @@ static int check_task(const struct tasks *ts, const struct task *t, struct error
 	if (!j != (TASK_INDEX(t->id) < 0) || (j && (at >= j->n || j->elements[at].task != t)))
 		return error_set(err, ERR_CORRUPT, "task %s: is no element of its job", id);
 	bool limited = j && j->limit, admitted = limited ? j->elements[at].admitted : is_admissible(t);
-	bool queued = queue_contains(ts->queue, t);
+	bool queued = queue_contains(queue_for(ts, t), t);
 	if (queued != (is_ready(t) && admitted) || queued != tasks_in_queue(ts, t))
 		return error_set(err, ERR_CORRUPT, "task %s: is %s in the queue", id, queued ? "wrongly" : "not");
 	if (limited && admitted && !is_admissible(t))
@@ -577,7 +596,7 @@ int tasks_check(const struct tasks *ts, struct error *err)
 	size_t at = 0, by_state[TASK_STATE_COUNT] = { 0 }, in_queue = 0, n = 0;
 	for (const struct task *t; (t = idmap_next(&ts->by_id, &at)); n++) {
 		by_state[t->state]++;
-		in_queue += queue_contains(ts->queue, t);
+		in_queue += queue_contains(queue_for(ts, t), t);
 		if (check_task(ts, t, err))
 			return -1;
 	}
@@ -587,8 +606,8 @@ int tasks_check(const struct tasks *ts, struct error *err)
 			return -1;
 	if (memcmp(by_state, ts->by_state, sizeof by_state))
 		return error_set(err, ERR_CORRUPT, "the counts of tasks by state are not those of the tasks");
-	if (in_queue != queue_length(ts->queue))
-		return error_set(err, ERR_CORRUPT, "the queue has %zu tasks, and %zu tasks are in it", queue_length(ts->queue),
-				 in_queue);
+	size_t length = queue_length(ts->queue) + queue_length(ts->cpu_queue);
+	if (in_queue != length)
+		return error_set(err, ERR_CORRUPT, "the queues have %zu tasks, and %zu tasks are in them", length, in_queue);
 	return 0;
 }

@@ -3,7 +3,8 @@
  * The live tasks: their records, the queue of those that may be placed, those that wait for others, arrays and their limits.
  * Every event of a task goes through tasks_emit, the only caller of task_apply in this folder, and after each one a task stands
  * where it belongs:
- *	in the queue	PENDING, estimated, not waiting for others, and one of the elements that its array's limit admits
+ *	in the queue	PENDING, estimated, not waiting for others, and one of the elements that its array's limit admits; there
+ *			are two of them: CPU tasks, which ask for no GPU, wait for other things and keep nobody waiting
  *	parked		the same, but beyond that limit: the lowest index comes first
  *	nowhere		all others
  * so no other code puts a task into the queue or takes one out. A task that ended is dropped, and those that waited for it go
@@ -79,6 +80,9 @@ void tasks_clock_set(struct tasks *ts, int64_t by_ms, int64_t wall_ms);
 /* The queue, to be walked: during a walk the task just returned may be placed. */
 const struct queue *tasks_queue(const struct tasks *ts);
 size_t tasks_queued(const struct tasks *ts);
+/* That of the CPU tasks; all else that is said of a queue here is of the one above. */
+const struct queue *tasks_cpu_queue(const struct tasks *ts);
+/* In either. */
 bool tasks_in_queue(const struct tasks *ts, const struct task *t);
 /* Whether any task waits for that task, or for its job. */
 bool tasks_are_waited_for(const struct tasks *ts, task_id id);

@@ -44,12 +44,12 @@ static bool reason_allowance(struct core *c, const struct task *t, struct now no
 
 /* Why the main queue does not come to this task: who is before it. It would fit, so it is its turn that has not come.
  * The task it waits behind is that of the last pass, which may have been placed since. */
-static void reason_behind(const struct core *c, struct reason *out)
+static void reason_behind(const struct core *c, const struct task *t, struct reason *out)
 {
 	char id[TASK_ID_TEXT];
 	task_id blocked = pass_blocked_at(c->pass);
 	out->word = "Priority";
-	if (blocked)
+	if (blocked && t->spec->gpus)
 		snprintf(out->text, sizeof out->text, "task %s is before it and waits for a GPU", task_id_text(blocked, id));
 	else
 		snprintf(out->text, sizeof out->text, "tasks before it are placed first");
@@ -74,7 +74,7 @@ static json_t *turn_json(struct core *c, const struct task *t, struct now now)
 {
 	char id[TASK_ID_TEXT];
 	if (!c->config.fair.on || queue_users(tasks_queue(c->tasks)) < 2 || !tasks_in_queue(c->tasks, t) ||
-	    pass_left_out(c->pass, t, now) != ALLOWANCE_COUNT)
+	    !t->spec->gpus || pass_left_out(c->pass, t, now) != ALLOWANCE_COUNT)
 		return json_null();
 	const struct task *first = first_in_turn(c, now);
 	if (!first)
@@ -91,6 +91,7 @@ static json_t *turn_json(struct core *c, const struct task *t, struct now now)
 static void say_gpus(const struct core *c, char (*uuids)[GPU_UUID_LEN], uint32_t n, char *text, size_t size)
 {
 	size_t len = 0;
+	*text = 0;
 	for (uint32_t i = 0; i < n && len < size; i++) {
 		int64_t slot = fleet_slot_of(c->fleet, uuids[i]);
 		const struct gpu_reading *g = slot < 0 ? NULL : fleet_look(c->fleet, (uint32_t)slot, 0).reading;
@@ -110,6 +111,21 @@ static void reason_planned(const struct core *c, const struct map_request *r, st
 	snprintf(out->text, sizeof out->text, "the plan has it start on GPU %s", where);
 }
 
+/* It waits for nothing but the host, as GPU tasks may too; false: the host has room. */
+static bool reason_from_host(struct core *c, const struct task *t, struct reason *out)
+{
+	struct error err = ERROR_INIT;
+	enum host_lack lack;
+	if (host_feasible(&c->config, t->spec, t->host_mem_mib, &err)) {
+		out->word = "Infeasible";
+		snprintf(out->text, sizeof out->text, "%.399s", err.text);
+		return true;
+	}
+	lack = host_asks(c->host, t, (struct host_room){ 0 }, out->text);
+	out->word = lack == HOST_LACKS_MEMORY ? "HostMemory" : lack ? "HostCpus" : NULL;
+	return lack;
+}
+
 /* Asks the map again, as of now, and tells what stands in the way: the word that most GPUs share; each GPU's own is in
  * core_why_json. */
 static void reason_from_map(struct core *c, const struct task *t, struct now now, struct reason *out)
@@ -117,21 +133,20 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	struct map_request r = pass_request(c->pass, t, now);
 	struct error err = ERROR_INIT;
 	size_t n = fleet_size(c->fleet);
-	enum host_lack lack;
 	scoped_free struct map_finding *findings = alloc_zero((n + 1) * sizeof *findings);
-	if (!fleet_was_read(c->fleet) || !n) {
+	if (!r.gpus) {
+		if (!reason_from_host(c, t, out))
+			reason_behind(c, t, out);
+	} else if (!fleet_was_read(c->fleet) || !n) {
 		out->word = "NoReading";
 		snprintf(out->text, sizeof out->text, "no GPU has been read yet");
 	} else if (map_feasible(&(struct map_scene){ &c->config.map, fleet_gpus(c->fleet, now), n, NULL }, &r, &err)) {
 		out->word = "Infeasible";
 		snprintf(out->text, sizeof out->text, "%.399s", err.text);
-	} else if (host_feasible(&c->config, t->spec, t->host_mem_mib, &err)) {
-		out->word = "Infeasible";
-		snprintf(out->text, sizeof out->text, "%.399s", err.text);
-	} else if ((lack = host_asks(c->host, t, (struct host_room){ 0 }, out->text))) {
-		out->word = lack == HOST_LACKS_MEMORY ? "HostMemory" : "HostCpus";
+	} else if (reason_from_host(c, t, out)) {
+		return;
 	} else if (pass_would_place(c->pass, &r, findings, now)) {
-		reason_behind(c, out);
+		reason_behind(c, t, out);
 	} else {
 		enum map_reason why = map_summary(findings, n, r.gpus);
 		out->word = map_reason_word(why);
@@ -161,9 +176,11 @@ static void reason_moved(const struct core *c, const struct attempt *a, struct r
 	if (!strcmp(given, now))
 		return;
 	out->word = "OtherGpus";
-	int n = snprintf(out->text, sizeof out->text, "was given GPU %s; its processes are on GPU %s, where it is counted now. ",
-			 given, now);
-	if (a->n_given && a->n_gpus > a->n_given)
+	int n = snprintf(out->text, sizeof out->text, "was given %s%s; its processes are on GPU %s, where it is counted now. ",
+			 a->n_given ? "GPU " : "no GPU", given, now);
+	if (!a->n_given)
+		snprintf(out->text + n, sizeof out->text - (size_t)n, "Submit it with --gpus %u", a->n_gpus);
+	else if (a->n_gpus > a->n_given)
 		snprintf(out->text + n, sizeof out->text - (size_t)n, "It asked for fewer GPUs than it uses: submit it with --gpus %u, or "
 			 "let it use %u", a->n_gpus, a->n_given);
 	else
@@ -586,8 +603,8 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 	task_apply(t, &submitted, NULL);
 	task_apply(t, &estimated, NULL);
 	struct map_request r = pass_request(c->pass, t, now);
-	json_t *gpus = fleet_was_read(c->fleet) ? findings_json(c, t, &r, now, &fits) : json_array();
-	fits = fits && !host_asks(c->host, t, (struct host_room){ 0 }, NULL);
+	json_t *gpus = r.gpus && fleet_was_read(c->fleet) ? findings_json(c, t, &r, now, &fits) : json_array();
+	fits = (fits || !r.gpus) && !host_asks(c->host, t, (struct host_room){ 0 }, NULL);
 	json_t *whole = task_to_json(t, now.wall_ms);
 	json_t *o = json_pack("{si, sb, sb, sO, so}", "schema", 1, "dry_run", true, "fits_now", fits, "estimate",
 			      json_object_get(whole, "estimate"), "gpus", gpus);
@@ -624,7 +641,7 @@ json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *
 	reason_of(c, t, now, &why);
 	bool fits;
 	struct map_request r = pass_request(c->pass, t, now);
-	bool asks = t->state == TASK_PENDING && t->estimated && fleet_was_read(c->fleet);
+	bool asks = t->state == TASK_PENDING && t->estimated && r.gpus && fleet_was_read(c->fleet);
 	json_t *gpus = asks ? findings_json(c, t, &r, now, &fits) : json_array();
 	return json_pack("{si, ss, ss, so, so, si, sI, ss, so, so, so}", "schema", 1, "task", task_id_text(id, text),
 		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),

@@ -54,14 +54,16 @@ void chronicle_event(struct names *names, const struct event *ev, const struct t
 	uint32_t uid;
 	task_id_text(t->id, id);
 	tell_whole(id, ev);
-	if (ev->kind == EV_PLACED)
+	if (ev->kind == EV_PLACED && !ev->u.placed.n_gpus)
+		log_info("task %s: attempt %u: placed on the host alone, without a GPU", id, t->n_attempts);
+	else if (ev->kind == EV_PLACED)
 		log_info("task %s: attempt %u: placed on %s%s, %s, %llu MiB held", id, t->n_attempts, ev->u.placed.gpus[0],
 			 ev->u.placed.n_gpus > 1 ? " and others" : "", share_mode_name(ev->u.placed.mode),
 			 (unsigned long long)ev->u.placed.claim_mib);
 	else if (ev->kind == EV_MOVED)
 		log_warn("task %s: attempt %u: was given %s%s, and its processes are on %s%s", id, t->n_attempts,
-			 task_attempt(t)->given[0], task_attempt(t)->n_given > 1 ? " and others" : "", ev->u.moved.gpus[0],
-			 ev->u.moved.n_gpus > 1 ? " and others" : "");
+			 task_attempt(t)->n_given ? task_attempt(t)->given[0] : "no GPU", task_attempt(t)->n_given > 1 ? " and others" : "",
+			 ev->u.moved.n_gpus ? ev->u.moved.gpus[0] : "none any more", ev->u.moved.n_gpus > 1 ? " and others" : "");
 	else if (ev->kind == EV_ENDED)
 		log_info("task %s: attempt %u: %s: %s%s", id, t->n_attempts, verdict_name(ev->u.ended.verdict),
 			 ev->u.ended.evidence ? ev->u.ended.evidence : "", ev->u.ended.next == NEXT_DONE ? "" : "; it runs again");

@@ -92,7 +92,8 @@ static int submit_make_singleton(const struct requests *q, struct spec *s, struc
 static void submit_plan_capture(const struct requests *q, const struct message *m, struct spec *s)
 {
 	const char *said = json_string_value(json_object_get(m->json, "capture"));
-	bool wanted = said && (!strcmp(said, "auto") || (!strcmp(said, "may") && q->config->capture_auto && !s->terminal));
+	bool may = q->config->capture_auto && !s->terminal && s->gpus;
+	bool wanted = said && (!strcmp(said, "auto") || (!strcmp(said, "may") && may));
 	int64_t now_ms = clock_wall_ms() + 999, wait_ms = q->config->capture_wait_ms;
 	s->capture_until_s = wanted && !s->capture ? (now_ms + wait_ms) / 1000 : 0;
 	s->capture_turn_s = wanted && !s->capture ? (now_ms + CAPTURE_TURNS * wait_ms) / 1000 : 0;

@@ -8,7 +8,7 @@
 
 bool estimate_none(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
 {
-	(void)s, (void)declared_mib, (void)c;
-	snprintf(out->note, sizeof out->note, "nothing is known of its memory");
+	(void)declared_mib, (void)c;
+	snprintf(out->note, sizeof out->note, "%s", s->gpus ? "nothing is known of its memory" : "it asks for no GPU");
 	return true;
 }

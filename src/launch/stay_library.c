@@ -27,7 +27,8 @@
 #define ENTRIES_MOST 4096		/* of an environment to which one is added */
 #define EXPORTED __attribute__((visibility("default")))
 
-static char given[STAY_BYTES];		/* "": nothing, and all stays as it is */
+static bool told;			/* what was given; else all stays as it is */
+static char given[STAY_BYTES];		/* "": no GPU */
 static char corrected[sizeof VISIBLE + STAY_BYTES];	/* the entry of the environment; for the life of the process */
 
 /* In `environ` itself: getenv() may be the program's own, and not ready yet (bash has one). */
@@ -84,9 +85,10 @@ __attribute__((constructor)) static void begin(void)
 	if (!is || strlen(*is) - strlen(GIVEN) >= sizeof given)
 		return;
 	strcpy(given, *is + strlen(GIVEN));
+	told = true;
 	memcpy(corrected, VISIBLE "=", sizeof VISIBLE);
 	strcpy(corrected + sizeof VISIBLE, given);
-	if (!visible && *given)
+	if (!visible)
 		add(corrected);
 	else if (visible && stay_rule(given, *visible + sizeof VISIBLE, corrected + sizeof VISIBLE))
 		*visible = corrected;
@@ -118,7 +120,7 @@ static int next_setenv(const char *name, const char *value, int overwrite)
 EXPORTED int setenv(const char *name, const char *value, int overwrite)
 {
 	char instead[STAY_BYTES];
-	bool other = name && !strcmp(name, VISIBLE) && stay_rule(given, value, instead);
+	bool other = told && name && !strcmp(name, VISIBLE) && stay_rule(given, value, instead);
 	return next_setenv(name, other ? instead : value, overwrite);
 }
 
@@ -127,7 +129,7 @@ EXPORTED int unsetenv(const char *name)
 {
 	static void *_Atomic known;
 	const char *volatile asked = name;
-	if (asked && !strcmp(name, VISIBLE) && *given)
+	if (told && asked && !strcmp(name, VISIBLE))
 		return next_setenv(VISIBLE, given, 1);
 	unsetenv_function *f = (unsetenv_function *)next("unsetenv", &known);
 	errno = f ? errno : ENOSYS;
@@ -142,7 +144,7 @@ EXPORTED int putenv(char *string)
 	size_t n = sizeof VISIBLE - 1;
 	if (!strcmp(string, VISIBLE))
 		return unsetenv(string);
-	if (!strncmp(string, VISIBLE "=", n + 1) && stay_rule(given, string + n + 1, instead))
+	if (told && !strncmp(string, VISIBLE "=", n + 1) && stay_rule(given, string + n + 1, instead))
 		return next_setenv(VISIBLE, instead, 1);
 	putenv_function *f = (putenv_function *)next("putenv", &known);
 	errno = f ? errno : ENOSYS;

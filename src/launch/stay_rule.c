@@ -87,6 +87,9 @@ bool stay_rule(const char *given_text, const char *value, char out[STAY_BYTES])
 {
 	struct stay_list given;
 	size_t by_number[ENTRIES_MOST], n_numbers = 0, said[ENTRIES_MOST], n = numbers(value, said), among = 0, below = 0;
+	*out = 0;
+	if (!*given_text)
+		return *value;
 	if (!n || !split(given_text, &given) || n > given.n)
 		return false;
 	for (size_t i = 0; i < given.n; i++)

@@ -19,6 +19,7 @@
  *    that can be read in two ways, "1" of given "1,2", names the machine's GPU 1, as it would without this rule.
  *  - Else, if all are below n, they count among the given ones. If one is not below n, the first given ones are taken, as many
  *    as there are numbers.
+ *  - Where none was given, nothing is left, not even a UUID.
  *  - All else stays: nothing or "-1" (no GPU), UUIDs (whoever writes one means that GPU), more numbers than were given (who
  *    takes more than he asked for would fail in strange ways with fewer), one twice (CUDA refuses that, and is to), and what is
  *    too long.

@@ -46,7 +46,7 @@ enum allowance_kind allowance_refuses(const struct allowance *a, const struct fa
 	*never = false;
 	for (enum allowance_kind k = 0; k < ALLOWANCE_COUNT; k++) {
 		uint64_t most = a->most[k], has = allowance_has(taken, k), wants = allowance_has(more, k);
-		if (!most)
+		if (!most || !wants)
 			continue;
 		if (wants > most) {
 			*never = true;

@@ -103,7 +103,7 @@ static bool owed_if_idle(const struct fair *f, const struct fair_user *u)
 
 static bool is_owed(const struct fair *f, const struct fair_user *u)
 {
-	return !u->taken.tasks && owed_if_idle(f, u);
+	return !u->taken.gpus && owed_if_idle(f, u);
 }
 
 struct fair_taken fair_taken_of(const struct fair *f, uid_t uid)
@@ -134,9 +134,10 @@ void fair_take(struct fair *f, uid_t uid, int sign, struct fair_taken what, int6
 	u->taken.tasks += by * what.tasks;
 	u->taken.gpus += by * what.gpus;
 	u->taken.mib += (uint64_t)(int64_t)sign * what.mib;
-	if (sign > 0 && mono_ms > u->started_ms)
+	u->taken.cpu_tasks += by * what.cpu_tasks;
+	if (sign > 0 && what.gpus && mono_ms > u->started_ms)
 		u->started_ms = mono_ms;
-	if (!u->taken.tasks)
+	if (!u->taken.gpus)
 		u->rate = 0;	/* what sums of fractions leave over */
 }
 
@@ -217,8 +218,14 @@ struct fair_place fair_place_of(const struct fair *f, const struct fair_user *u,
 	if (!f->config->on)
 		return (struct fair_place){ 0, 0 };
 	struct fair_standing s = fair_look(f, u);
-	bool idle = !s.taken.tasks && !ahead->tasks;
+	bool idle = !s.taken.gpus && !ahead->gpus;
 	return (struct fair_place){ rank_of(f, idle, idle && s.owed, next), s.figure_s + FAIR_AHEAD_S * ahead->gpus };
+}
+
+/* Ranks are of GPUs. */
+struct fair_place fair_cpu_place_of(const struct fair *f, const struct fair_user *u, const struct fair_taken *ahead)
+{
+	return (struct fair_place){ 0, f->config->on ? u->taken.cpu_tasks + ahead->tasks : 0 };
 }
 
 struct fair_place fair_place_without(const struct fair *f, const struct fair_user *u, task_id next, unsigned gone)
@@ -226,8 +233,8 @@ struct fair_place fair_place_without(const struct fair *f, const struct fair_use
 	if (!f->config->on)
 		return (struct fair_place){ 0, 0 };
 	struct fair_standing s = fair_look(f, u);
-	unsigned left = s.taken.tasks > gone ? s.taken.tasks - gone : 0;
-	double rate = left ? s.rate * left / s.taken.tasks : 0;
+	unsigned there = s.taken.tasks - s.taken.cpu_tasks, left = there > gone ? there - gone : 0;
+	double rate = left ? s.rate * left / there : 0;
 	return (struct fair_place){ rank_of(f, !left, !left && owed_if_idle(f, u), next), s.used_s + FAIR_AHEAD_S * rate };
 }
 

@@ -318,8 +318,10 @@ static void cursor_set(const struct queue_walk *w, struct queue_cursor *c, const
 	c->key = n->key;
 	c->node = n;
 	c->changes = w->q->changes;
-	if (c->lane->user)
-		c->place = fair_place_of(w->q->fair, c->lane->user, n->key.id, &c->ahead);
+	if (!c->lane->user)
+		return;
+	c->place = n->task->spec->gpus ? fair_place_of(w->q->fair, c->lane->user, n->key.id, &c->ahead) :
+		   fair_cpu_place_of(w->q->fair, c->lane->user, &c->ahead);
 }
 
 static void walk_take_lane(struct queue_walk *w, const struct queue_lane *l)

@@ -42,6 +42,7 @@ struct exit_report {
 	uint64_t peak_mib;		/* the task's own, largest on one GPU; 0: not known */
 	uint64_t claim_mib;
 	bool fenced, mps;
+	bool no_gpu;			/* it asked for none: it cannot run out of its memory */
 	bool had_neighbours;		/* other tasks, or foreign processes with memory, were on one of its GPUs */
 	/* Another client of the same MPS server died within cohort_ms before or after. The server itself tells nothing: its log
 	 * stayed empty through every fault that was tried on an H200 (doc/results/h200/faults.jsonl.gz). */

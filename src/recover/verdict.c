@@ -171,7 +171,7 @@ static enum verdict failure_verdict(const struct exit_report *r)
 
 	if ((r->cgroup_oom || r->machine_oom) && (r->signal == SIGKILL || r->exit_code == 128 + SIGKILL))
 		return VERDICT_HOST_OOM;
-	if (o->kind == SCAN_GPU_OOM && !o->survived)
+	if (o->kind == SCAN_GPU_OOM && !o->survived && !r->no_gpu)
 		return VERDICT_OOM;
 	mps = mps_verdict(r);
 	if (mps != VERDICT_NONE)

@@ -84,7 +84,7 @@ static void set_sharing(struct spec *s, enum share_mode mode)
 		return expression; \
 	}
 
-/* "2"; as Slurm has it, "a100:2". A number alone leaves no model but one that --gres has named. */
+/* "2"; as Slurm has it, "a100:2". A number alone leaves no model but one that --gres has named; of none there is no model. */
 static int set_gpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	const char *colon = strrchr(value, ':');
@@ -94,25 +94,22 @@ static int set_gpus(struct spec *s, struct submit_pending *p, const char *value,
 	if (part > 0 && part < 1)	/* as in Ray and the like */
 		return error_set(err, ERR_INVALID, "'%.60s' is no number of GPUs: tasks share GPUs by themselves. Leave it out; --gpu-mem "
 				 "says how much of one it takes", value);
-	if (!strcmp(colon ? colon + 1 : value, "0"))
-		return error_set(err, ERR_INVALID, "'%.60s': every task gets a GPU: run what needs none without rad, or within the task that "
-				 "it is for", value);
-	if (units_parse_int(colon ? colon + 1 : value, 1, SPEC_MAX_GPUS, &n, err) || (model && constraint_check(model, err)))
+	if (units_parse_int(colon ? colon + 1 : value, 0, SPEC_MAX_GPUS, &n, err) || (model && constraint_check(model, err)))
 		return -1;
 	s->gpus = (unsigned)n;
-	if (model || !p->gres_model) {
+	if (model || !p->gres_model || !n) {
 		free(s->gpu_model);
-		s->gpu_model = steal(model);
+		s->gpu_model = n ? steal(model) : NULL;
 	}
 	return 0;
 }
 
-/* "gpu", "gpu:2", "gpu:a100", "gpu:a100:2". */
+/* "gpu", "gpu:2", "gpu:a100", "gpu:a100:2", "none". */
 static int set_gres(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
-	const char *what = strncmp(value, "gpu:", 4) ? NULL : value + 4;
+	const char *what = !strcmp(value, "none") ? "0" : strncmp(value, "gpu:", 4) ? NULL : value + 4;
 	if (strcmp(value, "gpu") && (!what || !*what))
-		return error_set(err, ERR_INVALID, "'%.60s': only gpu:N, gpu:MODEL and gpu:MODEL:N are known here", value);
+		return error_set(err, ERR_INVALID, "'%.60s': only gpu:N, gpu:MODEL, gpu:MODEL:N and none are known here", value);
 	scoped_free char *one = !what || isdigit((unsigned char)*what) || strchr(what, ':') ? NULL : alloc_printf("%s:1", what);
 	p->gres_model = false;
 	int rc = set_gpus(s, p, one ? one : what ? what : "1", err);
@@ -377,7 +374,7 @@ static int set_open_mode(struct spec *s, struct submit_pending *p, const char *v
 #define SHARE_WORDS (SHARE_MODES(X)) + 1
 
 const struct submit_option submit_options[] = {
-	TASK("gpus", 'G', "N", "gpus", NULL, set_gpus, "GPUs the task needs at once (default 1)"),
+	TASK("gpus", 'G', "N", "gpus", NULL, set_gpus, "GPUs the task needs at once (default 1); 0: it runs on the CPU, with no GPU"),
 	TASK("gres", 0, "gpu[:MODEL][:N]", NULL, NULL, set_gres, "the same, in Slurm's spelling, and of that model"),
 	TASK("gpus-per-node", 0, "N", NULL, NULL, set_gpus, "the same, in Slurm's spelling: this is one node"),
 	TASK("constraint", 'C', "TERMS", NULL, NULL, set_constraint,

@@ -127,10 +127,26 @@ static int check_limits(const struct spec *s, struct error *err)
 	return 0;
 }
 
+/* What speaks of GPUs is a slip where there is none, here or in their number. */
+static int check_without_gpu(const struct spec *s, struct error *err)
+{
+	const struct { const char *word; bool said; } of_gpus[] = {
+		{ "gpu_mem", s->gpu_mem_mib }, { "exclusive", s->exclusive }, { "share", s->share != SHARE_AUTO },
+		{ "gpu_model", s->gpu_model }, { "constraint", s->constraint }, { "max_slowdown", s->max_slowdown > 0 },
+		{ "capture", s->capture || s->capture_until_s }, { "model", s->model }, { "lease", s->lease },
+	};
+	for (size_t i = 0; i < COUNT_OF(of_gpus); i++)
+		if (of_gpus[i].said)
+			return error_set(err, ERR_INVALID, "'gpus' is 0 and '%s' is of GPUs: leave one of them out", of_gpus[i].word);
+	return 0;
+}
+
 static int check_needs(const struct spec *s, struct error *err)
 {
-	if (s->gpus < 1 || s->gpus > SPEC_MAX_GPUS)
-		return error_set(err, ERR_INVALID, "'gpus' is %u; it must be from 1 to %d", s->gpus, SPEC_MAX_GPUS);
+	if (s->gpus > SPEC_MAX_GPUS)
+		return error_set(err, ERR_INVALID, "'gpus' is %u; it must be from 0 to %d", s->gpus, SPEC_MAX_GPUS);
+	if (!s->gpus && check_without_gpu(s, err))
+		return -1;
 	if ((s->gpu_model && constraint_check(s->gpu_model, err)) || (s->constraint && constraint_check(s->constraint, err)))
 		return error_wrap(err, "'constraint'");
 	if (s->feed && feed_name_check(s->feed, FEED_STEM_MAX, err))

@@ -210,8 +210,8 @@ static int read_uuids(const json_t *body, char (**uuids)[GPU_UUID_LEN], uint32_t
 {
 	const json_t *gpus = json_object_get(body, "gpus");
 	size_t n = json_array_size(gpus);
-	if (!n || n > SPEC_MAX_GPUS)
-		return error_set(err, ERR_CORRUPT, "'gpus' holds %zu GPUs", n);
+	if (!json_is_array(gpus) || n > SPEC_MAX_GPUS)	/* none: of a CPU task */
+		return error_set(err, ERR_CORRUPT, "'gpus' is no list of at most %d GPUs", SPEC_MAX_GPUS);
 	*uuids = alloc_zero(n * sizeof **uuids);
 	*n_uuids = (uint32_t)n;
 	for (size_t i = 0; i < n; i++) {

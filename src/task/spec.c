@@ -66,7 +66,7 @@ static const struct number numbers[] = {
 	NUMBER(process_pid, N_I64, 0, INT32_MAX),
 	NUMBER(process_ticks, N_U64, 0, INT64_MAX),
 	NUMBER(lease, N_BOOL, 0, 1),
-	NUMBER(gpus, N_U32, 1, SPEC_MAX_GPUS),
+	NUMBER(gpus, N_U32, 0, SPEC_MAX_GPUS),
 	NUMBER(gpu_mem_mib, N_U64, 0, SPEC_MAX_MIB),
 	NUMBER(cpus, N_U32, 0, 65536),
 	NUMBER(host_mem_mib, N_U64, 0, SPEC_MAX_MIB),

@@ -94,7 +94,7 @@ struct spec {
 	char *terminal;		/* the socket on which its submitter's `rad` waits for its terminal; NULL: it has none */
 
 	/* What it needs. */
-	unsigned gpus;			/* 1..64 */
+	unsigned gpus;			/* 0..64; 0: it runs on the host alone, a CPU task */
 	uint64_t gpu_mem_mib;		/* declared, per GPU; 0: not declared */
 	uint64_t estimates_mib[3];	/* positional files bring Horus, FakeTensor and GPUMemNet figures; 0: none */
 	char *gpu_model, *constraint;	/* which GPUs will do (task/constraint.h): both are to be met; NULL: all */

@@ -314,10 +314,10 @@ static int check_event(const struct task *t, const struct event *ev, struct erro
 	if (!task_event_allowed(t->state, ev->kind))
 		return error_set(err, ERR_CORRUPT, "task %s: event '%s' cannot happen while %s", task_id_text(t->id, id), name,
 				 task_state_name(t->state));
-	if (ev->kind == EV_PLACED && (!ev->u.placed.n_gpus || ev->u.placed.n_gpus > SPEC_MAX_GPUS))
+	bool may_have_none = !t->spec->gpus;
+	if (ev->kind == EV_PLACED && (ev->u.placed.n_gpus > SPEC_MAX_GPUS || (!ev->u.placed.n_gpus && !may_have_none)))
 		return error_set(err, ERR_CORRUPT, "task %s: placed on %u GPUs", task_id_text(t->id, id), ev->u.placed.n_gpus);
-	if (ev->kind == EV_MOVED && (!ev->u.moved.n_gpus || ev->u.moved.n_gpus > SPEC_MAX_GPUS ||
-				     ev->u.moved.n_extra >= ev->u.moved.n_gpus))
+	if (ev->kind == EV_MOVED && (ev->u.moved.n_gpus > SPEC_MAX_GPUS || ev->u.moved.n_extra + !may_have_none > ev->u.moved.n_gpus))
 		return error_set(err, ERR_CORRUPT, "task %s: moved to %u GPUs, %u of them extra", task_id_text(t->id, id),
 				 ev->u.moved.n_gpus, ev->u.moved.n_extra);
 	if (ev->kind == EV_ENDED && ev->u.ended.next == NEXT_DONE && !task_state_terminal(ev->u.ended.state))
