@@ -339,7 +339,8 @@ function doneCell(row) {
 
 function queueRow(row) {
 	const running = row.state === 'RUNNING', many = row.n > 1 ? ` +${row.n - 1}` : '';
-	const place = 'GPU ' + (row.gpus || []).map(gpuName).join(', ') + (row.reason ? ` (${row.reason})` : '');
+	const on = (row.gpus || []).map(gpuName).join(', ');
+	const place = (on ? 'GPU ' + on : 'no GPU') + (row.reason ? ` (${row.reason})` : '');
 	const where = running ? place : row.reason || '';
 	const said = row.reason_text ? make('small', { class: 'less' }, ': ' + sentence(row.reason_text)) : '';
 	const start = row.expected_start ? make('small', { class: 'start' }, `starts ${about(row.expected_start)}`) : null;
@@ -462,7 +463,7 @@ function showTask(answer) {
 			['Ran', duration(t.run_s)],
 			['Lost', t.lost_s ? duration(t.lost_s) : ''], ['GPUs', t.gpus_requested],
 			['Estimate', e.estimator && e.estimator !== 'none' ? `${memory(e.claim_mib)} on each GPU (${e.estimator})` :
-				'none: watched instead'],
+				t.gpus_requested ? 'none: watched instead' : ''],
 			['Slowdown', known(t.slowdown) ? `${t.slowdown} × (${t.slowdown_source === 'law' ? 'predicted' : t.slowdown_source})` : ''], ['Priority', t.priority || ''],
 			['Shares with', (t.shared_with || []).join(', ')],
 			['Feed', feedText(t.feed)], ['Command', make('code', {}, t.command || '')],

@@ -37,10 +37,8 @@ static void say_estimated(struct buf *out, const json_t *d, const json_t *gpus)
 
 static void say_placed(struct buf *out, const json_t *d, const json_t *gpus)
 {
-	scoped_free char *where = format_gpus(json_object_get(d, "gpus"), gpus);
-	buf_printf(out, "on GPU %s", where);
-	if (*member_text(d, "mode"))
-		add(out, ", ", format_share(member_text(d, "mode")));
+	scoped_free char *where = format_place(json_object_get(d, "gpus"), gpus, member_text(d, "mode"));
+	buf_add_text(out, where);
 	add_value(out, "held", member_number(d, "claim_mib"), format_mib);
 	if (json_is_true(json_object_get(d, "fenced")))
 		add(out, ", ", "fenced");

@@ -3,6 +3,7 @@
  */
 #include "cli/format.h"
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/scope.h"
@@ -219,6 +220,12 @@ char *format_gpus(const json_t *uuids, const json_t *gpus)
 			buf_printf(&out, "%s%.12s", i ? "," : "", uuid);
 	}
 	return buf_steal(&out);
+}
+
+char *format_place(const json_t *uuids, const json_t *gpus, const char *share)
+{
+	scoped_free char *where = format_gpus(uuids, gpus);
+	return *where ? alloc_printf("on GPU %s%s%s", where, *share ? ", " : "", format_share(share)) : alloc_string("without a GPU");
 }
 
 char *format_user(uid_t uid, char buf[FORMAT_LEN])

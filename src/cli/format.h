@@ -47,6 +47,8 @@ enum style format_state_style(enum task_state s);
 const char *format_gpu(const json_t *gpu, const json_t *gpus, char buf[FORMAT_LEN]);
 /* The same of these UUIDs: "0,1"; a UUID's beginning, too, where it is not listed. Free it. */
 char *format_gpus(const json_t *uuids, const json_t *gpus);
+/* "on GPU 0,1, alone", or "without a GPU"; `share` may be "". Free it. */
+char *format_place(const json_t *uuids, const json_t *gpus, const char *share);
 
 /* The user's name; the number where there is no name. */
 char *format_user(uid_t uid, char buf[FORMAT_LEN]);

@@ -121,7 +121,7 @@ static void add_row(struct table *table, const struct queue_row *row, const json
 				  !strcmp(reason, "OtherGpus") || !strcmp(reason, "Idle")))
 		table_printf(table, STYLE_WARN, "%s (%s)", where, reason);
 	else if (s != TASK_PENDING && s != TASK_HELD)
-		table_cell(table, STYLE_PLAIN, where);
+		table_cell(table, STYLE_PLAIN, *where || member_int(t, "gpus_requested") ? where : "-");
 	else
 		table_printf(table, STYLE_DIM, "(%s)", reason);
 }

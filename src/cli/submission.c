@@ -120,7 +120,7 @@ static void tell_unknown_memory(const struct spec *s, const struct submit_flags 
 	const json_t *estimate = json_object_get(reply, "estimate");
 	bool unknown = !strcmp(member_text(estimate, "estimator"), "none") && isnan(member_number(estimate, "claim_mib"));
 	bool captured = flags->capture && !strcmp(flags->capture, "auto");
-	if (!isatty(STDERR_FILENO) || flags->parsable || flags->json || !unknown || s->exclusive || captured ||
+	if (!isatty(STDERR_FILENO) || flags->parsable || flags->json || !unknown || !s->gpus || s->exclusive || captured ||
 	    member_int(reply, "capture_wait_s") || member_int(reply, "others"))
 		return;
 	cli_note("its GPU memory is not known: it gets a GPU with some room, and is watched; %s it is placed better and sooner",

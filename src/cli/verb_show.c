@@ -135,8 +135,12 @@ static void show_request(const struct term *term, const json_t *t)
 		     "it is a process that rad did not begin");
 	else
 		whole_line(term, "log", member_text(t, "log_path"));
-	line(term, "asks for", "%lld GPU%s, share %s, priority %lld", (long long)member_int(t, "gpus_requested"),
-	     member_int(t, "gpus_requested") == 1 ? "" : "s", member_text(t, "share"), (long long)member_int(t, "priority"));
+	long long n = member_int(t, "gpus_requested");
+	if (n)
+		line(term, "asks for", "%lld GPU%s, share %s, priority %lld", n, n == 1 ? "" : "s", member_text(t, "share"),
+		     (long long)member_int(t, "priority"));
+	else
+		line(term, "asks for", "no GPU, priority %lld", (long long)member_int(t, "priority"));
 	char host[FORMAT_LEN];
 	if (!isnan(member_number(t, "host_mem_mib")))
 		line(term, "host memory", "%s", format_mib(member_number(t, "host_mem_mib"), host));
@@ -146,11 +150,11 @@ static void show_request(const struct term *term, const json_t *t)
 		line(term, "memory", "%s held on each GPU (%s: needs %s, takes up to %s)", format_mib(member_number(e, "claim_mib"), claim),
 		     member_text(e, "estimator"), format_mib(member_number(e, "need_mib"), need),
 		     format_mib(member_number(e, "comfort_mib"), comfort));
-	else if (json_is_object(e))
+	else if (json_is_object(e) && n)
 		line(term, "memory", "no estimate: placed where enough is free");
-	else
+	else if (n)
 		line(term, "memory", json_object_get(t, "claims") ? "is estimated by the pilot that takes it" : "is being estimated");
-	if (*member_text(e, "note"))
+	if (n && *member_text(e, "note"))
 		line(term, "estimate", "%s", member_text(e, "note"));
 	show_notes(term, member_text(t, "capture_notes"));
 	show_load(term, "expected", json_object_get(e, "load"));
@@ -213,12 +217,11 @@ static void show_cores(const struct term *term, const json_t *a)
 static void show_attempt(const struct term *term, const json_t *a, size_t number, const json_t *gpus)
 {
 	char text[FORMAT_LEN], end[FORMAT_LEN], label[32];
-	scoped_free char *where = format_gpus(json_object_get(a, "gpus"), gpus);
+	scoped_free char *where = format_place(json_object_get(a, "gpus"), gpus, member_text(a, "share"));
 	bool ended = *member_text(a, "end");
 	snprintf(label, sizeof label, "attempt %zu", number);
-	line(term, label, "%s to %s on GPU %s, %s%s%s", format_time(member_text(a, "start"), text),
-	     ended ? format_time(member_text(a, "end"), end) : "now", where, format_share(member_text(a, "share")),
-	     ended ? ": " : "", ended ? member_text(a, "verdict") : "");
+	line(term, label, "%s to %s %s%s%s", format_time(member_text(a, "start"), text),
+	     ended ? format_time(member_text(a, "end"), end) : "now", where, ended ? ": " : "", ended ? member_text(a, "verdict") : "");
 	if (*member_text(a, "evidence"))
 		line(term, "evidence", "%s", member_text(a, "evidence"));
 	if (json_is_integer(json_object_get(a, "fence_mib")))
@@ -228,9 +231,10 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 		scoped_free char *given = format_gpus(json_object_get(a, "given"), gpus);
 		line(term, "given", "GPU %s; its processes went elsewhere", given);
 	}
-	line(term, "measured", "peak %s, mean SMACT %s, alone %s, energy %s", format_mib(member_number(a, "peak_mib"), peak),
-	     format_percent(member_number(a, "mean_smact"), smact), format_seconds(member_number(a, "alone_s"), alone),
-	     format_energy(member_number(a, "energy_j"), energy));
+	if (json_array_size(json_object_get(a, "gpus")))
+		line(term, "measured", "peak %s, mean SMACT %s, alone %s, energy %s", format_mib(member_number(a, "peak_mib"), peak),
+		     format_percent(member_number(a, "mean_smact"), smact), format_seconds(member_number(a, "alone_s"), alone),
+		     format_energy(member_number(a, "energy_j"), energy));
 	if (!isnan(member_number(a, "host_peak_mib")))
 		line(term, "", "peak of the machine's memory %s", format_mib(member_number(a, "host_peak_mib"), peak));
 	show_cores(term, a);

@@ -213,11 +213,10 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 	printf("Task %s: %s\n", member_text(task, "id"), member_text(task, "state"));
 	const json_t *attempts = json_object_get(task, "attempts");
 	json_array_foreach(attempts, i, a) {
-		scoped_free char *where = format_gpus(json_object_get(a, "gpus"), gpus);
+		scoped_free char *where = format_place(json_object_get(a, "gpus"), gpus, member_text(a, "share"));
 		const char *said = member_text(a, "evidence");
 		bool ended = *member_text(a, "end");
-		scoped_free char *line = alloc_printf("attempt %zu on GPU %s, %s: %s%s%s", i + 1, where,
-						      format_share(member_text(a, "share")), ended ? member_text(a, "verdict") : "running",
+		scoped_free char *line = alloc_printf("attempt %zu %s: %s%s%s", i + 1, where, ended ? member_text(a, "verdict") : "running",
 						      *said ? ": " : "", said);
 		format_below(line, STYLE_PLAIN, term);
 	}

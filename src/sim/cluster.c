@@ -377,6 +377,9 @@ static int check_fits(struct cluster *c, struct error *err)
 	for (uint32_t i = 0; i < t->n; i++) {
 		const struct sim_workload *w = workload_of(c, i);
 		const struct outer_ask ask = ask_of(c, i);
+		if (!w->gpus)
+			return error_set(err, ERR_INVALID, "%s:%u: %s has no GPU; in a simulated cluster every job has one: leave it out", t->path,
+					 t->list[i].line, w->name);
 		if (w->mem_mib > c->gpu_mib)
 			return error_set(err, ERR_INVALID, "%s:%u: %s takes %llu MiB of each GPU, the largest there has %llu", t->path,
 					 t->list[i].line, w->name, (unsigned long long)w->mem_mib, (unsigned long long)c->gpu_mib);

@@ -114,7 +114,7 @@ static int list_classes(struct maker *m, struct error *err)
 			size_t n = 0;
 			for (size_t i = 0; i < m->w->n; i++) {
 				const struct sim_workload *w = &m->w->list[i];
-				if (w->class == class && !w->missing && !w->variant_of && (several || w->gpus == 1))
+				if (w->class == class && !w->missing && !w->variant_of && w->gpus && (several || w->gpus == 1))
 					list[n++] = (uint32_t)i;
 			}
 			m->of_class[several][class] = list;

@@ -50,14 +50,15 @@ static bool is_empty(const struct csv *c, const int at[N_COLUMNS], unsigned i)
 static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workload *w, struct error *err)
 {
 	static const struct { double min, max; } range[N_NEEDED] = {
-		[GPUS] = { 1, SPEC_MAX_GPUS }, [SOLO] = { 0.001, MOST_S }, [MEM] = { 1, MOST_MIB }, [GRACT] = { 0, 1 }, [SMACT] = { 0, 1 } };
+		[GPUS] = { 0, SPEC_MAX_GPUS }, [SOLO] = { 0.001, MOST_S }, [MEM] = { 1, MOST_MIB }, [GRACT] = { 0, 1 }, [SMACT] = { 0, 1 } };
 	double v[N_COLUMNS] = { 0 };
 	for (unsigned i = GPUS; i < CLASS; i++) {
+		bool on_cpu = !is_empty(c, at, GPUS) && !(v[GPUS] > 0), needed = i < (on_cpu ? MEM : N_NEEDED);
 		if (is_empty(c, at, i)) {
-			w->missing = i < N_NEEDED && !w->missing ? column_names[i] : w->missing;
+			w->missing = needed && !w->missing ? column_names[i] : w->missing;
 			continue;
 		}
-		if (read_number(c, at, i, i < N_NEEDED ? range[i].min : 0, i < N_NEEDED ? range[i].max : MOST_MIB, &v[i], err))
+		if (read_number(c, at, i, needed ? range[i].min : 0, i < N_NEEDED ? range[i].max : MOST_MIB, &v[i], err))
 			return -1;
 	}
 	if (floor(v[GPUS]) < v[GPUS]) {
