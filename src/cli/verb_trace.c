@@ -147,7 +147,7 @@ static int import(struct cli_call *c, const struct trace_words *w, struct sim_wo
 
 /* Run ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The task as a command of ours, its times divided by `speed`. */
+/* The task as a command of ours, its times divided by `speed`; one without GPUs sleeps. */
 static json_t *request_for(const struct sim_workload *of, double speed, bool declare, struct error *err)
 {
 	struct submit_flags flags = { 0 };
@@ -158,11 +158,12 @@ static json_t *request_for(const struct sim_workload *of, double speed, bool dec
 	scoped_free char *gract = alloc_printf("%.4f", of->gract), *smact = alloc_printf("%.4f", of->smact);
 	char *argv[20] = { "submit", name, gpus };
 	int n = 3;
-	if (declare)
+	if (declare && of->gpus)
 		argv[n++] = declared;
 	char *rest[] = { "--", "rad", "simtask", "--mem", mem, "--seconds", seconds, "--gract", gract, "--smact", smact };
-	memcpy(argv + n, rest, sizeof rest);
-	n += (int)COUNT_OF(rest);
+	char *on_cpu[] = { "--", "sleep", seconds };
+	memcpy(argv + n, of->gpus ? rest : on_cpu, of->gpus ? sizeof rest : sizeof on_cpu);
+	n += (int)(of->gpus ? COUNT_OF(rest) : COUNT_OF(on_cpu));
 	json_t *request = submit_parse_command(n, argv, &spec, &flags, err) ? NULL : submit_request(spec);
 	spec_unref(spec);
 	submit_flags_clear(&flags);

@@ -29,6 +29,8 @@ static struct spec *any_spec(struct storm *s)
 	spec->exclusive = !draw(s, 12);
 	spec->max_slowdown = draw(s, 15) ? 0 : 1.5;
 	spec->time_limit_s = draw(s, 6) ? 0 : 20 + draw(s, 60);
+	if (!draw(s, 5))
+		spec->gpus = 0, spec->gpu_mem_mib = 0, spec->exclusive = false, spec->max_slowdown = 0;
 	if (!draw(s, 3)) {
 		array_of(spec, 1 + draw(s, 8));
 		spec->array_limit = draw(s, 2) ? 0 : 1 + draw(s, 3);

@@ -48,8 +48,9 @@ static const struct { const char *given, *value, *expected; } cases[] = {
 	{ "2,3", "-1,0", NULL }, { "1", ",0", NULL }, { "1", ",", NULL }, { "1", "0,0,", NULL },
 	{ "2,3", "GPU-a,0", NULL }, { "2,GPU-a", "0", "2" }, { "MIG-x", "MIG-y", NULL }, { "MIG-x", "MIG-GPU-a/1/0", NULL },
 	{ "1", "cuda:0", NULL }, { "1", "99999999999999999999", NULL },
-	/* Nothing was given. */
-	{ "", "0", NULL }, { ",", "0", NULL }, { " ", "0", NULL },
+	/* No GPU was given, and what is no list. */
+	{ "", "0", "" }, { "", "0,1", "" }, { "", "GPU-a", "" }, { "", "-1", "" }, { "", "", NULL },
+	{ ",", "0", NULL }, { " ", "0", NULL },
 };
 
 static void test_cases(void **state)

@@ -234,6 +234,8 @@ static void allowances(void **unused)
 	assert_int_equal(allowance_refuses(&a, &two, &one, &never), ALLOWANCE_MEM);
 	a.most[ALLOWANCE_MEM] = 4000;
 	assert_int_equal(allowance_refuses(&a, &two, &one, &never), ALLOWANCE_COUNT);
+	a.most[ALLOWANCE_GPUS] = a.most[ALLOWANCE_MEM] = 1;	/* of which a CPU task takes none */
+	assert_int_equal(allowance_refuses(&a, &two, &(struct fair_taken){ 1, 0, 0, 1 }, &never), ALLOWANCE_COUNT);
 }
 
 int main(void)

@@ -56,6 +56,7 @@ static const struct verdict_case verdict_cases[] = {
 	  .tried_mib = 2048, .held_mib = 9216 }, ROOMY }, VERDICT_OOM, "the task held 9.0G, alone" },
 	{ "more in its words than there is", { ENDED, .exit_code = 1, .output = { SCAN_GPU_OOM, OOM_TEXT, "PyTorch", .oom_seen = 1,
 	  .tried_mib = 2048, .held_mib = 40961 }, ROOMY }, VERDICT_OOM, "the task held 7.8G, alone" },
+	{ "out of memory without a GPU", { ENDED, .exit_code = 1, .output = GPU_OOM, .no_gpu = true }, VERDICT_FAILED, "exit 1" },
 	{ "out of memory that aborts", { ENDED, .signal = SIGABRT, .output = GPU_OOM }, VERDICT_OOM, "killed by signal 6 (ABRT)" },
 	{ "out of memory at its fence", { ENDED, .exit_code = 1, .output = GPU_OOM, ROOMY, .fenced = true, .claim_mib = 8192 },
 	  VERDICT_OOM, "limit 8.0G" },

@@ -103,6 +103,7 @@ static void test_gres_names_models(void **state)
 	static const struct { const char *value; unsigned gpus; const char *model; } rows[] = {
 		{ "gpu", 1, NULL }, { "gpu:2", 2, NULL }, { "gpu:a100", 1, "a100" }, { "gpu:a100:3", 3, "a100" },
 		{ "gpu:h100-80gb:1", 1, "h100-80gb" }, { "gpu:rtx_3090:2", 2, "rtx_3090" },
+		{ "none", 0, NULL }, { "gpu:0", 0, NULL }, { "gpu:a100:0", 0, NULL },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct spec *s = spec_create();
@@ -143,6 +144,9 @@ static void test_slurms_spelling(void **state)
 	assert_int_equal(set(s, &p, "gres", "gpu:a100", &err) | set(s, &p, "gpus", "2", &err), 0);
 	assert_string_equal(s->gpu_model, "a100");
 	assert_int_equal(s->gpus, 2);
+	assert_int_equal(set(s, &p, "gpus", "0", &err), 0);	/* after a script's model, too */
+	assert_null(s->gpu_model);
+	assert_int_equal(s->gpus, 0);
 	assert_int_equal(set(s, &p, "gres", "gpu:3", &err), 0);
 	assert_null(s->gpu_model);
 	assert_int_equal(set(s, &p, "output", "%x-%03a-%N-%4j.out", &err), 0);
@@ -161,11 +165,11 @@ static void test_refused(void **state)
 {
 	(void)state;
 	static const char *const rows[][3] = {
-		{ "gpus", "0", "every task gets a GPU" }, { "gpus", "65", "1 to 64" },
+		{ "gpus", "-1", "0 to 64" }, { "gpus", "65", "0 to 64" },
 		{ "gpus", "two", "'two'" }, { "gpus", "", "whole number" },
 		{ "gpus", "a100", "whole number" }, { "gpus", ":2", "a word is missing" },
 		{ "gres", "shard:1", "only gpu:N" }, { "gres", "gpu:", "only gpu:N" },
-		{ "gres", "gpu:a100:x", "whole number" }, { "gres", "gpu:a100:0", "every task" },
+		{ "gres", "gpu:a100:x", "whole number" }, { "gres", "gpu:a100:-1", "0 to 64" },
 		{ "gres", "gpu:a;b:1", "stands for nothing" },
 		{ "gres", "gpu::2", "a word is missing" }, { "constraint", "", "a word is missing" },
 		{ "constraint", "mem>", "write mem>=40G" },

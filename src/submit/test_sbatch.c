@@ -76,7 +76,8 @@ static void values_are_looked_at(void **state)
 	assert_int_equal(sbatch_check(sbatch_find("container"), "x", &err), -1);
 	assert_false(sbatch_is_idle(sbatch_find("exclusive"), NULL));
 	assert_true(sbatch_is_idle(sbatch_find("exclusive"), "user"));
-	assert_true(sbatch_is_idle(sbatch_find("gres"), "none"));
+	assert_true(sbatch_is_idle(sbatch_find("gres"), "license:2"));
+	assert_false(sbatch_is_idle(sbatch_find("gres"), "none"));
 	assert_false(sbatch_is_idle(sbatch_find("gres"), "gpu:1"));
 	assert_true(sbatch_is_idle(sbatch_find("partition"), "x"));
 	assert_false(sbatch_is_idle(sbatch_find("open-mode"), "append"));

@@ -48,6 +48,16 @@ static void small_slowdown(struct spec *s) { s->max_slowdown = 0.5; }
 static void signal_without_time(struct spec *s) { s->signal = 10; }
 static void mig_of_two(struct spec *s) { s->share = SHARE_MIG, s->gpus = 2; }
 
+static void no_gpu_and_memory(struct spec *s) { s->gpus = 0, s->gpu_mem_mib = 4096; }
+static void no_gpu_alone(struct spec *s) { s->gpus = 0, s->share = SHARE_NEVER, s->exclusive = true; }
+static void no_gpu_shared(struct spec *s) { s->gpus = 0, s->share = SHARE_MPS; }
+static void no_gpu_of_a_model(struct spec *s) { s->gpus = 0, replace(&s->gpu_model, "a100"); }
+static void no_gpu_of_a_kind(struct spec *s) { s->gpus = 0, replace(&s->constraint, "mem>=40G"); }
+static void no_gpu_slowed(struct spec *s) { s->gpus = 0, s->max_slowdown = 2; }
+static void no_gpu_captured(struct spec *s) { s->gpus = 0, s->capture_until_s = 1; }
+static void no_gpu_and_summary(struct spec *s) { s->gpus = 0, replace(&s->model, "Linear"); }
+static void many_gpus(struct spec *s) { s->gpus = 65; }
+
 static void bad_variable(struct spec *s)
 {
 	spec_set_environ(s, (char *[]){ (char *)"novalue", NULL });
@@ -112,6 +122,8 @@ static void adopted_later(struct spec *s) { adopted(s), s->begin_s = 2000000000;
 static void adopted_after_others(struct spec *s) { adopted(s), s->singleton = true; }
 static void adopted_held(struct spec *s) { adopted(s), s->hold = true; }
 
+static void lease_of_none(struct spec *s) { adopted(s), s->lease = true, s->gpus = 0; }
+
 static void test_refused(void **state)
 {
 	(void)state;
@@ -125,6 +137,10 @@ static void test_refused(void **state)
 		{ too_many_pairs, "their product may be 50000" },
 		{ begins_never, "after the year 9999" },
 		{ adopted_later, "'begin'" }, { adopted_after_others, "'dependency'" }, { adopted_held, "'hold'" },
+		{ no_gpu_and_memory, "'gpus' is 0 and 'gpu_mem' is of GPUs" }, { no_gpu_alone, "'exclusive'" }, { no_gpu_shared, "'share'" },
+		{ no_gpu_of_a_model, "'gpu_model'" }, { no_gpu_of_a_kind, "'constraint'" }, { no_gpu_slowed, "'max_slowdown'" },
+		{ no_gpu_captured, "'capture'" }, { no_gpu_and_summary, "'model'" }, { lease_of_none, "'lease'" },
+		{ many_gpus, "from 0 to 64" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct spec *s = good();

@@ -2,6 +2,7 @@
  * The task record: every (state, event) pair, a life with recovery, the times' invariant, and both JSON forms there and back.
  */
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "task/task.h"
 
@@ -99,6 +100,28 @@ static void events_that_make_no_sense_are_refused(void **state)
 		assert_int_equal(t->n_events, before);
 		task_destroy(t);
 	}
+}
+
+/* Without GPUs is placed what asks for none; where it is found on some, and when it has left them, is noted too. */
+static void a_task_that_asks_for_no_gpu_may_have_none(void **state)
+{
+	(void)state;
+	struct task *t = task_in(TASK_PENDING);
+	t->spec->gpus = 0;
+	apply(t, (struct event){ .kind = EV_PLACED, .t_ms = 5000, .u.placed = { .mode = SHARE_NEVER } });
+	assert_int_equal(task_attempt(t)->n_gpus, 0);
+	apply(t, (struct event){ .kind = EV_MOVED, .t_ms = 6000, .u.moved = { .gpus = two_gpus, .n_gpus = 2, .n_extra = 2 } });
+	assert_int_equal(task_attempt(t)->n_given, 0);
+	assert_non_null(task_attempt(t)->given);
+	apply(t, (struct event){ .kind = EV_MOVED, .t_ms = 7000 });
+	assert_int_equal(task_attempt(t)->n_gpus, 0);
+	struct event ev = { .kind = EV_PLACED, .t_ms = 5000, .u.placed = { .mode = SHARE_NEVER } }, back;
+	struct error err = ERROR_INIT;
+	scoped_json *body = event_to_json(&ev);
+	assert_int_equal(event_from_json(EV_PLACED, body, &back, &err), 0);
+	assert_int_equal(back.u.placed.n_gpus, 0);
+	event_clear(&back);
+	task_destroy(t);
 }
 
 /* The spec is asked for, and shared by all elements of an array: a new name is the task's alone. */
@@ -377,7 +400,7 @@ static void broken_event_bodies_are_refused(void **state)
 	(void)state;
 	static const struct { enum event_kind kind; const char *body; } bad[] = {
 		{ EV_MOVED, "{}" }, { EV_MOVED, "{\"gpus\":[\"GPU-1\"],\"extra\":-1}" }, { EV_MOVED, "{\"gpus\":[7],\"extra\":0}" },
-		{ EV_PLACED, "{}" }, { EV_PLACED, "{\"gpus\":[],\"mode\":\"mps\"}" },
+		{ EV_PLACED, "{}" }, { EV_PLACED, "{\"gpus\":0,\"mode\":\"mps\"}" },
 		{ EV_PLACED, "{\"gpus\":[1],\"mode\":\"mps\",\"claim_mib\":1}" },
 		{ EV_PLACED, "{\"gpus\":[\"GPU-1\"],\"mode\":\"magic\",\"claim_mib\":1}" },
 		{ EV_ENDED, "{}" }, { EV_ENDED, "{\"verdict\":\"ok\",\"next\":\"done\",\"state\":\"NOWHERE\"}" },
@@ -491,7 +514,7 @@ static void hostile_specs_are_refused(void **state)
 {
 	(void)state;
 	static const char *const bad[] = {
-		"[]", "{\"gpus\":0}", "{\"gpus\":65}", "{\"gpus\":\"two\"}", "{\"gpu_mem_mib\":-1}", "{\"name\":5}",
+		"[]", "{\"gpus\":-1}", "{\"gpus\":65}", "{\"gpus\":\"two\"}", "{\"gpu_mem_mib\":-1}", "{\"name\":5}",
 		"{\"argv\":\"ls\"}", "{\"argv\":[5]}", "{\"argv\":[[0]]}", "{\"array\":[-1]}", "{\"array\":[99999999]}",
 		"{\"deps\":[[\"before\",\"1\"]]}", "{\"deps\":[[\"afterok\",\"x\"]]}", "{\"share\":\"all\"}",
 		"{\"max_slowdown\":-1}", "{\"name\":\"a\\u0000b\"}", "{\"umask\":4096}",
@@ -553,6 +576,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_pair_follows_the_table),
 		cmocka_unit_test(events_that_make_no_sense_are_refused),
+		cmocka_unit_test(a_task_that_asks_for_no_gpu_may_have_none),
 		cmocka_unit_test(a_new_name_is_the_tasks_alone),
 		cmocka_unit_test(a_life_with_recovery_books_every_millisecond),
 		cmocka_unit_test(over_until_it_was_requeued), cmocka_unit_test(what_was_too_little_is_not_asked_for_again),
