@@ -136,7 +136,8 @@ char *format_times(const char *text)
 	return buf_steal(&out);
 }
 
-const char *format_share(const char *mode)
+/* How a task has its GPUs, as sentences say it. */
+static const char *format_share(const char *mode)
 {
 	return strcmp(mode, "never") ? mode : "alone";
 }

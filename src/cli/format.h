@@ -34,8 +34,6 @@ char *format_time(const char *iso, char buf[FORMAT_LEN]);
 char *format_times(const char *text);
 /* Prints a line below a headline: two columns to the right, and what does not fit two more. */
 void format_below(const char *line, enum style style, const struct term *term);
-/* How a task has its GPUs, as lists and sentences say it: "alone" for the mode never. */
-const char *format_share(const char *mode);
 
 /* A field of CSV by RFC 4180: a text, as words_add_csv has it; a number behind its comma, nothing for what is unknown. */
 void format_csv_text(FILE *out, const char *text);

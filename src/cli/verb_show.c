@@ -220,8 +220,8 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	scoped_free char *where = format_place(json_object_get(a, "gpus"), gpus, member_text(a, "share"));
 	bool ended = *member_text(a, "end");
 	snprintf(label, sizeof label, "attempt %zu", number);
-	line(term, label, "%s to %s %s%s%s", format_time(member_text(a, "start"), text),
-	     ended ? format_time(member_text(a, "end"), end) : "now", where, ended ? ": " : "", ended ? member_text(a, "verdict") : "");
+	line(term, label, "%s to %s %s%s%s", format_time(member_text(a, "start"), text), ended ?
+	     format_time(member_text(a, "end"), end) : "now", where, ended ? ": " : "", ended ? member_text(a, "verdict") : "");
 	if (*member_text(a, "evidence"))
 		line(term, "evidence", "%s", member_text(a, "evidence"));
 	if (json_is_integer(json_object_get(a, "fence_mib")))

@@ -89,8 +89,8 @@ static struct estimate_context context_of(const struct estimates *e, const struc
 {
 	const char *model = fleet_model(e->fleet), *gpu_name = *model ? model : NULL;
 	*h = history_lookup(e->history, s->signature, gpu_name);
-	return (struct estimate_context){ .gpu_name = gpu_name, .gpu_total_mib = fleet_largest_mib(e->fleet), .history = s->gpus ? h : NULL,
-					  .margins = history_margins(e->history) };
+	return (struct estimate_context){ .gpu_name = gpu_name, .gpu_total_mib = fleet_largest_mib(e->fleet),
+					  .history = s->gpus ? h : NULL, .margins = history_margins(e->history) };
 }
 
 static void note_append(char *text, size_t size, const char *more)

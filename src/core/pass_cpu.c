@@ -7,13 +7,6 @@
  */
 #include "core/pass_private.h"
 
-#define NOT_SEEN UINT64_MAX
-
-void pass_cpu_again(struct pass *p)
-{
-	p->seen.cpu = NOT_SEEN;
-}
-
 static void keep_room(struct pass *p, const struct task *t, struct now now)
 {
 	int64_t since_ms = fair_passed_since(p->fair, t->spec->uid, t->id, now.mono_ms);

@@ -95,6 +95,23 @@ enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct n
 	return never ? ALLOWANCE_COUNT : kind;
 }
 
+/* Whether the task's user may have it now, by its latest estimate. If not, the user is left out of the rest of the walk, so
+ * that the user's later tasks do not pass this one. A task that is more than the user may ever have is passed over alone. */
+bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct now now)
+{
+	bool never = false;
+	estimates_refresh(p->estimates, t, now);
+	const struct allowance a = pass_allowance(p, t->spec->uid);
+	if (!allowance_limits(&a))
+		return true;
+	struct map_request r = pass_request(p, t, now);
+	if (pass_refused(p, &r, &never) == ALLOWANCE_COUNT)
+		return true;
+	if (!never)
+		queue_walk_leave_user(w);
+	return false;
+}
+
 /* Whether it fits ----------------------------------------------------------------------------------------------------- */
 
 /* Whether it may fit where others of its kind do not. */

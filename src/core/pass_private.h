@@ -18,6 +18,8 @@
 #define REFUSED_PLACES 256	/* power of two; where a kind may be remembered: */
 #define REFUSED_WAYS 4		/* in one of so many entries, so that kinds which fall together do not push each other out */
 #define TRIED_PLACES 512	/* power of two; more than a pass goes by */
+#define PASS_BEHIND 100		/* tasks after one that does not fit that are looked at in one pass */
+#define PASS_NOT_SEEN UINT64_MAX	/* of `seen.cpu` */
 #define PLAN_WAITING 64		/* waiting tasks of a plan, in the order of the queue */
 
 /* What placement can tell requests apart by, where no GPU is kept for them and no plan has them. Zeroed before it is filled. */
@@ -130,6 +132,12 @@ static inline struct map_scene pass_scene(struct pass *p, struct now now)
 	return (struct map_scene){ &p->config->map, gpus, fleet_size(p->fleet), &p->rr_next };
 }
 
+/* CPU tasks that did not fit may fit now, though no task changed. */
+static inline void pass_cpu_again(struct pass *p)
+{
+	p->seen.cpu = PASS_NOT_SEEN;
+}
+
 /* pass_keep.c; pass_vacate and the like too */
 bool pass_keeps_anything_for(const struct pass *p, task_id id);
 /* What is kept for the recovering task or the head is free for others now, but for what is vacated. */
@@ -180,6 +188,8 @@ bool pass_is_refused_still(struct pass *p, const struct task *t, struct now now)
 void pass_forget_refused(struct pass *p);
 
 /* pass_place.c */
+/* Whether the task's user may have it now. If not, the user is left out of the rest of the walk. */
+bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct now now);
 /* The plan's entry of that task, if there is one. */
 const struct planned *pass_planned(const struct pass *p, task_id id);
 /* Places the task if its request fits. */
@@ -198,13 +208,7 @@ void pass_watch_gpus(struct pass *p, struct now now);
 void pass_follow_plan(struct pass *p, struct now now);
 
 /* pass_cpu.c */
-/* Places CPU tasks, if tasks moved since, or room of the host did (pass_cpu_again). */
+/* Places CPU tasks, if tasks moved since or pass_cpu_again was called. Those that go to GPUs come first. */
 void pass_place_cpu_tasks(struct pass *p, struct now now);
-void pass_cpu_again(struct pass *p);
-
-/* pass.c */
-#define PASS_BEHIND 100	/* tasks after one that does not fit that are looked at in one pass */
-/* Whether the task's user may have it now. If not, the user is left out of the rest of the walk. */
-bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct now now);
 
 #endif

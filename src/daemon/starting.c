@@ -112,8 +112,8 @@ char **starting_environment(const struct starting_plan *plan, const struct task 
 	return launch_variables(&q);
 }
 
-/* Where the machine has one GPU alone, no number leads elsewhere but out of none. A GPU that this radd cannot see has a number before or behind
- * it: of the first kind this tells. */
+/* Where the machine has one GPU alone, no number leads elsewhere, unless none was given. A GPU that this radd cannot see has a
+ * number before or behind it: of the first kind this tells. */
 static bool can_go_astray(const struct starting_plan *plan, const struct launch_request *q)
 {
 	return core_gpus_of_machine(plan->core) > 1 || !q->n_gpus || q->gpus[0].index;

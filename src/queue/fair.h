@@ -17,9 +17,9 @@
  *	3. those who run nothing
  *	4. the others
  * (who is both 1 and 2 before all), and among these by used + FAIR_AHEAD_S x rate, least first: what runs counts as if it went
- * on for that long, so that several GPUs that are free at once go to several users. Tasks without GPUs (CPU tasks) take no part
- * in that: to "run" is to have a GPU. Among themselves they go by how many of them each user runs, least first. All of it is off
- * where `fair` is; then time of submission alone decides.
+ * on for that long, so that several GPUs that are free at once go to several users. CPU tasks, which have no GPU, take no part
+ * in that: to "run" is to have a GPU. They go by how many of them each user runs, least first. All of it is off where `fair`
+ * is; then time of submission alone decides.
  *
  * Pure. Times are monotonic; users of whom nothing is known have used nothing.
  */
@@ -39,7 +39,11 @@ struct fair;
 struct fair_user;
 
 /* What a user has at one time. */
-struct fair_taken { unsigned tasks, gpus; uint64_t mib; unsigned cpu_tasks; };	/* mib: held, over all GPUs; cpu_tasks: of tasks */
+struct fair_taken {
+	unsigned tasks, gpus;
+	uint64_t mib;		/* held, over all GPUs */
+	unsigned cpu_tasks;	/* of `tasks` */
+};
 
 struct fair_config {
 	bool on;
@@ -109,7 +113,7 @@ struct fair_place { int rank; double figure_s; };
 struct fair_place fair_place_of(const struct fair *f, const struct fair_user *u, task_id next, const struct fair_taken *ahead);
 /* The same among CPU tasks. */
 struct fair_place fair_cpu_place_of(const struct fair *f, const struct fair_user *u, const struct fair_taken *ahead);
-/* As fair_place_of, if so many of the user's running tasks had ended, each of which takes an equal part of what the user has. */
+/* As fair_place_of, if so many of the user's running tasks had ended, each of which takes an equal part of what he has. */
 struct fair_place fair_place_without(const struct fair *f, const struct fair_user *u, task_id next, unsigned gone);
 /* In words, why a user with that place is next. */
 const char *fair_why(struct fair_place p);

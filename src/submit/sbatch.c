@@ -118,7 +118,8 @@ bool sbatch_is_idle(const struct sbatch_option *o, const char *value)
 {
 	if (o->kind == SBATCH_IDLE)
 		return o->said;	/* one node is what there is */
-	return (!strcmp(o->name, "exclusive") && value && *value) || (!strcmp(o->name, "gres") && value && !strstr(value, "gpu") && strcmp(value, "none"));
+	return (!strcmp(o->name, "exclusive") && value && *value) ||
+	       (!strcmp(o->name, "gres") && value && !strstr(value, "gpu") && strcmp(value, "none"));
 }
 
 /* ---- numbers that multiply each other ---- */
