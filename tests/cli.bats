@@ -989,7 +989,7 @@ refused()	# TEXT COMMAND...
 }
 
 @test "bad: numbers out of range" {
-	refused "gpus" rad submit --gpus 0 -- true
+	refused "gpus" rad submit --gpus=-1 -- true
 	refused "gpus" rad submit --gpus 65 -- true
 	refused "gpu-mem" rad submit --gpu-mem=-1 -- true
 	refused "gpu-mem" rad submit --gpu-mem 12Q -- true

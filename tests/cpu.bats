@@ -177,3 +177,18 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	grep -q "^rad_task_gpus{.*task=\"$a\".*} 0$" metrics
 	run ! grep -q NaN metrics
 }
+
+@test "a pilot takes it from a queue of files" {
+	local a
+	export RAD_QUEUE=$WORLD/queue
+	a=$(submit --gpus 0 -- sh -c 'echo "[$CUDA_VISIBLE_DEVICES]"')
+	run -2 rad submit --gpus 0 --gpu-mem 1G true
+	[[ "$output" == *"'gpus' is 0 and 'gpu_mem'"* ]]
+	rad pilot --devices sim:1xa100-40g --state "$WORLD/pilot" >pilot.log 2>&1 3>&- 4>&- </dev/null &
+	pilot=$!
+	timeout 60 rad wait "$a" || cat pilot.log
+	kill $pilot
+	gone $pilot
+	[ "$(rad logs "$a")" = '[]' ]
+	[ "$(field "$a" .gpus_requested)" = 0 ]
+}

@@ -49,7 +49,9 @@ class Load:
         if rng.random() < 0.03:
             words.append("stubborn")
         spec = {"argv": words, "name": name, "cwd": "/tmp", "output": "/dev/null",
-                "gpu_mem_mib": rng.choice([1000, 3000, 9000]), "gpus": rng.choice([1, 1, 1, 1, 2])}
+                "gpu_mem_mib": rng.choice([1000, 3000, 9000]), "gpus": rng.choice([0, 1, 1, 1, 1, 2])}
+        if not spec["gpus"]:
+            del spec["gpu_mem_mib"]
         kind = rng.random()
         known = self.acknowledged()
         if kind < 0.12:
