@@ -23,13 +23,14 @@ void pass_place_cpu_tasks(struct pass *p, struct now now)
 		return;
 	queue_walk_begin(&w, q, QUEUE_RECOVERY);
 	for (struct task *t; stayed < PASS_BEHIND && (t = queue_walk_next(&w));) {
-		if (!pass_may_try(p, t, &w, now)) {
+		bool may = pass_may_try(p, t, &w, now);
+		struct map_request r = pass_request(p, t, now);
+		if (may && pass_try(p, t, &r, now))
+			continue;
+		if (!may || pass_hopeless(p, t, &r, now)) {
 			host_give_up(p->host, t->id);
 			continue;
 		}
-		struct map_request r = pass_request(p, t, now);
-		if (pass_try(p, t, &r, now) || pass_hopeless(p, t, &r, now))
-			continue;
 		if (!stayed++)
 			keep_room(p, t, now);
 		if (p->config->order == ORDER_STRICT)

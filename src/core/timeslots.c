@@ -235,15 +235,21 @@ static void look_take(struct slots_look *l, const struct task *t, const struct p
 		l->vacated[l->n_vacated++] = v;
 }
 
+/* One that takes part in turns at GPUs. */
+static bool has_gpus_of(const struct task *t, uid_t uid)
+{
+	return t->spec->uid == uid && t->spec->gpus;
+}
+
 static unsigned count_gone(const struct slots_look *l, uid_t uid)
 {
 	unsigned n = 0;
 	for (size_t i = 0; i < l->n_over; i++)
-		n += l->over[i]->gone && l->over[i]->task->spec->uid == uid;
+		n += l->over[i]->gone && has_gpus_of(l->over[i]->task, uid);
 	for (size_t i = 0; i < l->n_later; i++)
-		n += l->later[i]->gone && l->later[i]->task->spec->uid == uid;
+		n += l->later[i]->gone && has_gpus_of(l->later[i]->task, uid);
 	for (size_t i = 0; i < l->n_leaving; i++)
-		n += l->leaving[i]->task->spec->uid == uid;
+		n += has_gpus_of(l->leaving[i]->task, uid);
 	return n;
 }
 
@@ -255,7 +261,7 @@ static bool users_turn(const struct slots_look *l, const struct task *waits, con
 	const struct fair_user *w = fair_find(f, waits->spec->uid), *r = fair_find(f, runs->spec->uid);
 	if (w == r || !w || !r)
 		return true;
-	unsigned gone = count_gone(l, runs->spec->uid) + 1;
+	unsigned gone = count_gone(l, runs->spec->uid) + (runs->spec->gpus > 0);
 	return fair_compare(fair_place_of(f, w, waits->id, &(struct fair_taken){ 0 }), fair_place_without(f, r, runs->id, gone)) <= 0;
 }
 
