@@ -264,6 +264,31 @@ static void a_task_of_two_gpus_runs_at_the_slower(void **state)
 }
 
 /* Nobody knows what they need: the second finds no memory when its last buffers come, 20 s after its start. */
+/* Beside a GPU that is taken, in as long as it says, and as many at once as there are CPUs, where these are counted. */
+static void one_without_gpus_waits_for_cpus_alone(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	set(s, "host_cpus", "2");
+	set(s, "max_cpu", "off");
+	uint32_t train = workload(s, 1000, 30000, 1, .9, .5), prepare = workload(s, 100, 0, 0, 0, 0);
+	arrive(s, 0, train);
+	arrive(s, 0, train);
+	for (unsigned i = 0; i < 3; i++)
+		arrive(s, 10, prepare);
+	simulate(s);
+	assert_int_equal(s->r.tasks[0].end_ms, 1000000);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct sim_task *t = &s->r.tasks[2 + i];
+		assert_int_equal(t->state, TASK_COMPLETED);
+		assert_int_equal(t->end_ms, i < 2 ? 110000 : 210000);
+		assert_int_equal(t->attempts[0].n_gpus, 0);
+		assert_true(isnan(t->attempts[0].seen.energy_j));
+	}
+	assert_near(s->r.account.gpu_s, (double)s->r.tasks[1].end_ms / 1000, 1);
+	end_scene(s);
+}
+
 static void an_out_of_memory_wastes_its_time(void **state)
 {
 	(void)state;
@@ -710,6 +735,7 @@ int main(void)
 		cmocka_unit_test(who_says_far_too_little_gets_far_more),
 		cmocka_unit_test(who_needs_less_than_he_takes_makes_do),
 		cmocka_unit_test(a_task_of_two_gpus_runs_at_the_slower),
+		cmocka_unit_test(one_without_gpus_waits_for_cpus_alone),
 		cmocka_unit_test(an_out_of_memory_wastes_its_time),
 		cmocka_unit_test(what_is_known_keeps_them_apart),
 		cmocka_unit_test(what_fits_nowhere_is_refused),
