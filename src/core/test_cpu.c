@@ -4,6 +4,8 @@
 #include "core/fleet_private.h"
 #include "core/test_world.h"
 
+#include "base/json.h"
+
 #include <string.h>
 
 static struct core_config with_cpus(enum core_order order, unsigned cpus)
@@ -57,6 +59,9 @@ static void no_gpu_is_waited_for(void **unused)
 		assert_int_equal(attempt_of(w, c)->n_gpus, 0);
 		assert_int_equal(attempt_of(w, c)->claim_mib, 0);
 		pass(w, 200);
+		scoped_json *shown = core_task_json(w->c, core_task(w->c, c), w->now);
+		const json_t *attempt = json_array_get(json_object_get(shown, "attempts"), 0);
+		assert_true(json_is_null(json_object_get(attempt, "mean_smact")) && json_is_null(json_object_get(attempt, "energy_j")));
 		exits(w, c, 0, SCAN_NOTHING);
 		assert_int_equal(state(w, c), TASK_COMPLETED);
 		exits(w, a, 0, SCAN_NOTHING);
@@ -80,6 +85,8 @@ static void gpus_that_are_drained_or_were_never_read_hold_nobody(void **unused)
 	assert_int_equal(state(blind, waits), TASK_PENDING);
 	assert_int_equal(state(blind, runs), TASK_RUNNING);
 	assert_true(core_turn(blind->c, blind->now) > blind->now.mono_ms);
+	blind->n_gpus = 0;	/* the driver answers, and there are none */
+	pass(blind, 3);
 	exits(blind, runs, 0, SCAN_NOTHING);
 	end_world(blind);
 }
@@ -201,6 +208,7 @@ static void a_turn_at_a_gpu_is_not_spent(void **unused)
 	(void)unused;
 	struct core_config config = with_cpus(ORDER_BACKFILL, 0);
 	struct world *w = new_world(2, &config);
+	core_remember_used(w->c, 1002, 1e6, w->now.wall_ms, w->now);
 	task_id a = submit(w, whole_gpu(1000)), b = submit(w, whole_gpu(1001));
 	submit(w, cpu_task(1002, 0));
 	task_id later = submit(w, whole_gpu(1001)), first = submit(w, whole_gpu(1002));
@@ -228,6 +236,39 @@ static void limits_of_users_count_tasks_and_not_gpus(void **unused)
 	assert_int_equal(state(w, submit(w, cpu_task(1001, 0))), TASK_RUNNING);
 	exits(w, last, 0, SCAN_NOTHING);
 	assert_int_equal(state(w, waits), TASK_RUNNING);
+	end_world(w);
+}
+
+/* What keeps the user's first GPU task from its GPU keeps no CPU task. */
+static void a_limit_of_gpus_is_no_reason(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_cpus(ORDER_BACKFILL, 1);
+	config.allowance.most[ALLOWANCE_GPUS] = 1;
+	struct world *w = new_world(2, &config);
+	submit(w, whole_gpu(1000));
+	task_id gpu = submit(w, whole_gpu(1000)), cpu = submit(w, cpu_task(1000, 0)), waits = submit(w, cpu_task(1000, 0));
+	assert_string_equal(reason_of(w, gpu), "UserLimit");
+	assert_int_equal(state(w, cpu), TASK_RUNNING);
+	assert_string_equal(reason_of(w, waits), "HostCpus");
+	end_world(w);
+}
+
+/* Not by runs of the same command that had a GPU; nor does it teach anything about these. */
+static void nobody_estimates_it(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *s = cpu_task(1000, 0);
+	teach_time(w, 30000, 1, 300);
+	free(s->signature);
+	s->signature = alloc_string("1000:1:30000");
+	task_id a = submit(w, s);
+	assert_string_equal(core_task(w->c, a)->estimate.estimator, "none");
+	assert_int_equal(core_task(w->c, a)->estimate.claim_mib, 0);
+	uint64_t learnt = estimates_version(w->c->estimates);
+	exits(w, a, 0, SCAN_NOTHING);
+	assert_int_equal(estimates_version(w->c->estimates), learnt);
 	end_world(w);
 }
 
@@ -352,6 +393,8 @@ int main(void)
 		cmocka_unit_test(users_take_turns_by_how_many_they_run),
 		cmocka_unit_test(a_turn_at_a_gpu_is_not_spent),
 		cmocka_unit_test(limits_of_users_count_tasks_and_not_gpus),
+		cmocka_unit_test(a_limit_of_gpus_is_no_reason),
+		cmocka_unit_test(nobody_estimates_it),
 		cmocka_unit_test(chains_go_from_one_to_the_other),
 		cmocka_unit_test(it_runs_out_of_no_gpus_memory),
 		cmocka_unit_test(it_is_changed_in_nothing_of_gpus),

@@ -98,12 +98,11 @@ void estimate_conclude(const struct estimate_context *c, struct estimate_result 
 	out->value.note = out->note;
 }
 
-/* `none` always speaks, so there is always an answer, if only that nothing is known. Of a task without GPUs nobody else is
- * asked. */
+/* `none` always speaks, so there is always an answer, if only that nothing is known. */
 const struct estimator *estimate_auto(const struct estimator *e, enum estimate_slow slow, const struct spec *s,
 				      uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
 {
-	for (; s->gpus && e->name; e++) {
+	for (; e->name; e++) {
 		bool is_slow = slow != SLOW_ASK && e->slow && e->slow(s);
 
 		if (e->baseline)
