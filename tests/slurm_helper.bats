@@ -92,6 +92,18 @@ announce()
 	[ "$(rad sbatch --dry-run two.sh -p colo 2>/dev/null)" = "sbatch --gres=radmem:16 -p colo two.sh" ]
 }
 
+@test "rad sbatch: a job without a GPU is Slurm's alone" {
+	printf '#!/bin/sh\n#RAD --gpus=0\ntrue\n' >ours.sh
+	printf '#!/bin/sh\n#SBATCH --gres=none\ntrue\n' >slurms.sh
+	local f
+	for f in ours.sh slurms.sh; do
+		run --separate-stderr rad sbatch --dry-run "$f"
+		[ "$output" = "sbatch $f" ]
+		[ "${stderr_lines[-1]}" = "rad: $f: asks for no GPU: left as it is" ]
+		[ -z "$(rad sbatch --size "$f" 2>/dev/null)" ]
+	done
+}
+
 @test "rad sbatch: lines of #SBATCH are sbatch's: partitions and GPUs count, nothing is refused or told of the rest" {
 	printf 'gpus: 4x40G\nplace: colo,night\n' >"$RAD_SLURM_CONF"
 	printf '#!/bin/sh\n#SBATCH -J x --part=colo --container=x --newer # -p y\n#RAD --gpu-mem=8G\nsrun x\n#SBATCH -p main\n' >lines.sh

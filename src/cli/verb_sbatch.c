@@ -215,7 +215,7 @@ static int find_size(const struct sbatch *s, const struct slurm_conf *c, struct 
 	scoped_free char *partition = s->partition ? alloc_string(s->partition) : slurm_file_partition(out->spec->script);
 	out->wish = (struct slurm_wish){ .gpus = out->spec->gpus, .placed = slurm_conf_places(c, partition),
 					 .exclusive = out->spec->exclusive || out->spec->share == SHARE_NEVER };
-	if (s->asks)
+	if (s->asks || !out->spec->gpus)
 		return 0;
 	if (out->spec->gpu_mem_mib || !ask_history(out->spec, out)) {
 		if (capture && !out->spec->gpu_mem_mib)
@@ -337,8 +337,8 @@ static int submit(struct cli_call *c, struct sbatch *s)
 		return s->size ? CLI_FAILED : code;	/* which the plugin, of any release, takes for a refusal */
 	}
 	tell_idle(s);
-	if (s->asks) {
-		cli_note("%s: asks for GPUs in its own words: left as it is", s->file ? s->file : "the job");
+	if (s->asks || !z.spec->gpus) {
+		cli_note("%s: asks for %s: left as it is", s->file ? s->file : "the job", s->asks ? "GPUs in its own words" : "no GPU");
 	} else {
 		tell(s, &z);
 		if (!s->size)
@@ -346,8 +346,10 @@ static int submit(struct cli_call *c, struct sbatch *s)
 		set_variables(&z);
 	}
 	int rc = CLI_DONE;
-	if (s->size)
+	if (s->size && (s->asks || z.spec->gpus))
 		print_size(&z);
+	else if (s->size)
+		rc = CLI_DONE;	/* nothing is to be said to Slurm */
 	else if (s->file && radfile_is_name(s->file) && use_script(s, z.spec, &err))
 		rc = cli_fail(c, &err);
 	else
