@@ -85,6 +85,12 @@ def test_results(executor):
     assert first.done() and not first.cancel() and first.exception() is None and first.call() == (add, (1,), {"b": 2})
 
 
+def test_without_a_gpu(radd, tmp_path):  # noqa: F811
+    with RadExecutor(tmp_path / "f", gpus=0) as executor:
+        task, gpu, pid = executor.submit(where).result(WAIT)
+    assert gpu == "" and pid != os.getpid()
+
+
 def has_cloudpickle():
     try:
         import cloudpickle  # noqa: F401
@@ -440,7 +446,7 @@ def test_a_log_that_cannot_be_read_keeps_nobody_waiting(executor, tmp_path):
 
 def test_what_rad_refuses_is_told(radd, tmp_path, monkeypatch):  # noqa: F811
     with pytest.raises(RadError, match="gpus"):
-        RadExecutor(tmp_path / "f", gpus=0).submit(add, 1)
+        RadExecutor(tmp_path / "f", gpus=65).submit(add, 1)
     with pytest.raises(RadError, match="gpumem"):
         RadExecutor(tmp_path / "f", gpumem=1).submit(add, 1)
     monkeypatch.setenv("PATH", "/nowhere")
