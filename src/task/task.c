@@ -178,7 +178,8 @@ static void apply_placed(struct task *t, const struct event *ev)
 		.claim_mib = ev->u.placed.claim_mib, .fenced = ev->u.placed.fenced,
 		.together = ev->u.placed.together, .gpus = alloc_zero(bytes), .seen = task_measured_nothing(),
 	};
-	memcpy(a->gpus, ev->u.placed.gpus, bytes);
+	if (bytes)
+		memcpy(a->gpus, ev->u.placed.gpus, bytes);
 	t->state = TASK_RUNNING;
 	t->stopping = STOP_NONE;
 	t->suspended = false;
@@ -199,7 +200,8 @@ static void apply_moved(struct task *t, const struct event *ev)
 		a->n_given = a->n_gpus;
 	}
 	a->gpus = alloc_zero(bytes);
-	memcpy(a->gpus, ev->u.moved.gpus, bytes);
+	if (bytes)
+		memcpy(a->gpus, ev->u.moved.gpus, bytes);
 	a->n_gpus = ev->u.moved.n_gpus;
 	a->n_extra = ev->u.moved.n_extra;
 	a->n_moves++;
