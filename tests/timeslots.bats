@@ -201,3 +201,22 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 		[ "$(rad show --json "$id" | jq '.tasks[0] | [.attempts[] | select(.verdict == "slot")] | length')" = 1 ]
 	done
 }
+
+@test "a task that has no handler is not waited for: what fits beside it starts at once, and nobody else is asked in vain" {
+	local deaf hears wide small
+	stop_radd
+	sed -i 's/^slot_grace: .*/slot_grace: 600/' "$RAD_CONFIG"
+	DEVICES=sim:2xa100-40g start_radd
+	deaf=$(submit --gpu-mem 30G --slot 5s -- sh -c 'while [ ! -e go ]; do sleep 0.1; done')
+	hears=$(submit --gpu-mem 30G --slot 5s -- bash -c 'trap "exit 85" USR1; : >ready; while [ ! -e go ]; do sleep 0.1; done')
+	wait_for 10 test -e ready
+	wide=$(submit --gpus 2 --gpu-mem 35G -- true)
+	wait_for 20 asked "$deaf"
+	wait_for 10 sh -c "rad why $deaf | grep -q 'none of its processes has a handler'"
+	small=$(submit --gpu-mem 5G -- true)
+	timeout 20 rad wait "$small"
+	[ "$(state "$wide")" = PENDING ]
+	run ! asked "$hears"
+	: >go
+	timeout 20 rad wait "$deaf" "$hears" "$wide"
+}

@@ -336,7 +336,7 @@ int pilot_node_signal(const struct pilot *p, const char *local, int signal, bool
 		if (folder < 0 || claim_read(folder, ATTEMPT_CLAIM, &shim, NULL) != 1 || !proc_alive(shim))
 			continue;
 		family_of(shim, folder, &f);
-		got = family_signal(&f, signal, handlers);
+		got = family_signal(&f, signal, handlers ? signal : 0);
 	}
 	return got;
 }

@@ -217,7 +217,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->host = host_create(&c->config);
 	c->pass = pass_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->estimates, c->host);
 	c->endings = endings_create(&c->config, c->tasks, c->fleet, c->pass);
-	c->timeslots = timeslots_create(&c->config, c->fair, c->tasks, c->fleet, c->host, c->pass);
+	c->timeslots = timeslots_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->host, c->pass);
 	return c;
 }
 
@@ -418,7 +418,7 @@ void core_cpu(struct core *c, task_id id, const struct cpu_sums *sums)
 
 bool core_is_leaving(const struct core *c, const struct task *t, struct now now)
 {
-	return timeslots_leaving(&c->config, t, now.wall_ms);
+	return timeslots_leaving(c->timeslots, t, now.wall_ms);
 }
 
 task_id core_next_running(const struct core *c, size_t *at)

@@ -113,9 +113,8 @@ struct core_ops {
 	 * What `c` points at is valid during the call only. NULL: slow estimators are asked in place. */
 	void (*estimate)(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
 			 const struct estimate_context *c);
-	/* Whether the signal that asks the running task to make place reached nobody, since none of its processes has a handler
-	 * for it. NULL: never. */
-	bool (*slot_unheard)(void *ctx, const struct task *t);
+	/* Whether a process of the running task has a handler for the signal that asks it to make place. NULL: always. */
+	bool (*slot_hears)(void *ctx, const struct task *t);
 	/* A bug of ours, in words for the log: an event that a task's state does not allow, or an invariant that does not hold. */
 	void (*trouble)(void *ctx, const char *text);
 	/* What the user may have at one time. NULL: what the config says. */

@@ -209,6 +209,7 @@ struct fleet_clock {
 	int64_t timeslot_ms;	/* when its time slot began: with the attempt, or when it was last asked to make place */
 	bool warned;		/* the signal before its time limit was sent */
 	bool gone;		/* timeslots.c takes it for gone, in the look that is under way */
+	bool unheard;		/* when it was last asked to make place, none of its processes had a handler for that */
 };
 /* NULL: no such attempt runs. Valid until the attempt ends. */
 struct fleet_clock *fleet_clock_of(const struct fleet *f, task_id id);

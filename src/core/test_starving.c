@@ -70,7 +70,7 @@ static void small_goes_on(struct stream *s, struct small *k)
 		core_started(w->c, k->id, (struct proc_id){ 10 + (pid_t)draw(s, 30000), 1 }, w->now);
 		hold_memory(w, k->id, t->spec->gpu_mem_mib);
 	}
-	bool leaving = timeslots_leaving(&w->c->config, t, w->now.wall_ms);
+	bool leaving = timeslots_leaving(w->c->timeslots, t, w->now.wall_ms);
 	if (k->left_s-- <= 0)
 		small_ends(s, k, 0, SCAN_NOTHING);
 	else if (leaving && (w->now.wall_ms - task_attempt(t)->slot_asked_ms) / 1000 >= k->save_s)

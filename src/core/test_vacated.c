@@ -54,7 +54,7 @@ static void pool_goes_on(struct pool *k, struct world *w)
 		if (state(w, k->ids[i]) != TASK_RUNNING)
 			continue;
 		member_begins(k, w, i);
-		if (timeslots_leaving(&w->c->config, t, w->now.wall_ms) &&
+		if (timeslots_leaving(w->c->timeslots, t, w->now.wall_ms) &&
 		    (w->now.wall_ms - task_attempt(t)->slot_asked_ms) / 1000 >= k->save_s[i])
 			exits(w, k->ids[i], SPEC_REQUEUE_CODE, SCAN_NOTHING);
 	}
@@ -156,6 +156,57 @@ static void nobody_begins_a_slot_before_a_wide_task(void **unused)
 		assert_in_range(pool_until(&k, w, wide, 120), 1, 2 * (20 + 1 + 3));
 		end_world(w);
 	}
+}
+
+/* One of the four hears nothing: the others would go in vain. What waits for one GPU goes on having one of those asked. */
+static void nobody_goes_for_what_one_that_hears_nothing_keeps(void **unused)
+{
+	(void)unused;
+	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
+		struct core_config config = with_slots((enum core_order)order, 20);
+		struct pool k = { .n = 0 };
+		struct world *w = new_world(4, &config);
+		for (int i = 0; i < 4; i++)
+			pool_add(&k, w, spec_of(30000, 1), 1);
+		w->deaf = k.ids[1];
+		pool_for(&k, w, 30);
+		task_id wide = submit(w, wide_of(4));
+		pool_for(&k, w, 3);
+		assert_int_equal(asks(w, w->deaf), 1);
+		assert_int_equal(asks(w, k.ids[0]) + asks(w, k.ids[2]) + asks(w, k.ids[3]), 0);
+		assert_null(pass_vacated_for(w->c->pass, wide));
+		assert_int_equal(pool_runs(&k, w), 4);
+		assert_string_equal(core_task_reason(w->c, core_task(w->c, w->deaf), w->now), "SlotOver");
+		/* It got a handler: it is asked anew, and goes. */
+		task_id late = w->deaf;
+		w->deaf = 0;
+		assert_in_range(pool_until(&k, w, wide, 2 * GRACE_S), 1, GRACE_S + 1 + 3);
+		assert_int_equal(asks(w, late), 2);
+		end_world(w);
+	}
+}
+
+/* Nothing of its GPU idles while it is asked: what fits beside it starts. */
+static void one_that_hears_nothing_is_not_waited_for(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(ORDER_BACKFILL, 20);
+	struct pool k = { .n = 0 };
+	struct world *w = new_world(1, &config);
+	pool_add(&k, w, spec_of(30000, 1), 1);
+	w->deaf = k.ids[0];
+	pool_for(&k, w, 30);
+	task_id large = submit(w, spec_of(35000, 1));
+	pool_for(&k, w, 3);
+	assert_int_equal(asks(w, w->deaf), 1);
+	assert_false(core_is_leaving(w->c, core_task(w->c, w->deaf), w->now));
+	assert_null(pass_vacated_for(w->c->pass, large));
+	task_id small = submit(w, spec_of(5000, 1));
+	assert_int_equal(state(w, small), TASK_RUNNING);
+	exits(w, small, 0, SCAN_NOTHING);
+	pool_for(&k, w, 2 * GRACE_S);
+	assert_int_equal(asks(w, w->deaf), TIMESLOTS_ASKS);
+	end_world(w);
 }
 
 static void what_is_kept_is_given_back_where_nobody_wants_it(void **unused)
@@ -378,6 +429,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wide_task_gets_what_is_left_for_it),
 		cmocka_unit_test(nobody_begins_a_slot_before_a_wide_task),
+		cmocka_unit_test(nobody_goes_for_what_one_that_hears_nothing_keeps),
+		cmocka_unit_test(one_that_hears_nothing_is_not_waited_for),
 		cmocka_unit_test(what_is_kept_is_given_back_where_nobody_wants_it),
 		cmocka_unit_test(one_that_goes_before_it_takes_the_place),
 		cmocka_unit_test(nobody_waits_longer_than_the_grace_of_one_that_stays),

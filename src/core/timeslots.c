@@ -25,6 +25,7 @@
 
 struct timeslots {
 	const struct core_config *config;
+	const struct core_ops *ops;
 	const struct fair *fair;
 	struct tasks *tasks;
 	struct fleet *fleet;
@@ -57,11 +58,11 @@ struct slots_look {
 	uint64_t slots;			/* which are over and who is leaving, as a number */
 };
 
-struct timeslots *timeslots_create(const struct core_config *config, const struct fair *fair, struct tasks *ts, struct fleet *f,
-				   const struct host *h, struct pass *p)
+struct timeslots *timeslots_create(const struct core_config *config, const struct core_ops *ops, const struct fair *fair,
+				   struct tasks *ts, struct fleet *f, const struct host *h, struct pass *p)
 {
 	struct timeslots *s = alloc_zero(sizeof *s);
-	*s = (struct timeslots){ .config = config, .fair = fair, .tasks = ts, .fleet = f, .host = h, .pass = p,
+	*s = (struct timeslots){ .config = config, .ops = ops, .fair = fair, .tasks = ts, .fleet = f, .host = h, .pass = p,
 				 .due_ms = INT64_MAX,
 				 .looked_ms = INT64_MIN / 2 };
 	return s;
@@ -100,10 +101,17 @@ static int64_t grace_of(const struct core_config *config, const struct task *t)
 	return wish_ms > config->slot_grace_ms ? wish_ms : config->slot_grace_ms;
 }
 
-bool timeslots_leaving(const struct core_config *config, const struct task *t, int64_t wall_ms)
+bool timeslots_unheard(const struct timeslots *s, const struct task *t)
+{
+	const struct fleet_clock *one = fleet_clock_of(s->fleet, t->id);
+	return one && one->unheard;
+}
+
+bool timeslots_leaving(const struct timeslots *s, const struct task *t, int64_t wall_ms)
 {
 	const struct attempt *a = task_attempt(t);
-	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(config, t);
+	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(s->config, t) &&
+	       !timeslots_unheard(s, t);
 }
 
 /* When it is over (mono); INT64_MAX: it has no slot, is asked no more, or is suspended and hears nothing. One that was asked is
@@ -122,11 +130,17 @@ static int64_t timeslot_ends_ms(const struct timeslots *s, const struct fleet_cl
 static int64_t timeslot_changes_ms(const struct timeslots *s, const struct fleet_clock *one, struct now now)
 {
 	const struct task *t = one->task;
-	bool leaving = timeslots_leaving(s->config, t, now.wall_ms);
+	bool leaving = timeslots_leaving(s, t, now.wall_ms);
 	int64_t end = timeslot_ends_ms(s, one), stays = leaving ? one->timeslot_ms + grace_of(s->config, t) : INT64_MAX;
 	if (end <= now.mono_ms)
 		return INT64_MIN;
 	return stays > now.mono_ms && stays < end ? stays : end;
+}
+
+/* Whether one of its processes handles the signal that it would get. */
+static bool hears(const struct timeslots *s, const struct task *t)
+{
+	return !s->ops->slot_hears || s->ops->slot_hears(s->ops->ctx, t);
 }
 
 /* Nothing moved of those that run already, so they are not looked at: with thousands of them that was a third of all that a
@@ -137,6 +151,7 @@ void timeslots_begin(struct timeslots *s, const struct task *t, struct now now)
 	const struct attempt *a = task_attempt(t);
 	struct fleet_clock *one = fleet_clock_of(s->fleet, t->id);
 	one->timeslot_ms = now.mono_ms - (now.wall_ms - (a->slot_asks ? a->slot_asked_ms : a->start_ms));
+	one->unheard = a->slot_asks && !hears(s, t);
 	next = timeslot_changes_ms(s, one, now);
 	s->due_ms = next < s->due_ms ? next : s->due_ms;
 }
@@ -273,13 +288,13 @@ static bool goes_before(const struct slots_look *l, const struct task *waits, co
 	return users_turn(l, waits, runs);
 }
 
-/* All of these go that may be asked for that one, but for those that are gone already. Returns how many. */
+/* All of these go that may be asked for that one, but for those that are gone already or hear nothing. Returns how many. */
 static size_t look_send_away(struct slots_look *l, const struct task *t, struct fleet_clock *const *list, size_t n_list,
 			     struct fleet_clock **sent)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < n_list; i++)
-		if (!list[i]->gone && goes_before(l, t, list[i]->task))
+		if (!list[i]->gone && !list[i]->unheard && goes_before(l, t, list[i]->task))
 			look_set_gone(l, sent[n++] = list[i], true);
 	return n;
 }
@@ -303,12 +318,31 @@ static bool look_calls_back(struct slots_look *l, const struct task *t, const st
 	return fits;
 }
 
-/* The ones that had least beyond their slot stay first. */
+/* Whether all of those hear it who would have to go. Who does not is asked all the same, which its user is to know, but goes
+ * nowhere: others would go in vain. */
+static bool look_is_heard(struct slots_look *l, struct fleet_clock **sent, size_t n)
+{
+	bool all = true;
+	for (size_t i = 0; i < n; i++) {
+		sent[i]->unheard = sent[i]->gone && !hears(l->s, sent[i]->task);
+		all = all && !sent[i]->unheard;
+	}
+	for (size_t i = 0; !all && i < n; i++)
+		look_set_gone(l, sent[i], false);
+	return all;
+}
+
+/* The ones that had least beyond their slot stay first. Only the ones that are to go are looked at more closely. */
 static bool look_makes_place(struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
 	struct fleet_clock *sent[OVER];
-	size_t n = look_send_away(l, t, l->over, l->n_over, sent);
-	return look_calls_back(l, t, r, sent, n, where);
+	for (;;) {
+		size_t n = look_send_away(l, t, l->over, l->n_over, sent);
+		if (!look_calls_back(l, t, r, sent, n, where))
+			return false;
+		if (look_is_heard(l, sent, n))
+			return true;
+	}
 }
 
 static int timeslots_by_end(const void *a, const void *b, void *ctx)
@@ -431,15 +465,18 @@ static void look_end(struct slots_look *l)
 	free(l->gpus);
 }
 
-/* Asking comes last: it changes what was looked at. Returns whether GPUs are kept that were not, or no longer. */
+/* Asking comes last: it changes what was looked at. Who heard nothing at the last asking may do so now. Returns whether GPUs are
+ * kept that were not, or no longer. */
 static bool timeslots_look(struct timeslots *s, struct slots_look *l)
 {
 	look_begin(l);
+	for (size_t i = 0; i < l->n_over; i++)
+		l->over[i]->unheard = false;
 	look_for_those_who_wait(l);
 	look_end(l);
 	bool changed = pass_vacate(s->pass, l->vacated, l->n_vacated);
 	for (size_t i = 0; i < l->n_over; i++)
-		if (l->over[i]->gone)
+		if (l->over[i]->gone || l->over[i]->unheard)
 			timeslots_ask(s, l->over[i], l->now);
 	size_t at = 0;
 	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));)
@@ -468,7 +505,7 @@ static int64_t look_list(struct timeslots *s, struct slots_look *l)
 	int64_t next = INT64_MAX;
 	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));) {
 		int64_t then = timeslot_changes_ms(s, one, l->now);
-		bool leaving = timeslots_leaving(s->config, one->task, l->now.wall_ms);
+		bool leaving = timeslots_leaving(s, one->task, l->now.wall_ms);
 		l->slots += hash_of(one, then == INT64_MIN, leaving);
 		if (leaving)
 			look_list_leaving(l, one);

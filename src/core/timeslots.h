@@ -17,7 +17,9 @@
  * begin a new slot there.
  *
  * A task is only asked: one that does not go within `slot_grace` keeps its GPUs, and is asked again a slot later, at most
- * TIMESLOTS_ASKS times in one attempt. Slots run on the monotonic clock, as limits do.
+ * TIMESLOTS_ASKS times in one attempt. One of whose processes none handles the signal gets none: it is asked, so that its user is
+ * told, but nobody waits for it to go, and no others are asked whose going would help only with it. Slots run on the monotonic
+ * clock, as limits do.
  */
 #ifndef RAD_CORE_TIMESLOTS_H
 #define RAD_CORE_TIMESLOTS_H
@@ -34,9 +36,9 @@
 
 struct timeslots;
 
-/* The other owners, and the core's config, outlive it. */
-struct timeslots *timeslots_create(const struct core_config *config, const struct fair *fair, struct tasks *ts, struct fleet *f,
-				   const struct host *h, struct pass *p);
+/* The other owners, and the core's config and ops, outlive it. */
+struct timeslots *timeslots_create(const struct core_config *config, const struct core_ops *ops, const struct fair *fair,
+				   struct tasks *ts, struct fleet *f, const struct host *h, struct pass *p);
 /* Takes NULL. */
 void timeslots_destroy(struct timeslots *s);
 
@@ -44,7 +46,9 @@ void timeslots_destroy(struct timeslots *s);
  * that, after each slot in which the task printed no progress: it may still have been starting when it was asked to go. */
 int64_t timeslots_length_ms(const struct core_config *config, const struct task *t);
 /* Whether the task was asked to make place and still has time to do so. */
-bool timeslots_leaving(const struct core_config *config, const struct task *t, int64_t wall_ms);
+bool timeslots_leaving(const struct timeslots *s, const struct task *t, int64_t wall_ms);
+/* Whether none of its processes handled the signal when it was last asked. */
+bool timeslots_unheard(const struct timeslots *s, const struct task *t);
 
 /* The task's attempt was placed, started, or found again after a restart: its slot runs from then. */
 void timeslots_begin(struct timeslots *s, const struct task *t, struct now now);

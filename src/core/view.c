@@ -209,14 +209,13 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 static void reason_slot(const struct core *c, const struct task *t, struct now now, struct reason *out)
 {
 	const struct attempt *a = task_attempt(t);
-	bool unheard = c->ops.slot_unheard && c->ops.slot_unheard(c->ops.ctx, t);
-	bool leaving = timeslots_leaving(&c->config, t, now.wall_ms) && !unheard;
+	bool leaving = timeslots_leaving(c->timeslots, t, now.wall_ms);
 	char since[32];
 	units_format_duration((now.wall_ms - a->slot_asked_ms) / 1000, since, sizeof since);
 	out->word = leaving ? "SlotEnds" : "SlotOver";
 	if (leaving)
 		snprintf(out->text, sizeof out->text, "its time slot is over and others wait: asked %s ago to save and exit", since);
-	else if (unheard)
+	else if (timeslots_unheard(c->timeslots, t))
 		snprintf(out->text, sizeof out->text, "its time slot is over and others wait; none of its processes has a handler for "
 			 "its signal, so it got none and keeps its GPU: rad-submit(1), --slot");
 	else

@@ -8,9 +8,19 @@
 #include <signal.h>
 #include <string.h>
 
-int asking_for_place(const struct launch_home *home, const struct task *t)
+static int signal_of(const struct task *t)
 {
-	int sig = t->spec->signal ? t->spec->signal : SIGUSR1, n = launch_ask(home, t, sig);
+	return t->spec->signal ? t->spec->signal : SIGUSR1;
+}
+
+bool asking_is_heard(const struct launch_home *home, const struct task *t)
+{
+	return launch_hears(home, t, signal_of(t));
+}
+
+void asking_for_place(const struct launch_home *home, const struct task *t)
+{
+	int sig = signal_of(t), n = launch_ask(home, t, sig);
 	char id[TASK_ID_TEXT];
 	task_id_text(t->id, id);
 	if (n)
@@ -18,5 +28,4 @@ int asking_for_place(const struct launch_home *home, const struct task *t)
 	else
 		log_info("task %s: its time slot is over, and none of its processes has a handler for %s: it keeps its GPU", id,
 			 strsignal(sig));
-	return n;
 }

@@ -7,7 +7,9 @@
 
 #include "launch/launch.h"
 
-/* Tells the processes of a running task to save what they did and go. Returns how many have a handler for that. */
-int asking_for_place(const struct launch_home *home, const struct task *t);
+/* Whether a process of the running task has a handler for it. */
+bool asking_is_heard(const struct launch_home *home, const struct task *t);
+/* Tells the processes of a running task that have one to save what they did and go. */
+void asking_for_place(const struct launch_home *home, const struct task *t);
 
 #endif

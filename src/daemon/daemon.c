@@ -371,9 +371,9 @@ static void on_task_signal(void *ctx, const struct task *t, int signal)
 	runner_signal(((struct daemon *)ctx)->runner, t, signal);
 }
 
-static bool slot_unheard(void *ctx, const struct task *t)
+static bool slot_hears(void *ctx, const struct task *t)
 {
-	return runner_is_unheard(((struct daemon *)ctx)->runner, t->id);
+	return runner_slot_hears(((struct daemon *)ctx)->runner, t);
 }
 
 static task_id owner_of(void *ctx, const struct proc_reading *p)
@@ -536,7 +536,7 @@ static void daemon_start_signals(struct daemon *d)
  * is read, no part knows which there are. */
 static void daemon_start_parts(struct daemon *d)
 {
-	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .slot_unheard = slot_unheard,
+	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .slot_hears = slot_hears,
 				      .state_of = state_of, .owner = owner_of, .idle = on_idle, .start_waits = start_waits,
 				      .estimate = on_estimate,
 				      .claim = may_claim,

@@ -59,7 +59,6 @@ struct watch {
 	struct delaying delay;
 	struct starting *starting;	/* NULL: not begun by this radd */
 	struct stopping stopping;
-	bool unheard;		/* it was asked to make place, by a signal that none of its processes handles */
 	bool unstopped;		/* it is suspended, and had no process yet that could be stopped: tried again */
 };
 
@@ -562,7 +561,7 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 		break;
 	case EFFECT_ASK:
 		if (w && t && w->stage == WATCH_RUNNING)
-			w->unheard = !asking_for_place(&r->plan.home, t);
+			asking_for_place(&r->plan.home, t);
 		break;
 	case EFFECT_SUSPEND:
 		if (w && t)
@@ -714,10 +713,9 @@ void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
 		runner_note(r, &(struct event){ .kind = EV_SLOT_ASKED }, t);
 }
 
-bool runner_is_unheard(const struct runner *r, task_id id)
+bool runner_slot_hears(const struct runner *r, const struct task *t)
 {
-	const struct watch *w = idmap_get(&r->watches, id);
-	return w && w->unheard;
+	return asking_is_heard(&r->plan.home, t);
 }
 
 task_id runner_owner(struct runner *r, const struct proc_reading *p)

@@ -49,8 +49,8 @@ void runner_adopt(struct runner *r, const struct task *t, bool new_boot);
 const char *runner_delay(const struct runner *r, task_id id);
 /* As servers_can. */
 enum core_mps runner_mps(const struct runner *r, const char **why);
-/* Whether the signal that asked the task to make place reached nobody, since none of its processes handles it. */
-bool runner_is_unheard(const struct runner *r, task_id id);
+/* Whether a process of the running task handles the signal that asks it to make place. */
+bool runner_slot_hears(const struct runner *r, const struct task *t);
 /* Appends {"check","text"} for what a person should look after. */
 void runner_tell_troubles(const struct runner *r, json_t *troubles);
 /* As core_ops.owner. */

@@ -71,8 +71,8 @@ static bool is_member(const struct task *t, const struct proc_tree *tree, struct
 	return is && proc_owned(pid, t->spec->uid);	/* a set-uid program that its caller may not signal is not */
 }
 
-/* handlers: only those that have one for it. Children first; the process itself may be what holds them together. */
-static int signal_members(const struct task *t, int signal, bool handlers)
+/* Children first; the process itself may be what holds them together. */
+int adopted_signal(const struct task *t, int signal, int handled)
 {
 	struct proc_id process = spec_process(t->spec);
 	scoped_proc_tree struct proc_tree tree;
@@ -86,18 +86,8 @@ static int signal_members(const struct task *t, int signal, bool handlers)
 	for (size_t i = 0; i <= n; i++) {
 		pid_t pid = list[i] ? list[i]->seen.id.pid : 0;
 		scoped_fd int fd = pid > 1 && pid != getpid() ? proc_pidfd(pid) : -1;
-		if (fd >= 0 && is_member(t, &tree, list[i]) && (!handlers || proc_catches(pid, signal)))
+		if (fd >= 0 && is_member(t, &tree, list[i]) && (!handled || proc_catches(pid, handled)))
 			got += !proc_pidfd_signal(fd, signal);
 	}
 	return got;
-}
-
-int adopted_signal(const struct task *t, int signal)
-{
-	return signal_members(t, signal, false);
-}
-
-int adopted_ask(const struct task *t, int signal)
-{
-	return signal_members(t, signal, true);
 }

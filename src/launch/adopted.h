@@ -26,8 +26,8 @@ int adopted_check(struct proc_id process, uid_t uid, struct error *err);
 bool adopted_is(const struct task *t);
 bool adopted_find(const struct task *t, struct proc_id *process);
 void adopted_result(const struct task *t, bool *claimed, struct exit_report *r);
-int adopted_signal(const struct task *t, int signal);
-int adopted_ask(const struct task *t, int signal);
+/* As family_signal. */
+int adopted_signal(const struct task *t, int signal, int handled);
 size_t adopted_processes(const struct task *t, pid_t **pids);
 
 #endif

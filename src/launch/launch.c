@@ -399,22 +399,33 @@ static void task_family(const struct launch_home *home, const struct task *t, st
 	family_of(shim, folder, f);
 }
 
-int launch_ask(const struct launch_home *home, const struct task *t, int signal)
+/* To those that have a handler for `handled`. */
+static int signal_those(const struct launch_home *home, const struct task *t, int signal, int handled)
 {
 	struct family f;
 	if (adopted_is(t))
-		return adopted_ask(t, signal);
+		return adopted_signal(t, signal, handled);
 	task_family(home, t, &f);
-	return family_signal(&f, signal, true);
+	return family_signal(&f, signal, handled);
+}
+
+int launch_ask(const struct launch_home *home, const struct task *t, int signal)
+{
+	return signal_those(home, t, signal, signal);
+}
+
+bool launch_hears(const struct launch_home *home, const struct task *t, int signal)
+{
+	return signal_those(home, t, 0, signal) > 0;
 }
 
 int launch_signal(const struct launch_home *home, const struct task *t, int signal)
 {
 	struct family f;
 	if (adopted_is(t))
-		return adopted_signal(t, signal);
+		return adopted_signal(t, signal, 0);
 	task_family(home, t, &f);
-	int got = family_signal(&f, signal, false);
+	int got = family_signal(&f, signal, 0);
 	/* Faster than anything that forks. */
 	if (signal == SIGKILL && f.cgroup[0])
 		cgroup_kill_path(f.cgroup);

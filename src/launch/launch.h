@@ -114,6 +114,8 @@ int launch_signal(const struct launch_home *home, const struct task *t, int sign
 /* The same for those alone that have a handler for it: a signal that asks for something ends nobody who does not know it, such
  * as the shell that runs a script. */
 int launch_ask(const struct launch_home *home, const struct task *t, int signal);
+/* Whether any of them has one; nothing is sent. */
+bool launch_hears(const struct launch_home *home, const struct task *t, int signal);
 /* All processes of the attempt, the shim not included. *pids to be freed. */
 size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids);
 

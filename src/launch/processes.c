@@ -139,10 +139,10 @@ static bool is_member(const struct family *f, const struct family_look *l, const
 	       (l->session && !proc_see(m->pid, &now) && in_session(f, &now)) || (f->cgroup[0] && cgroup_holds(f->cgroup, m->pid));
 }
 
-static bool signal_member(const struct family *f, const struct family_look *l, const struct member *m, int signal, bool handled)
+static bool signal_member(const struct family *f, const struct family_look *l, const struct member *m, int signal, int handled)
 {
 	scoped_fd int fd = proc_pidfd(m->pid);
-	return fd >= 0 && is_member(f, l, m) && (!handled || proc_catches(m->pid, signal)) && !proc_pidfd_signal(fd, signal);
+	return fd >= 0 && is_member(f, l, m) && (!handled || proc_catches(m->pid, handled)) && !proc_pidfd_signal(fd, signal);
 }
 
 static bool was_there(const struct family_look *before, const struct member *m)
@@ -187,7 +187,7 @@ static size_t look_again(const struct family *f, struct family_look *l)
 }
 
 /* Who was made before his parent got the signal gets it in a further round. */
-int family_signal(const struct family *f, int signal, bool handled)
+int family_signal(const struct family *f, int signal, int handled)
 {
 	struct family_look l;
 	int got = 0, rounds = 0;

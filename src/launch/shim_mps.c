@@ -222,7 +222,7 @@ static bool ended(int pidfd, int timeout_ms)
 static void kill_servers(struct proc_id control)
 {
 	struct family f = { .shim = control };
-	family_signal(&f, SIGKILL, false);
+	family_signal(&f, SIGKILL, 0);
 }
 
 /* It takes its server along at TERM; clients that run go on, and fail at their next call. */

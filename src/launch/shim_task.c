@@ -253,7 +253,7 @@ static void clear_leftovers(struct attempt_run *run)
 			next_term = now + 1000;
 		}
 		if (signal)
-			family_signal(&f, signal, false);
+			family_signal(&f, signal, 0);
 		if (now - began >= LEFTOVER_GIVE_UP_MS)
 			return;
 		wait_child(run, LEFTOVER_LOOK_MS);

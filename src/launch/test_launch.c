@@ -369,7 +369,7 @@ static void test_signals_reach_orphans(void **state)
 	start(b);
 	wait_line(b, "ready");
 	struct family f = { .shim = b->shim, .keeps = true };
-	assert_true(family_signal(&f, SIGTERM, true) >= 1);
+	assert_true(family_signal(&f, SIGTERM, SIGTERM) >= 1);
 	assert_true(launch_signal(&b->request.home, b->task, SIGTERM) >= 1);
 	result(b);
 	assert_log_has(b, "orphan\n");

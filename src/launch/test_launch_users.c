@@ -160,7 +160,10 @@ static void test_adopted_asked(void **state)
 	b->task->attempts[0].shim = process;
 	b->task->spec->uid = getuid() + 1;
 	assert_int_equal(launch_ask(&b->request.home, b->task, SIGUSR1), 0);
+	assert_false(launch_hears(&b->request.home, b->task, SIGUSR1));
 	b->task->spec->uid = getuid();
+	assert_true(launch_hears(&b->request.home, b->task, SIGUSR1));
+	assert_false(launch_hears(&b->request.home, b->task, SIGUSR2));
 	assert_int_equal(launch_ask(&b->request.home, b->task, SIGUSR1), 1);
 	assert_int_equal(launch_ask(&b->request.home, b->task, SIGUSR2), 0);
 	kill(process.pid, SIGKILL);
