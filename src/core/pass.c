@@ -77,18 +77,18 @@ static void pass_place_recovering(struct pass *p, struct now now)
 
 /* The main queue in order, until a task does not fit; returns that one, the head, or NULL. Each task is marked as the head
  * before it is tried: so what was kept for a head that was overtaken is given up first, and the one that is returned has the
- * mark. One that waits for GPUs that are drained, silent or reserved is no head, or what is kept for it would idle until
- * somebody brings them back, and nothing be kept for those behind it. */
+ * mark. One that waits for GPUs that are drained, silent or reserved is no head, or what is kept for it (under `strict`: all)
+ * would idle until somebody brings them back, and nothing be kept for those behind it. */
 static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, struct now now)
 {
 	for (struct task *t; (t = queue_walk_next(w));) {
 		if (!pass_may_try(p, t, w, now))
 			continue;
 		struct map_request r = request_now(p, t, now);
-		bool leads = p->config->order != ORDER_STRICT && !pass_lacks_gpus(p, &r, now);
-		if (leads)
+		bool lacks = pass_lacks_gpus(p, &r, now);
+		if (!lacks && p->config->order != ORDER_STRICT)
 			pass_lead(p, t);
-		if (!pass_try_first(p, t, &r, now) && (leads || p->config->order == ORDER_STRICT))
+		if (!pass_try_first(p, t, &r, now) && !lacks)
 			return t;
 	}
 	return NULL;

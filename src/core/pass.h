@@ -74,6 +74,9 @@ int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_me
 uint64_t pass_largest_mib(const struct pass *p, const struct spec *spec);
 /* What the user may have at one time. */
 struct allowance pass_allowance(const struct pass *p, uid_t uid);
+/* Whether too few GPUs are in use for the task, whatever ends there: it would wait for drained, silent or reserved ones. Then
+ * it holds up nobody, and nothing is kept for it any more. */
+bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now);
 /* Which limit of its user keeps this task from being tried, or the user's first task, behind which it waits. ALLOWANCE_COUNT:
  * none does. */
 enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct now now);

@@ -144,9 +144,6 @@ bool pass_keeps_anything_for(const struct pass *p, task_id id);
 void pass_let_go(struct pass *p, task_id id);
 /* A pass begins. */
 void pass_note_out_of_use(struct pass *p, struct now now);
-/* Whether too few GPUs are in use for the task, whatever ends there: it would wait for drained, silent or reserved ones. Then
- * nothing is kept for it any more. */
-bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now);
 /* The first recovering task does not fit. What need not be alone is passed for pass_max, as heads are. */
 void pass_note_recovering(struct pass *p, const struct map_request *r, struct now now);
 /* Keeps n GPUs that it could have free for this recovering task, those with the fewest tasks (ties: the lowest slot). */

@@ -490,6 +490,34 @@ static void a_task_of_two_gpus_of_which_one_is_drained(void **unused)
 	end_world(w);
 }
 
+/* Two GPUs of which one is drained: who needs both cannot start until somebody sees to that, whatever else ends. It is first
+ * again once both are there. */
+static void who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody(void **unused)
+{
+	(void)unused;
+	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
+		struct core_config config = ordered((enum core_order)order, 600);
+		struct world *w = new_world(2, &config);
+		core_drain(w->c, uuid_of(1), true);
+		task_id wide = submit(w, spec_of(30000, 2)), a = submit(w, spec_of(30000, 1)), b = submit(w, spec_of(30000, 1));
+		pass(w, 2);
+		assert_int_equal(state(w, wide), TASK_PENDING);
+		assert_int_equal(state(w, a), TASK_RUNNING);
+		assert_string_equal(core_task_reason(w->c, core_task(w->c, b), w->now), "Memory");
+		core_drain(w->c, uuid_of(1), false);
+		pass(w, 2);
+		if (order == ORDER_STRICT) {
+			assert_int_equal(pass_blocked_at(w->c->pass), wide);
+			assert_int_equal(state(w, b), TASK_PENDING);
+			assert_string_equal(core_task_reason(w->c, core_task(w->c, b), w->now), "Priority");
+			exits(w, a, 0, SCAN_NOTHING);
+			pass(w, 2);
+			assert_int_equal(state(w, wide), TASK_RUNNING);
+		}
+		end_world(w);
+	}
+}
+
 /* No task comes or ends when a GPU is free for tasks again: undrained, back on the bus, or left by a foreign process. */
 static void a_plan_takes_in_a_gpu_that_comes_back(void **unused)
 {
@@ -778,6 +806,7 @@ int main(void)
 		cmocka_unit_test(a_plan_wants_half_of_the_times),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
+		cmocka_unit_test(who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody),
 		cmocka_unit_test(a_plan_takes_an_unknown_load_for_more_than_half),
 		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),
 		cmocka_unit_test(a_gpu_that_went_and_is_back_costs_no_plan),

@@ -401,7 +401,7 @@ static void look_holds_for_first(struct slots_look *l, const struct task *t, con
 }
 
 /* Returns whether those behind it may have what they find. Under `strict` nobody behind a head that finds no place may
- * have one: to ask for him would be for nothing. */
+ * have one: to ask for him would be for nothing. One that lacks GPUs is no head (pass.c). */
 static bool look_for(struct slots_look *l, const struct task *t)
 {
 	struct map_request r = pass_request(l->s->pass, t, l->now);
@@ -416,7 +416,7 @@ static bool look_for(struct slots_look *l, const struct task *t)
 		return true;
 	}
 	look_holds_for_first(l, t, &r);
-	return l->s->config->order != ORDER_STRICT || t->queue == QUEUE_RECOVERY;
+	return l->s->config->order != ORDER_STRICT || t->queue == QUEUE_RECOVERY || pass_lacks_gpus(l->s->pass, &r, l->now);
 }
 
 static void look_for_those_who_wait(struct slots_look *l)
@@ -465,8 +465,8 @@ static void look_end(struct slots_look *l)
 	free(l->gpus);
 }
 
-/* Asking comes last: it changes what was looked at. Who heard nothing at the last asking may do so now. Returns whether GPUs are
- * kept that were not, or no longer. */
+/* Asking comes last: it changes what was looked at. Who heard nothing at the last asking may do so now. Returns whether GPUs
+ * are kept that were not, or no longer. */
 static bool timeslots_look(struct timeslots *s, struct slots_look *l)
 {
 	look_begin(l);

@@ -17,9 +17,9 @@
  * begin a new slot there.
  *
  * A task is only asked: one that does not go within `slot_grace` keeps its GPUs, and is asked again a slot later, at most
- * TIMESLOTS_ASKS times in one attempt. One of whose processes none handles the signal gets none: it is asked, so that its user is
- * told, but nobody waits for it to go, and no others are asked whose going would help only with it. Slots run on the monotonic
- * clock, as limits do.
+ * TIMESLOTS_ASKS times in one attempt. One of whose processes none handles the signal gets none: it is asked, so that its user
+ * is told, but nobody waits for it to go, and no others are asked whose going would help only with it. Slots run on the
+ * monotonic clock, as limits do.
  */
 #ifndef RAD_CORE_TIMESLOTS_H
 #define RAD_CORE_TIMESLOTS_H

@@ -26,8 +26,9 @@ void family_of(struct proc_id shim, int folder, struct family *f);
 
 /* All living members, the shim and ourselves not included, each once. Returns how many; *pids to be freed. */
 size_t family_list(const struct family *f, pid_t **pids);
-/* Signals all members; `handled`: only those that have a handler for that signal, 0: all. Signal 0 is sent to nobody, and counts them. Each is asked whether it is one after a pidfd of it
- * was opened, so the signal cannot reach a stranger who got the pid meanwhile. Returns how many got it. */
+/* Signals all members; `handled`: only those that have a handler for that one, 0: all. Each is asked whether it is one after a
+ * pidfd of it was opened, so the signal cannot reach a stranger who got the pid meanwhile. Returns how many got it. Signal 0
+ * reaches nobody, and counts them. */
 int family_signal(const struct family *f, int signal, int handled);
 
 #endif
