@@ -790,6 +790,45 @@ PYTHON
 	RAD_SOCKET=$WORLD/other.sock run rad doctor
 	kill "$PLAYED"
 	[[ "$output" == *"warn  daemon     radd is 0.0.1, rad is "*": restart radd"* ]]
+	rm "$WORLD/other.sock"
+	# Of two builds of one release the later one's is the greater version.
+	plays_radd 0.1.0+20000101000000.01234567
+	RAD_SOCKET=$WORLD/other.sock run rad doctor
+	RAD_SOCKET=$WORLD/other.sock rad version >said 2>why
+	kill "$PLAYED"
+	[ "$(jq -nr --arg r "$(rad --version | awk 'NR == 1 { print $2 }')" '$r | startswith("0.1.0+")')" = false ] ||
+		[[ "$output" == *"radd is 0.1.0+20000101000000.01234567, rad is 0.1.0+"*": restart radd ("*"tasks go on)"* ]]
+	[ ! -s why ] || grep -q '^rad: radd is 0.1.0+2000' why
+	grep -q '^radd 0.1.0+20000101000000.01234567 ' said
+}
+
+@test "version: a build is its release, and between releases the date and name of its commit" {
+	local tree=$WORLD/tree date commit
+	mkdir -p "$tree/tools" "$WORLD/exported"
+	cp "$RAD_SOURCE_ROOT/tools/version" "$tree/tools/"
+	[ "$(rad --version | awk 'NR == 1 { print $2 }')" = "$(radd --version | awk '{ print $2 }')" ]
+	git() { command git -C "$tree" -c user.name=x -c user.email=x@example.org -c commit.gpgsign=false "$@"; }
+	# Without git, and within the tree of another project.
+	GIT_CEILING_DIRECTORIES=$WORLD run "$tree/tools/version" 0.1.0
+	[ "$output" = 0.1.0 ]
+	mkdir "$tree/part"
+	cp -R "$tree/tools" "$tree/part/"
+	git init -q
+	echo 'tools/version export-subst' >"$tree/.gitattributes"
+	git add .
+	GIT_COMMITTER_DATE='2026-03-04 05:06:07 +0100' git commit -qm first
+	[ "$("$tree/part/tools/version" 0.1.0)" = 0.1.0 ]
+	commit=$(git rev-parse --short=8 HEAD)
+	[ "$("$tree/tools/version" 0.1.0)" = "0.1.0+20260304040607.$commit" ]
+	git archive HEAD tools | tar -x -C "$WORLD/exported"
+	[[ "$("$WORLD/exported/tools/version" 0.1.0)" == "0.1.0+20260304040607.${commit:0:7}"* ]]
+	echo >>"$tree/tools/version"
+	[ "$("$tree/tools/version" 0.1.0)" = "0.1.0+20260304040607.$commit.dirty" ]
+	git checkout -q tools/version
+	git tag -am release v0.1.0
+	[ "$("$tree/tools/version" 0.1.0)" = 0.1.0 ]
+	git archive HEAD tools | tar -x -C "$WORLD/exported"
+	[ "$("$WORLD/exported/tools/version" 0.1.0)" = 0.1.0 ]
 }
 
 @test "a radd that hangs: version and doctor say so and end, others wait for it" {

@@ -13,6 +13,7 @@
 #include "cli/doctor_driver.h"
 #include "cli/format.h"
 #include "cli/member.h"
+#include "cli/releases.h"
 #include "device/device.h"
 #include "launch/cgroup.h"
 #include "launch/mps.h"
@@ -52,21 +53,10 @@ static struct device *check_settings(struct doctor *d)
 	return found;
 }
 
-/* The older of the two is the one to replace. */
-static void report_releases(struct doctor *d, const char *radd)
-{
-	char self[PATH_MAX] = "";
-	if (strverscmp(radd, RAD_VERSION) < 0)
-		doctor_say(d, GRADE_WARN, "daemon", "radd is %s, rad is %s: restart radd (tasks go on)", radd, RAD_VERSION);
-	else if (readlink("/proc/self/exe", self, sizeof self - 1) > 0)
-		doctor_say(d, GRADE_WARN, "daemon", "radd is %s, and this rad (%s) is the older %s: use the one that came with radd; type "
-			      "-a rad shows all in PATH", radd, self, RAD_VERSION);
-}
-
 static void check_daemon(struct doctor *d)
 {
 	struct error err = ERROR_INIT;
-	scoped_free char *socket = wire_socket_path(), *words = client_server() ? wire_last_words() : NULL;
+	scoped_free char *socket = wire_socket_path(), *words = client_server() ? wire_last_words() : NULL, *differ = NULL;
 	const char *devices = "";
 	scoped_fd int fd = client_connect_now(&err);
 	d->status = client_call_within(fd, ANSWER_S, wire_request("status"), &err);
@@ -80,8 +70,8 @@ static void check_daemon(struct doctor *d)
 		doctor_say(d, words || fd >= 0 ? GRADE_FAIL : GRADE_WARN, "daemon", "%s", err.text);
 	else if (!d->gpus)
 		doctor_say(d, GRADE_FAIL, "daemon", "%s", err.text);
-	else if (strcmp(member_text(d->status, "version"), RAD_VERSION))
-		report_releases(d, member_text(d->status, "version"));
+	else if ((differ = releases_advice(member_text(d->status, "version"))))
+		doctor_say(d, GRADE_WARN, "daemon", "%s", differ);
 	else
 		doctor_say(d, GRADE_OK, "daemon", "radd %s, pid %lld, on %s, devices %s", member_text(d->status, "version"),
 		       (long long)member_int(d->status, "pid"), socket, devices);

@@ -3,9 +3,11 @@
  */
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/version.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/member.h"
+#include "cli/releases.h"
 #include "submit/wire.h"
 
 #include <stdio.h>
@@ -24,14 +26,17 @@ int verb_version(struct cli_call *c)
 	scoped_json *status = client_call_within(fd, ANSWER_S, wire_request("status"), &err);
 	const json_t *radd = json_object_get(status, "version"), *protocol = json_object_get(status, "protocol");
 	if (json)
-		return cli_print_json(json_pack("{si, ss, si, so, so}", "schema", 1, "rad", RAD_VERSION, "protocol", WIRE_VERSION,
+		return cli_print_json(json_pack("{si, ss, si, so, so}", "schema", 1, "rad", version_build, "protocol", WIRE_VERSION,
 						"radd", radd ? json_incref((json_t *)radd) : json_null(),
 						"radd_protocol", protocol ? json_incref((json_t *)protocol) : json_null()));
-	printf("rad  %s (protocol %d)\n", RAD_VERSION, WIRE_VERSION);
+	printf("rad  %s (protocol %d)\n", version_build, WIRE_VERSION);
 	if (status)
 		printf("radd %s (protocol %lld, pid %lld)\n", member_text(status, "version"), (long long)member_int(status, "protocol"),
 		       (long long)member_int(status, "pid"));
 	else
 		printf("radd: %s\n", err.text);
+	scoped_free char *differ = status ? releases_advice(member_text(status, "version")) : NULL;
+	if (differ)
+		fprintf(stderr, "rad: %s\n", differ);
 	return CLI_DONE;
 }

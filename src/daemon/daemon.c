@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/version.h"
 #include "core/core.h"
 #include "daemon/allowing.h"
 #include "daemon/capturing.h"
@@ -628,7 +629,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	claims_refresh(d->claims, d->core);
 	nobody_look(d->nobody);
 	daemon_start_turns(d);
-	log_info("radd " RAD_VERSION ": devices %s, %s, state %s, socket %s", d->config.devices, sampling_gpus(d->sampling),
+	log_info("radd %s: devices %s, %s, state %s, socket %s", version_build, d->config.devices, sampling_gpus(d->sampling),
 		 d->state_dir, d->socket_path);
 	log_mps(d);
 	return d;

@@ -9,6 +9,7 @@
 #include "base/paths.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/version.h"
 #include "daemon/daemon.h"
 #include "daemon/estimating.h"
 #include "daemon/hooks.h"
@@ -127,7 +128,7 @@ static int read_command_line(int argc, char **argv, struct words *w, struct erro
 	else if (a.help)
 		print_help(options);
 	else if (w->version)
-		printf("radd %s\n", RAD_VERSION);
+		printf("radd %s\n", version_build);
 	else if (a.n_words)
 		rc = error_set(err, ERR_INVALID, "'%.60s': radd takes options only; see radd --help", a.words[0]);
 	else

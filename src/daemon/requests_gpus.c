@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/version.h"
 #include "daemon/chronicle.h"
 #include "daemon/now.h"
 #include "daemon/people.h"
@@ -197,7 +198,7 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 	(void)err;
 	return request_answer(reply, json_pack(
 		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, so, ss, ss, sb, sb, sI, si, so, so, sI, si, so, so, so, so}", "schema", 1,
-		"version", RAD_VERSION,
+		"version", version_build,
 		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", q->config->devices, "state_dir", q->state_dir,
 		"socket", q->socket_path, "gpus", (json_int_t)core_gpu_count(q->core), "placement", map_rank_name(c->map.rank),
 		"share", share_mode_name(c->map.share), "mps_available", mps != CORE_MPS_NONE,

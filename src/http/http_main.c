@@ -3,6 +3,7 @@
  * it does not need: started as root, it is somebody else as soon as it listens.
  */
 #include "base/scope.h"
+#include "base/version.h"
 #include "cli/cli.h"
 #include "cli/http_options.h"
 #include "http/exporter.h"
@@ -185,7 +186,7 @@ int main(int argc, char **argv)
 	static const char said[] = "rad-http: started by rad exporter and rad web; there is nothing to do with it by hand\n";
 	bool web = argc > 1 && !strcmp(argv[1], "web");
 	if (argc > 1 && !strcmp(argv[1], "--version"))
-		return puts("rad-http " RAD_VERSION) < 0;
+		return printf("rad-http %s\n", version_build) < 0;
 	if (!web && (argc < 2 || strcmp(argv[1], "exporter")))
 		return fputs(said, stderr) < 0 ? CLI_FAILED : CLI_USAGE;
 	struct site p = { .name = argv[1], .place.fd = -1 };
