@@ -855,6 +855,11 @@ gpus_read() { rad gpus --json | jq -e 'any(.gpus[]; .stale) | not' >/dev/null; }
 	[[ "${lines[0]}" =~ ^Submitted\ task\ [0-9]+$ ]]
 	[[ "${lines[1]}" == "Needs 12.0G on each GPU (declared)" ]]
 	rad cancel "${lines[0]##* }"
+	# What a capture comes to is found by a worker: it is told all the same.
+	run -0 rad submit --capture "$RAD_SOURCE_ROOT/tests/fuzz/corpus-capture/max-split" --hold -- true
+	[[ "${lines[1]}" =~ ^Needs\ [0-9.]+[MG]\ on\ each\ GPU\ \(replay\)$ ]]
+	[[ "${lines[2]}" == "Log: "* ]]
+	rad cancel "${lines[0]##* }"
 	local before
 	before=$(rad queue -t all --json | jq '.tasks | length')
 	run rad submit --dry-run --gpu-mem 12G -- true

@@ -23,6 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define ESTIMATE_S 2	/* so long rad submit waits for what a capture comes to, before it says what it knows */
+
 static void print_help(const struct cli_verb *v)
 {
 	scoped_free struct args_option *options = options_args();
@@ -170,12 +172,28 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	return *reply;
 }
 
-void submission_print_estimate(const json_t *estimate)
+static void print_estimate(const json_t *estimate)
 {
 	char mib[FORMAT_LEN];
 	double need = member_number(estimate, "claim_mib");
 	if (!isnan(need))
 		printf("Needs %s on each GPU (%s)\n", format_mib(need, mib), member_text(estimate, "estimator"));
+}
+
+void submission_print_need(const json_t *reply)
+{
+	struct error ignored = ERROR_INIT;
+	const json_t *estimate = json_object_get(reply, "estimate");
+	scoped_json *waited = NULL;
+	if (json_is_null(estimate) && !client_queue() && !member_int(reply, "capture_wait_s")) {
+		json_t *request = wire_request("wait");
+		json_object_set_new(request, "ids", json_pack("[s]", member_text(reply, "first")));
+		json_object_set_new(request, "until", json_string("estimate"));
+		scoped_fd int fd = client_connect_now(&ignored);
+		waited = client_call_within(fd, ESTIMATE_S, request, &ignored);
+		estimate = json_object_get(json_array_get(json_object_get(waited, "tasks"), 0), "estimate");
+	}
+	print_estimate(estimate);
 }
 
 int submission_print_dry_run(json_t *reply, bool json)
@@ -187,7 +205,7 @@ int submission_print_dry_run(json_t *reply, bool json)
 	struct term term = term_ask();
 	puts(json_is_true(json_object_get(reply, "fits_now")) ? "It would be accepted, and a place for it is free now"
 							       : "It would be accepted, and wait");
-	submission_print_estimate(json_object_get(reply, "estimate"));
+	print_estimate(json_object_get(reply, "estimate"));
 	json_array_foreach(json_object_get(reply, "gpus"), i, g) {
 		scoped_free char *text = format_times(member_text(g, "text"));
 		format_below(text, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN, &term);

@@ -15,7 +15,7 @@ static void print_accepted(const json_t *reply, const char *copy)
 		printf("Submitted task %s (%lld elements)\n", member_text(reply, "id"), n);
 	else
 		printf("Submitted task %s\n", member_text(reply, "id"));
-	submission_print_estimate(json_object_get(reply, "estimate"));
+	submission_print_need(reply);
 	if (*member_text(reply, "log_path"))
 		printf(n > 1 ? "Logs: %s, and so on\n" : "Log: %s\n", member_text(reply, "log_path"));
 	if (copy)

@@ -16,13 +16,14 @@ struct awaiting {
 	task_id *ids;
 	size_t n, n_over;	/* the first n_over of them are over */
 	task_id open;		/* a task of ids[n_over] that is not over; 0: not looked for yet */
-	bool until_start;
+	enum awaiting_until until;
 };
 
-struct awaiting *awaiting_create(struct core *core, struct store *store, const task_id *ids, size_t n, bool until_start)
+struct awaiting *awaiting_create(struct core *core, struct store *store, const task_id *ids, size_t n,
+				 enum awaiting_until until)
 {
 	struct awaiting *w = alloc_zero(sizeof *w);
-	*w = (struct awaiting){ .core = core, .store = store, .n = n, .until_start = until_start };
+	*w = (struct awaiting){ .core = core, .store = store, .n = n, .until = until };
 	w->ids = alloc_resize(NULL, n, sizeof *ids);
 	memcpy(w->ids, ids, n * sizeof *ids);
 	return w;
@@ -41,7 +42,8 @@ void awaiting_destroy(struct awaiting *w)
 static bool awaiting_task_over(const struct awaiting *w, task_id id)
 {
 	const struct task *t = core_task(w->core, id);
-	return !t || (w->until_start && t->state == TASK_RUNNING) || core_waits_in_vain(w->core, t);
+	return !t || (w->until != AWAITING_END && t->state == TASK_RUNNING) || (w->until == AWAITING_ESTIMATE && t->estimated) ||
+	       core_waits_in_vain(w->core, t);
 }
 
 /* A task that this id stands for and that is not over: the last one of an array, since it will probably last longest.

@@ -10,8 +10,12 @@
 
 struct awaiting;
 
-/* For these ids, of tasks or whole jobs; they are copied. `until_start`: a task that runs is over, too. */
-struct awaiting *awaiting_create(struct core *core, struct store *store, const task_id *ids, size_t n, bool until_start);
+/* What is waited for besides the end of each task: that it runs, or that its memory was estimated. */
+enum awaiting_until { AWAITING_END, AWAITING_START, AWAITING_ESTIMATE };
+
+/* For these ids, of tasks or whole jobs; they are copied. */
+struct awaiting *awaiting_create(struct core *core, struct store *store, const task_id *ids, size_t n,
+				 enum awaiting_until until);
 /* Takes NULL. */
 void awaiting_destroy(struct awaiting *w);
 /* Cheap: it looks at the task that kept it waiting when it was asked last. */

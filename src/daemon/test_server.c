@@ -37,7 +37,7 @@ static struct awaiting *wait_for_all(struct serving *s, const json_t *list)
 	size_t i;
 	json_array_foreach(list, i, id)
 		assert_int_equal(task_id_parse(json_string_value(id), &ids[n++], NULL), 0);
-	return awaiting_create(s->w.core, s->w.store, ids, n, false);
+	return awaiting_create(s->w.core, s->w.store, ids, n, AWAITING_END);
 }
 
 static int run(const struct requests *q, const struct message *r, struct reply *reply, struct error *err)
