@@ -245,8 +245,8 @@ page()
 	DEVICES=sim:1xa100-40g start_radd --log-level debug
 	runs=$(submit --gpu-mem 30G -- sleep 100)
 	waits=$(submit --gpu-mem 30G -- sleep 100)
-	wait_for 20 grep -Eq "debug task $waits: waits: Memory: " "$WORLD/radd.log"
-	grep -Eq "debug task $waits: GPU GPU-[^ ]*: .* available, .* short" "$WORLD/radd.log"
+	wait_for 20 grep -Eq "debug task $waits: GPU GPU-[^ ]*: .* available, .* short" "$WORLD/radd.log"	# the last line of it
+	grep -Eq "debug task $waits: waits: Memory: " "$WORLD/radd.log"
 	grep -Eq "debug task $runs: placed \{.*\"claim_mib\":30720" "$WORLD/radd.log"
 	rad cancel "$runs"
 	wait_state "$waits" RUNNING

@@ -20,8 +20,8 @@ int submission_radt(struct cli_call *c, const char *path);
 /* The file that --radt names on this command line; NULL: none. */
 const char *submission_radt_path(const struct cli_call *c);
 
-/* "Needs 12.3G on each GPU (declared)" of what radd accepted, if anything is known. A capture is played by a worker, which takes
- * a moment. */
+/* "Needs 12.3G on each GPU (declared)" of what radd accepted, if anything is known. A capture is played by a worker, which
+ * takes a moment. */
 void submission_print_need(const json_t *reply);
 /* The answer to a --dry-run. Returns CLI_DONE. */
 int submission_print_dry_run(json_t *reply, bool json);

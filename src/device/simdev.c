@@ -369,6 +369,7 @@ void simdev_leave(struct simdev *s, const char *uuid)
 static void fill_gpu(const struct simdev_page *d, const struct simdev_sharing *now, struct gpu_reading *g)
 {
 	simdev_identify(&d->model, d->index, g);
+	memcpy(g->uuid, d->uuid, sizeof g->uuid);	/* an older release gave others, and tasks know their GPUs by those */
 	g->mem_total_mib = d->model.mem_total_mib;
 	g->mem_reserved_mib = d->model.mem_reserved_mib;
 	g->mem_used_mib = d->model.mem_total_mib - free_mib_of(d);
@@ -427,7 +428,7 @@ void simdev_uuid(const struct device_model *m, uint32_t place, char uuid[GPU_UUI
 	uint32_t hash = 2166136261u;	/* FNV-1a of 32 bits, not base/hash.h's of 64: stores hold UUIDs made of it */
 	for (const char *p = m->name; *p; p++)
 		hash = (hash ^ (unsigned char)*p) * 16777619u;
-	snprintf(uuid, GPU_UUID_LEN, "%s-00000000-%04x-4000-8000-%012x", *m->profile ? "MIG" : "GPU",
+	snprintf(uuid, GPU_UUID_LEN, "%s-%08x-%04x-4000-8000-%012x", *m->profile ? "MIG" : "GPU", (hash + place) * 0x9e3779b1u,
 		 (hash ^ hash >> 16) & 0xffff, place);
 }
 

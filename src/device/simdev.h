@@ -42,8 +42,8 @@ int simdev_parse(const char *spec, struct device_model **out, size_t *n, struct 
 int simdev_parse_nodes(const char *spec, struct device_model **out, size_t *n, size_t *nodes, struct error *err);
 /* The built-in table, ends with an empty name: a100-40g a100-80g h100-80g h200-141g v100-16g v100-32g. */
 extern const struct device_model simdev_models[];
-/* The UUID of a device, always the same for the same model and place: "GPU-00000000-<model>-4000-8000-<place>", of an instance
- * "MIG-...". */
+/* The UUID of a new device, always the same for the same model and place: "GPU-<both>-<model>-4000-8000-<place>", of an
+ * instance "MIG-...". Those of one model differ in their first group, since people type no more of it. */
 void simdev_uuid(const struct device_model *m, uint32_t place, char uuid[GPU_UUID_LEN]);
 /* What readings say of it besides what is measured. */
 void simdev_identify(const struct device_model *m, uint32_t place, struct gpu_reading *r);

@@ -300,6 +300,17 @@ static void test_yaml_files(void **state)
 	assert_true(models[3].sm_count == 82 && models[3].idle_w == 20 && models[3].peak_w == 350);
 }
 
+/* In the file, and nothing else there. */
+static void rename_device(const char *from, const char *to)
+{
+	scoped_buf text = { 0 };
+	scoped_fd int fd = open(path, O_WRONLY);
+	assert_int_equal(io_read_file(path, 1 << 20, &text, NULL), 0);
+	const char *at = memmem(text.data, text.len, from, strlen(from));
+	assert_true(at && strlen(from) == strlen(to));
+	assert_int_equal(pwrite(fd, to, strlen(to), at - text.data), strlen(to));
+}
+
 static void test_empty_devices(void **state)
 {
 	(void)state;
@@ -316,13 +327,24 @@ static void test_empty_devices(void **state)
 	assert_int_equal(g->valid & (GPU_SMOCC | GPU_DRAM | GPU_PCIE), 0);
 	assert_true(g->valid & GPU_PROCS && g->valid & GPU_PROC_MEM && g->valid & GPU_SMACT && g->valid & GPU_ENERGY);
 	assert_int_equal(strlen(g->uuid), 40);
-	assert_memory_equal(g->uuid, "GPU-00000000-", 13);
-	assert_string_not_equal(snap.gpus[0].uuid, snap.gpus[1].uuid);
+	assert_memory_equal(g->uuid, "GPU-", 4);
+	assert_memory_not_equal(snap.gpus[0].uuid, snap.gpus[1].uuid, 12);
+	assert_memory_not_equal(snap.gpus[0].uuid, g->uuid, 12);
 	simdev_close(s);
 	/* The same after another opening, and in another file. */
 	s = open_devices(NULL);
 	struct snapshot again = look(s);
 	assert_string_equal(again.gpus[2].uuid, g->uuid);
+	snapshot_clear(&again);
+	simdev_close(s);
+	/* Made by a release that named them otherwise. */
+	static const char older[] = "GPU-00000000-3a85-4000-8000-000000000000";
+	rename_device(snap.gpus[0].uuid, older);
+	s = open_devices("2xa100-40g,1xh200-141g");
+	again = look(s);
+	assert_string_equal(again.gpus[0].uuid, older);
+	assert_string_equal(again.gpus[1].uuid, snap.gpus[1].uuid);
+	assert_int_equal(simdev_join(s, older, 1, 1, false, NULL), 0);
 	snapshot_clear(&snap);
 	snapshot_clear(&again);
 	simdev_close(s);
