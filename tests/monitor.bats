@@ -32,6 +32,17 @@ rows()
 # lines FILE N: whether it has so many.
 lines_in() { [ "$(wc -l <"$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
 
+@test "simulated GPUs that are named are the ones that are read, or it is refused" {
+	run -0 rad monitor -n 1 --devices sim:2xa100-40g
+	run -125 rad monitor -n 1 --devices sim:1xh200-141g
+	[[ "$output" == "rad: --devices (without it, what is there is watched): $RAD_STATE/sim-devices: 2 simulated devices are there, the first of"*"A100"*", and not 1xh200-141g" ]]
+	# What the environment says is for a radd to come: what is there is read.
+	RAD_DEVICES=sim:1xh200-141g run -0 --separate-stderr rad monitor -n 1
+	[ "${#lines[@]}" -eq 3 ]
+	RAD_STATE=$WORLD/other run -0 --separate-stderr rad monitor -n 1 --devices sim:1xh200-141g
+	[ "${#lines[@]}" -eq 2 ]
+}
+
 @test "a pipe gets CSV with the columns of the manual, and what is not known is empty" {
 	run --separate-stderr rad monitor -n 2 -i 0.1
 	[ "$status" -eq 0 ]

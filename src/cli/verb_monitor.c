@@ -263,14 +263,16 @@ static int open_device(struct monitoring *w, const char *setting, struct error *
 {
 	const char *environment = getenv("RAD_DEVICES");
 	scoped_free char *folder = state_folder();
+	bool given = setting;
 	if (!setting)
 		setting = environment && *environment ? environment : "nvml";
 	w->device = device_create(setting, folder, err);
 	if (!w->device || (device_file(w->device) && wire_make_state_dir(folder, err)))
 		return -1;
-	device_watch(w->device);
+	device_watch(w->device, given);
 	w->procs = procs_create(device_kind(w->device)->mps_process);
-	return device_open(w->device, NULL, err);
+	int rc = device_open(w->device, NULL, err);
+	return rc && given && err->code == ERR_CONFLICT ? error_wrap(err, "--devices (without it, what is there is watched)") : rc;
 }
 
 /* "0,2": the GPUs with these numbers; every one must be there. */

@@ -22,7 +22,7 @@ struct device {
 	char *setting, *folder, *file;	/* the last two may be NULL */
 	const char *spec;		/* within the setting */
 	void *reader;			/* NULL until it is opened */
-	bool watch;
+	bool watch, as_given;
 };
 
 static const struct device_kind *find_kind(const char *setting, struct error *err)
@@ -97,15 +97,17 @@ const char *device_file(const struct device *d)
 	return d->file;
 }
 
-void device_watch(struct device *d)
+void device_watch(struct device *d, bool as_given)
 {
 	d->watch = true;
+	d->as_given = as_given;
 }
 
 int device_open(struct device *d, const char *chosen, struct error *err)
 {
 	/* A reader may hang in here for ever: only a process that can be left behind calls this. */
-	const struct device_opening how = { .spec = d->spec, .file = d->file, .chosen = chosen, .watch = d->watch };
+	const struct device_opening how = { .spec = d->spec, .file = d->file, .chosen = chosen, .watch = d->watch,
+					    .as_given = d->as_given };
 	d->reader = d->kind->open(&how, err);
 	return d->reader ? 0 : -1;
 }

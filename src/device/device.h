@@ -38,7 +38,7 @@ struct device_opening {
 	const char *spec;	/* what stood after name and colon, perhaps ""; NULL: there was no colon */
 	const char *file;	/* path of the kind's file; NULL if it has none, or there is no state folder */
 	const char *chosen;	/* snapshot.chosen of an earlier reader, which counts in place of the spec; NULL: this is the first */
-	bool watch;		/* as device_watch says */
+	bool watch, as_given;	/* as device_watch says */
 };
 
 struct device_kind {
@@ -77,8 +77,9 @@ const char *device_folder(const struct device *d);	/* NULL: none */
 const char *device_file(const struct device *d);	/* NULL: none */
 
 /* Before it is opened: this reader is somebody's who watches, beside radd's. Its readings tell clocks and throttle reasons too,
- * which cost calls of their own; and simulated devices that processes are on stay as they are. */
-void device_watch(struct device *d);
+ * which cost calls of their own; and simulated devices that are there stay as they are. `as_given`: others than the setting
+ * names are refused (ERR_CONFLICT). */
+void device_watch(struct device *d, bool as_given);
 /* The reader of this process: opened once, with an earlier reader's choice or NULL, then sampled. */
 int device_open(struct device *d, const char *chosen, struct error *err);
 int device_sample(struct device *d, struct snapshot *out, struct error *err);

@@ -549,6 +549,25 @@ fail:
 	return NULL;
 }
 
+int simdev_check(struct simdev *s, const char *spec, struct error *err)
+{
+	scoped_free struct device_model *models = NULL;
+	struct simdev_header h;
+	struct simdev_page d, first = { .index = 0 };
+	size_t n = 0;
+	if (simdev_parse(spec, &models, &n, err) || read_header(s, &h, err) < 0)
+		return -1;
+	bool same = h.n_devices == n;
+	for (uint32_t i = 0; i < h.n_devices; i++) {
+		if (read_device(s, i, &d, err))
+			return -1;
+		same = same && same_model(&d.model, &models[i]);
+		first = i ? first : d;
+	}
+	return same ? 0 : error_set(err, ERR_CONFLICT, "%s: %u simulated devices are there, the first of which is %s, and not %.60s",
+				    s->path, h.n_devices, first.model.gpu_name, spec);
+}
+
 void simdev_close(struct simdev *s)
 {
 	if (!s)

@@ -62,6 +62,8 @@ struct simdev;
  * With a spec it is made if missing, and made anew if it holds other devices and no process is on them (ERR_CONFLICT if
  * one is). With NULL it must be there, and is taken as it is. A file that is not ours or is damaged is refused, unchanged. */
 struct simdev *simdev_open(const char *path, const char *spec, struct error *err);
+/* Whether these are the devices of that spec: 0, or -1 with an error that says which they are (ERR_CONFLICT). */
+int simdev_check(struct simdev *s, const char *spec, struct error *err);
 /* Takes NULL. What this process holds stays held until it leaves or ends. */
 void simdev_close(struct simdev *s);
 

@@ -31,7 +31,12 @@ static void *kind_open(const struct device_opening *how, struct error *err)
 		return NULL;
 	}
 	/* A watcher takes devices as they are: other ones are made by radd, whose tasks run on them. */
-	return simdev_open(how->file, how->watch && !access(how->file, F_OK) ? NULL : how->spec, err);
+	bool there = how->watch && !access(how->file, F_OK);
+	struct simdev *s = simdev_open(how->file, there ? NULL : how->spec, err);
+	if (!s || !there || !how->as_given || !simdev_check(s, how->spec, err))
+		return s;
+	simdev_close(s);
+	return NULL;
 }
 
 static int kind_sample(void *state, struct snapshot *out, struct error *err)

@@ -161,7 +161,7 @@ static void test_what_a_watcher_reads(void **state)
 	script_change("\"20\": 1.5", "\"5\": 40, \"11\": 1, \"12\": 2, \"13\": 3, \"60\": 7, \"20\": 1.5");
 	script_change("\"energy_mj\"", "\"clocks\": [1980, 3201], \"throttle\": 36, \"celsius\": 61, \"energy_mj\"");
 	*state = device_create("nvml", NULL, &err);
-	device_watch(*state);
+	device_watch(*state, false);
 	assert_int_equal(device_open(*state, NULL, &err), 0);
 	struct snapshot s = sample(*state, 1000);
 	snapshot_clear(&s);
