@@ -1174,8 +1174,15 @@ refused()	# TEXT COMMAND...
 	one_line_error "color=red"
 	id=$(submit --hold true)
 	run rad update --gpu-mem 12 "$id"
-	[ "$status" -eq 0 ]
-	one_line_error "for GiB write 12G"
+	[ "$status" -eq 2 ]
+	one_line_error "write 12G for GiB"
+	run -2 rad submit --gpu-mem 12 true
+	one_line_error "--gpu-mem: '12': a number alone is MiB, and that is less than CUDA itself takes on a GPU: write 12G for GiB"
+	printf 'gpu_mem: 12\ntrue\n' >small.rad
+	run -2 rad submit small.rad
+	one_line_error "small.rad:1: gpu"
+	run -2 rad logs --tail 5 "$id"
+	one_line_error "here it is --lines=N"
 	rad cancel "$id"
 	run rad update --gpu-mem lots 1
 	[ "$status" -eq 2 ]

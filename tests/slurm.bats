@@ -159,10 +159,11 @@ spec_of()
 	run rad submit -p gpu true
 	[ "$status" -eq 2 ]
 	one_line_error "--partition is sbatch's, and means nothing here"
-	run rad submit --gpus=1 --nodes=1 true
+	run -0 rad submit --gpus=1 -N1 -n1 --nodes=1-1 --ntasks 1 --dry-run true
+	run -2 rad submit --gpus=1 --nodes=2 true
 	one_line_error "this is one machine"
-	run rad submit --ntasks=2 true
-	one_line_error "say how much in all"
+	run -2 rad submit --ntasks=2 true
+	one_line_error "is started once"
 	run rad submit --container=x true
 	one_line_error "start the container in the script"
 	echo before >log

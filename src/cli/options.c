@@ -124,12 +124,16 @@ static void explain_slurm(struct error *err)
 	}
 }
 
-/* What other programs that serve a page call it. */
-static void explain_port(const struct args_option *options, struct error *err)
+/* What other programs that serve a page, or show a log, call it. */
+static void explain_others(const struct args_option *options, struct error *err)
 {
+	static const struct { const char *theirs, *name, *ours; } words[] = {
+		{ "'--port", "listen", "--listen=PORT" }, { "'--tail", "lines", "--lines=N" },
+	};
 	for (; options->name; options++)
-		if (!strcmp(options->name, "listen") && strstr(err->text, "'--port"))
-			error_set(err, ERR_INVALID, "unknown option '--port': here it is --listen=PORT");
+		for (size_t i = 0; i < COUNT_OF(words); i++)
+			if (!strcmp(options->name, words[i].name) && strstr(err->text, words[i].theirs))
+				error_set(err, ERR_INVALID, "unknown option %s': here it is %s", words[i].theirs, words[i].ours);
 }
 
 bool cli_options(struct cli_call *c, const struct args_option *options)
@@ -141,7 +145,7 @@ bool cli_options(struct cli_call *c, const struct args_option *options)
 	bool read = !args_read(&a, c->argc, c->argv, options, ARGS_ANYWHERE, &err);
 	if (!read) {
 		explain_slurm(&err);
-		explain_port(options, &err);
+		explain_others(options, &err);
 		c->rc = cli_usage(c, "%s", err.text);
 	} else if (a.help)
 		c->rc = CLI_DONE;

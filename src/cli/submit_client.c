@@ -424,8 +424,6 @@ static int settle(struct submit_job *j, struct error *err)
 		add_note(j->flags, note);
 	if (!s->script && !j->flags->pty && (note = submit_caller_reads_nothing(s)))
 		add_note(j->flags, note);
-	if (j->pending.gpu_mem_doubt)
-		add_note(j->flags, alloc_string(j->pending.gpu_mem_doubt));
 	if (j->pending.mem_doubt)
 		add_note(j->flags, alloc_string(j->pending.mem_doubt));
 	if (read_estimator_files(j, err) || submit_notify_settle(s, &note, err))

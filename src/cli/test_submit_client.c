@@ -430,23 +430,20 @@ static void test_notes_and_exceptions(void **state)
 	assert_int_equal(submit("-- true --gpu-mem=4G", &s, &flags, &err), 0);
 	assert_int_equal(flags.n_notes, 0);
 	spec_unref(s);
-	/* A number alone is MiB, as Slurm has it: whoever means GiB is told. */
-	assert_int_equal(submit("--gpu-mem 12 true", &s, &flags, &err), 0);
-	assert_int_equal(s->gpu_mem_mib, 12);
-	assert_int_equal(flags.n_notes, 1);
-	assert_non_null(strstr(flags.notes[0], "for GiB write 12G"));
-	submit_flags_clear(&flags);
-	spec_unref(s);
-	assert_int_equal(submit("--gpu-mem 141 true", &s, &flags, &err), 0);	/* of an H200 */
-	assert_int_equal(flags.n_notes, 1);
-	submit_flags_clear(&flags);
-	spec_unref(s);
+	/* A number alone is MiB, as Slurm has it: whoever means GiB is told, since no task takes so little (the second: an H200). */
+	static const char *const small[] = { "--gpu-mem 12 true", "--gpu-mem 141 true", "--gpu-mem=1.5 true" };
+	for (size_t i = 0; i < COUNT_OF(small); i++) {
+		assert_int_equal(submit(small[i], &s, &flags, &err), -1);
+		assert_int_equal(err.code, ERR_INVALID);
+		submit_flags_clear(&flags);
+	}
+	assert_non_null(strstr(err.text, "write 1.5G for GiB, 1.5M if MiB"));
 	assert_int_equal(submit("--mem=64 true", &s, &flags, &err), 0);
 	assert_int_equal(flags.n_notes, 1);
 	assert_non_null(strstr(flags.notes[0], "--mem: a number alone is MiB"));
 	submit_flags_clear(&flags);
 	spec_unref(s);
-	assert_int_equal(submit("--gpu-mem 12 --gpu-mem 141M --mem=0 true", &s, &flags, &err), 0);	/* with a unit it is meant */
+	assert_int_equal(submit("--gpu-mem 300 --gpu-mem 141M --mem=0 true", &s, &flags, &err), 0);	/* with a unit it is meant */
 	assert_int_equal(flags.n_notes, 0);
 	spec_unref(s);
 	/* Elements that all read an index that nobody sets would do the same work. */

@@ -115,7 +115,7 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 		return error_wrap(err, "priority");
 	if (u->time && !unlimited && units_parse_duration(u->time, 0, UNITS_TEN_YEARS_S, &seconds, err))
 		return error_wrap(err, "time");
-	if (u->gpu_mem && units_parse_mib(u->gpu_mem, &mib, err))
+	if (u->gpu_mem && options_read_gpu_mem(u->gpu_mem, &mib, err))
 		return error_wrap(err, "gpu-mem");
 	if (u->priority)
 		json_object_set_new(request, "priority", json_integer(priority));
@@ -123,9 +123,6 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 		json_object_set_new(request, "time_limit_s", json_integer(seconds));
 	if (u->gpu_mem)
 		json_object_set_new(request, "gpu_mem_mib", json_integer((json_int_t)mib));
-	scoped_free char *doubt = u->gpu_mem ? options_doubt_memory("gpu-mem", u->gpu_mem, mib) : NULL;
-	if (doubt)
-		cli_note("%s", doubt);
 	if (u->max_slowdown && units_parse_double(u->max_slowdown, 1, SPEC_MAX_SLOWDOWN, &slowdown, err))
 		return error_wrap(err, "max-slowdown");
 	if (u->max_slowdown)

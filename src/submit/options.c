@@ -19,7 +19,7 @@
 #include <strings.h>
 
 #define MAX_WORD 100			/* names, optimizers: as the spec's codec has them */
-#define CONTEXT_MIB 300		/* CUDA's context and a program's first kernels take more */
+#define CONTEXT_MIB 300		/* CUDA's context and a program's first kernels take more, and so does a Python program of memory */
 
 static void replace(char **text, const char *value)
 {
@@ -117,24 +117,30 @@ static int set_gres(struct spec *s, struct submit_pending *p, const char *value,
 	return rc;
 }
 
-char *options_doubt_memory(const char *name, const char *value, uint64_t mib)
+/* Whoever writes 24, or 141, means GiB. With a unit it is meant. */
+static bool means_gib(const char *value, uint64_t mib)
 {
-	bool bare = !value[strspn(value, "0123456789. ")];
-	return !bare || !mib || mib >= CONTEXT_MIB ? NULL :
-		alloc_printf("--%s: a number alone is MiB, and %llu MiB is less than CUDA itself takes: for GiB write %lluG", name,
-			     (unsigned long long)mib, (unsigned long long)mib);
+	return mib && mib < CONTEXT_MIB && !value[strspn(value, "0123456789. ")];
+}
+
+int options_read_gpu_mem(const char *value, uint64_t *mib, struct error *err)
+{
+	if (units_parse_mib(value, mib, err))
+		return -1;
+	return !means_gib(value, *mib) ? 0 :
+	       error_set(err, ERR_INVALID, "'%.60s': a number alone is MiB, and that is less than CUDA itself takes on a GPU: write "
+			 "%.60sG for GiB, %.60sM if MiB is meant", value, value, value);
 }
 
 static int set_gpu_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
+	(void)p;
 	uint64_t mib;
-	if (units_parse_mib(value, &mib, err))
+	if (options_read_gpu_mem(value, &mib, err))
 		return -1;
 	if (!mib)
 		return error_set(err, ERR_INVALID, "'%.60s': a task that declares no memory leaves this out", value);
 	s->gpu_mem_mib = mib;
-	free(p->gpu_mem_doubt);
-	p->gpu_mem_doubt = options_doubt_memory("gpu-mem", value, mib);
 	return 0;
 }
 
@@ -145,7 +151,9 @@ static int set_mem(struct spec *s, struct submit_pending *p, const char *value, 
 	if (units_parse_mib(value, &s->host_mem_mib, err))	/* 0, as Slurm's "all of it": nothing is said */
 		return -1;
 	free(p->mem_doubt);
-	p->mem_doubt = options_doubt_memory("mem", value, s->host_mem_mib);
+	p->mem_doubt = !means_gib(value, s->host_mem_mib) ? NULL :
+		       alloc_printf("--mem: a number alone is MiB, and %.60s MiB is less than a Python program takes: for GiB write "
+				    "%.60sG", value, value);
 	return 0;
 }
 
@@ -365,6 +373,22 @@ static int set_open_mode(struct spec *s, struct submit_pending *p, const char *v
 	return 0;
 }
 
+/* What Slurm's users write out of habit is no mistake; anything else would be. */
+static int set_nodes(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)s, (void)p;
+	return !strcmp(value, "1") || !strcmp(value, "1-1") ? 0 :
+	       error_set(err, ERR_INVALID, "'%.60s': this is one machine: write 1, or leave it out", value);
+}
+
+static int set_ntasks(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)s, (void)p;
+	return !strcmp(value, "1") ? 0 :
+	       error_set(err, ERR_INVALID, "'%.60s': a task's command is started once, and starts others itself (torchrun "
+			 "--nproc-per-node=2): leave it out; --array is for several tasks, --cpus-per-task for CPUs", value);
+}
+
 #define CHOICE(name, letter, arg, words, key, alias, set, help) { name, letter, arg, key, alias, help, words, false, set }
 #define TASK(name, letter, arg, key, alias, set, help) CHOICE(name, letter, arg, NULL, key, alias, set, help)
 #define CLIENT(name, letter, help) { name, letter, NULL, NULL, NULL, help, NULL, true, NULL }
@@ -377,6 +401,8 @@ const struct submit_option submit_options[] = {
 	TASK("gpus", 'G', "N", "gpus", NULL, set_gpus, "GPUs the task needs at once (default 1); 0: it runs on the CPU, with no GPU"),
 	TASK("gres", 0, "gpu[:MODEL][:N]", NULL, NULL, set_gres, "the same, in Slurm's spelling, and of that model"),
 	TASK("gpus-per-node", 0, "N", NULL, NULL, set_gpus, "the same, in Slurm's spelling: this is one node"),
+	TASK("nodes", 'N', "1", NULL, NULL, set_nodes, "may be said as to Slurm: this is one node"),
+	TASK("ntasks", 'n', "1", NULL, NULL, set_ntasks, "the same: the command is started once"),
 	TASK("constraint", 'C', "TERMS", NULL, NULL, set_constraint,
 	     "which GPUs will do: a100, 'a100|h100', 'mem>=40G', 'h100&mem>=80G'"),
 	TASK("gpu-mem", 0, "SIZE", "gpu_mem", NULL, set_gpu_mem,
@@ -496,7 +522,6 @@ void options_pending_clear(struct submit_pending *p)
 	free(p->chdir);
 	free(p->begin);
 	free(p->export);
-	free(p->gpu_mem_doubt);
 	free(p->mem_doubt);
 	*p = (struct submit_pending){ 0 };
 }

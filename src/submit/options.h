@@ -26,7 +26,7 @@ struct submit_pending {
 	char *export;		/* --export: which variables go along; owned, NULL: all */
 	int64_t nice;		/* lowers the priority */
 	bool gres_model;	/* the model of GPU is --gres's */
-	char *gpu_mem_doubt, *mem_doubt;	/* options_doubt_memory of --gpu-mem and --mem; owned */
+	char *mem_doubt;	/* what to say of a --mem that is hardly meant: Slurm's scripts may say it, so it counts; owned */
 };
 
 struct submit_option {
@@ -59,9 +59,8 @@ const char **options_names(const char *(*name)(const struct submit_option *o));
 int options_set(struct spec *s, struct submit_pending *p, const struct submit_option *o, const char *value, const char *where,
 		struct error *err);
 void options_pending_clear(struct submit_pending *p);
-/* What to say of a size without a unit that is too small for anything on a GPU: whoever writes 24, or 141, means GiB, though as
- * with Slurm's --mem it is MiB. NULL: nothing. Free it. */
-char *options_doubt_memory(const char *name, const char *value, uint64_t mib);
+/* Memory of a GPU: a size, and none without a unit that is too small for anything on a GPU. */
+int options_read_gpu_mem(const char *value, uint64_t *mib, struct error *err);
 
 /* "0-9%4", "1,3,5-7:2": Slurm's forms. Indices below 1000000, each once, at most SPEC_MAX_ARRAY of them. *limit 0: none. */
 int options_parse_array(const char *text, uint32_t **indices, size_t *n, uint32_t *limit, struct error *err);

@@ -137,6 +137,13 @@ static void test_slurms_spelling(void **state)
 	assert_int_equal(set(s, &p, "gpus", "a100:2", &err), 0);
 	assert_string_equal(s->gpu_model, "a100");
 	assert_int_equal(set(s, &p, "gpus-per-node", "h100:4", &err), 0);
+	static const struct { const char *name, *value; int rc; } counts[] = {
+		{ "nodes", "1", 0 }, { "nodes", "1-1", 0 }, { "nodes", "2", -1 }, { "nodes", "0", -1 }, { "nodes", "", -1 },
+		{ "nodes", "1-2", -1 }, { "ntasks", "1", 0 }, { "ntasks", "4", -1 }, { "ntasks", "one", -1 },
+	};
+	for (size_t i = 0; i < COUNT_OF(counts); i++)
+		assert_int_equal(set(s, &p, counts[i].name, counts[i].value, &err), counts[i].rc);
+	assert_non_null(strstr(err.text, "started once"));
 	assert_string_equal(s->gpu_model, "h100");
 	assert_int_equal(s->gpus, 4);
 	assert_int_equal(set(s, &p, "gpus", "2", &err), 0);	/* on the command line, after a script's h100:4 */
