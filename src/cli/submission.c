@@ -60,8 +60,10 @@ json_t *submission_queue(const struct spec *s, bool dry_run, const char *capture
 		json_object_set_new(request, "capture", json_string(capture));
 	json_t *reply = client_call_on(fd, request, err);
 	double wait_s = member_number(reply, "capture_wait_s");
-	if (wait_s >= 1)
-		submit_capture_start(s, member_text(reply, "id"), (int64_t)wait_s);
+	int failed = wait_s >= 1 ? submit_capture_start(s, member_text(reply, "id"), (int64_t)wait_s) : 0;
+	if (failed)
+		cli_note("task %s: no capture was begun: no process for it: %s; it starts without", member_text(reply, "id"),
+			 strerror(failed));
 	return reply;
 }
 

@@ -188,22 +188,29 @@ static void become_capture(const struct spec *s, const char *id, int64_t wait_s)
 	give_up(id, "/proc/self/exe");
 }
 
-void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s)
+/* Tells it, too. Returns errno. */
+static int no_process(const char *id)
 {
+	int why = errno;
+	give_up(id, "fork");
+	return why;
+}
+
+int submit_capture_start(const struct spec *s, const char *id, int64_t wait_s)
+{
+	int status = 0;
 	fflush(NULL);
 	pid_t pid = fork();
 	if (!pid) {
 		setsid();
 		if (!(pid = fork()))
 			become_capture(s, id, wait_s);
-		else if (pid < 0)
-			give_up(id, "fork");
-		_exit(0);
+		_exit(pid < 0 ? no_process(id) : 0);
 	}
 	if (pid < 0)
-		give_up(id, "fork");
-	else
-		waitpid(pid, NULL, 0);
+		return no_process(id);
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
 /* ---- what is left behind ---- */

@@ -160,7 +160,7 @@ static void begin_capture(int listener, unsigned forks)
 		answer_one(listener, pipes[1]);
 	close(pipes[1]);
 	forks_left = forks;
-	submit_capture_start(&s, "7", 60);
+	assert_int_equal(submit_capture_start(&s, "7", 60), EAGAIN);
 	assert_int_equal(waitpid(radd, &status, 0), radd);
 	alarm(0);
 	assert_int_equal(status, 0);
