@@ -101,6 +101,19 @@ teardown()
 	[ "$(grep -c "not shown" <<<"$stderr")" -eq 1 ]
 }
 
+@test "run: an interrupt while the task is handed over cancels it as one later does" {
+	printf '%s\n' '#define _GNU_SOURCE' '#include <dlfcn.h>' '#include <signal.h>' '#include <string.h>' '#include <sys/socket.h>' \
+		'ssize_t recv(int fd, void *to, size_t n, int flags) {' \
+		'static int done; ssize_t got = ((ssize_t (*)(int, void *, size_t, int))dlsym(RTLD_NEXT, "recv"))(fd, to, n, flags);' \
+		'if (got > 0 && !done && memmem(to, got, "capture_wait_s", 14)) done = !raise(SIGTERM); return got; }' \
+		'ssize_t __recv_chk(int fd, void *to, size_t n, size_t m, int flags) { return recv(fd, to, n, flags); }' >handing.c
+	cc -shared -fPIC -o handing.so handing.c -ldl
+	run timeout 30 env LD_PRELOAD="$PWD/handing.so${LD_PRELOAD:+:$LD_PRELOAD}" rad run --name handed --gpu-mem 1G sleep 100
+	[[ "$output" == *"cancelling task "* ]]
+	[ "$status" -ne 124 ]
+	[ "$(rad queue -t all --json | jq -r '.tasks[] | select(.name == "handed") | .state')" = CANCELLED ]
+}
+
 @test "run: an interrupt cancels the task, which may clean up" {
 	rad run --output cancelled.log -- sh -c 'trap "echo cleaned; exit 9" TERM; echo ready; while :; do sleep 0.1; done' >shown 2>said &
 	local pid=$! code=0

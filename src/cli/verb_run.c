@@ -40,6 +40,16 @@ static void on_interrupt(int signum)
 	interrupts++;
 }
 
+/* While the task is handed over: the first is heeded once radd has answered, since before nobody knows whether it has the task;
+ * the next one at once, since a radd that hangs answers nothing. */
+static void on_early_interrupt(int signum)
+{
+	if (!interrupts++)
+		return;
+	signal(signum, SIG_DFL);
+	raise(signum);
+}
+
 static void on_terminal(int signum)
 {
 	if (signum == SIGWINCH)
@@ -295,14 +305,17 @@ static int run_task(struct cli_call *c, const json_t *accepted, const struct sub
 	return code;
 }
 
-static void look_at_logs(const struct spec *s)
+static void begin_sending(const struct spec *s)
 {
+	const struct sigaction action = { .sa_handler = on_early_interrupt };
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
 	logs_before = log_sizes_take(s->cwd, s->output);
 }
 
 int verb_run(struct cli_call *c)
 {
-	struct submit_flags flags = { .terminal = pty_listen, .sending = look_at_logs };
+	struct submit_flags flags = { .terminal = pty_listen, .sending = begin_sending };
 	json_t *reply = NULL;
 	int rc;
 	if (!submission_send(c, &flags, &reply))
