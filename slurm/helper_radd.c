@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/proc.h"
 #include "base/scope.h"
@@ -16,7 +15,6 @@
 #include "submit/signature.h"
 #include "submit/wire.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>

@@ -14,8 +14,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define PUBLIC __attribute__((visibility("default")))

@@ -18,15 +18,12 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-#include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef RAD_SLURM_HELPER

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/scope.h"
 #include "launch/mps.h"
 
 #include <ftw.h>

@@ -12,7 +12,6 @@
 #include "cli/table.h"
 
 #include <math.h>
-#include <string.h>
 
 static double slowest(const json_t *run)
 {

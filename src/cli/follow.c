@@ -5,12 +5,12 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/scope.h"
 #include "cli/log_file.h"
 #include "task/spec.h"
 
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define CHUNK 65536
 #define MAX_LINE ((size_t)1 << 20)	/* a longer one is shown in pieces */

@@ -21,7 +21,6 @@
 
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 
 #define STEP_MS 200		/* what ended is told at once: if the node dies before, it has to be done again */
 #define LOOK_MS 1000		/* between two looks at the queue, which cost its server something */

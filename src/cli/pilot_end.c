@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/pilot_node.h"
 

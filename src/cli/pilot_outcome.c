@@ -7,7 +7,6 @@
 #include "cli/pilot_node.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define CUTS 3		/* as often a task is begun anew that was cut off and had saved nothing; then a person decides */
 

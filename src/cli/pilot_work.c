@@ -25,7 +25,6 @@
 #include "submit/wire.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 

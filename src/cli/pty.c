@@ -12,8 +12,6 @@
 #include "base/scope.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -21,7 +19,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <termios.h>
-#include <time.h>
 
 #define CHUNK 4096		/* what a pipe that is ready takes at once (PIPE_BUF) */
 #define HELLO_S 2		/* for a process of ours to say its one byte */

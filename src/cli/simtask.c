@@ -13,7 +13,6 @@
 #include "device/simdev.h"
 #include "task/spec.h"
 
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>

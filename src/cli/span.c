@@ -4,7 +4,6 @@
 #include "cli/span.h"
 
 #include "base/clock.h"
-#include "base/scope.h"
 #include "base/units.h"
 #include "cli/moment.h"
 

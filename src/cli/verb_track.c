@@ -17,7 +17,6 @@
 #include "submit/wire.h"
 
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/idmap.h"
-#include "base/scope.h"
 #include "estimate/history.h"
 #include "share/infer.h"
 

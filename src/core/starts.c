@@ -18,7 +18,6 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/least.h"
-#include "base/scope.h"
 #include "core/begins.h"
 
 #include <math.h>

@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/scope.h"
 #include "estimate/margin.h"
 
 #include <assert.h>

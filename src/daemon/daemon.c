@@ -47,7 +47,6 @@
 #include "daemon/sampling.h"
 #include "daemon/server.h"
 #include "device/device.h"
-#include "launch/mps.h"
 #include "settings/settings.h"
 #include "store/store.h"
 #include "submit/wire.h"

@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define EPILOGS_AT_ONCE 8
 #define EPILOGS_WAITING 64	/* of one user, before his next launch waits too */

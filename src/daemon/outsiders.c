@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/scope.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "base/scope.h"
 #include "launch/launch.h"
 #include "launch/record.h"
 #include "submit/validate.h"

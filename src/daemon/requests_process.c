@@ -10,7 +10,6 @@
 #include "base/scope.h"
 #include "daemon/now.h"
 #include "launch/adopted.h"
-#include "launch/environment.h"
 
 #include <string.h>
 

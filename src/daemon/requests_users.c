@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "base/scope.h"
 
 #include <stdlib.h>
 #include <string.h>

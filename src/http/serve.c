@@ -11,7 +11,6 @@
 #include <microhttpd.h>
 #include <linux/sockios.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 

@@ -3,12 +3,10 @@
  */
 #include "launch/stay.h"
 
-#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/paths.h"
 #include "base/scope.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

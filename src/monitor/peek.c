@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/proc.h"
-#include "base/scope.h"
 
 #include <poll.h>
 #include <pthread.h>

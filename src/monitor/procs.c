@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "monitor/peek.h"
 #include "monitor/program.h"
 

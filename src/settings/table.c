@@ -5,7 +5,6 @@
  */
 #include "settings/settings.h"
 
-#include "base/scope.h"
 
 #define SECONDS_A_WEEK (7 * 86400)
 #define DECADE (3650 * 86400)

@@ -10,7 +10,6 @@
 #include "base/scope.h"
 #include "base/units.h"
 #include "sim/csv.h"
-#include "task/spec.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,13 +5,11 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "base/scope.h"
 #include "base/units.h"
 #include "sim/csv.h"
 #include "task/spec.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -15,8 +15,6 @@
 #include "task/constraint.h"
 #include "task/task.h"
 
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
