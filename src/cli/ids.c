@@ -109,10 +109,10 @@ void ids_clear(struct ids *ids)
 	*ids = (struct ids){ 0 };
 }
 
-bool ids_want(struct cli_call *c, size_t min, size_t max)
+bool ids_want(struct cli_call *c, size_t max)
 {
 	struct error err = ERROR_INIT;
-	if (!cli_want_words(c, min, max))
+	if (!cli_want_words(c, 1, max))
 		return false;
 	for (size_t i = 0; i < c->n_words; i++) {
 		struct ids word = { 0 };

@@ -24,9 +24,9 @@ struct ids {
  * ("12_[4-9%2]") are read, the limit says nothing here. Returns 0; or -1, and what is in *ids stays to be cleared. */
 int ids_add(const char *word, struct ids *ids, struct error *err);
 void ids_clear(struct ids *ids);
-/* For a verb whose words are ids: whether it has so many, and each can be read; asked before anything is done. False: it was
- * told, and c->rc says that the verb was used wrongly. */
-bool ids_want(struct cli_call *c, size_t min, size_t max);
+/* For a verb whose words are ids: whether it has one, and `max` at most, and each can be read; asked before anything is done.
+ * False: it was told, and c->rc says that the verb was used wrongly. */
+bool ids_want(struct cli_call *c, size_t max);
 /* The same of a word that is to be the id of one task. */
 bool ids_want_one(struct cli_call *c, const char *word);
 /* Takes out what scontrol's users write around ids: a "job" in front, "JobId=12,13". Returns how many words are left. */

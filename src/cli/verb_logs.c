@@ -140,7 +140,7 @@ int verb_logs(struct cli_call *c)
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
-	if (!cli_options(c, options) || !ids_want(c, 1, CLI_ANY_NUMBER))
+	if (!cli_options(c, options) || !ids_want(c, CLI_ANY_NUMBER))
 		return c->rc;
 	if (lines && units_parse_int(lines, 0, INT64_MAX, &want.lines, &err))
 		return cli_usage(c, "--lines: %s", err.text);

@@ -410,7 +410,7 @@ int verb_show(struct cli_call *c)
 		return cli_usage(c, "'%.60s': %s", c->words[0], other_thing(c->words[0]));
 	c->n_words = ids_bare_words(c->words, c->n_words);
 	bool one = events || script;
-	if (one ? !cli_want_words(c, 1, 1) || !ids_want_one(c, c->words[0]) : !ids_want(c, 1, CLI_ANY_NUMBER))
+	if (one ? !cli_want_words(c, 1, 1) || !ids_want_one(c, c->words[0]) : !ids_want(c, CLI_ANY_NUMBER))
 		return c->rc;
 	if (script)
 		return show_script(c, c->words[0], json);

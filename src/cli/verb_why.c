@@ -282,7 +282,7 @@ int verb_why(struct cli_call *c)
 	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
 	struct error err = ERROR_INIT;
 	int rc = CLI_DONE;
-	if (!cli_options(c, options) || !ids_want(c, 1, json ? 1 : CLI_ANY_NUMBER))
+	if (!cli_options(c, options) || !ids_want(c, json ? 1 : CLI_ANY_NUMBER))
 		return c->rc;
 	scoped_fd int fd = -1;
 	scoped_json *gpus = client_look_on(&fd, wire_request("gpus"), &err);

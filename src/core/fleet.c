@@ -231,7 +231,7 @@ static void slot_enter(struct slot *s, const struct run *r, bool extra)
 {
 	const struct attempt *a = task_attempt(r->t);
 	bool for_life = r->t->estimate.enforced_for_life || a->fenced;
-	ledger_enter(&s->ledger, r->t->id, extra ? 0 : a->claim_mib, for_life && !extra, r->unknown && !extra);
+	ledger_enter(&s->ledger, r->t->id, extra ? 0 : a->claim_mib, for_life && !extra);
 }
 
 static bool slot_has(const struct slot *s, const struct run *r)

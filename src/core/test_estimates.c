@@ -317,8 +317,8 @@ static struct world *slow_world_of(uint32_t n_gpus)
 	static struct estimator table[5];
 	struct core_config config = plain_config();
 	table[0] = *estimate_find("declared", NULL);
-	table[1] = (struct estimator){ "slow", "", has_summary, never_called };
-	table[2] = (struct estimator){ "slower", "", has_summary, never_called };
+	table[1] = (struct estimator){ "slow", has_summary, never_called };
+	table[2] = (struct estimator){ "slower", has_summary, never_called };
 	table[3] = *estimate_find("none", NULL);
 	config.estimators = table;
 	config.map.foreign_share = true;

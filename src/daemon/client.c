@@ -236,7 +236,7 @@ static void client_decode(struct client *c);
 static void client_handle(struct client *c, json_t *message, json_t *so_far)
 {
 	struct error err = ERROR_INIT;
-	struct message m = { .json = message, .bytes = c->asked, .uid = c->uid, .gid = c->gid, .pid = c->pid, .so_far = so_far };
+	struct message m = { .json = message, .bytes = c->asked, .uid = c->uid, .gid = c->gid, .so_far = so_far };
 	struct reply reply;
 	int64_t began = clock_mono_us();
 	if (c->home->ops.run(c->home->ops.requests, &m, &reply, &err))

@@ -66,7 +66,6 @@ struct message {
 	size_t bytes;		/* as it came */
 	uid_t uid;
 	gid_t gid;
-	pid_t pid;
 	const json_t *so_far;	/* what REPLY_MORE answered to it last; NULL: it is new */
 };
 

@@ -168,7 +168,7 @@ static inline int ask(struct asking *s, uid_t uid, const char *op, const char *f
 	scoped_json *json = json_loads(text, 0, NULL);
 	if (!json)
 		fail_msg("the test's own request is not JSON: %s", text);
-	struct message m = { .json = json, .bytes = strlen(text), .uid = uid, .gid = uid, .pid = getpid() };
+	struct message m = { .json = json, .bytes = strlen(text), .uid = uid, .gid = uid };
 	*err = ERROR_INIT;
 	int rc = requests_run(&s->q, &m, reply, err);
 	for (s->pieces = 1; !rc && reply->kind == REPLY_MORE; s->pieces++) {

@@ -114,9 +114,9 @@ ROW(disorder)
 }
 
 static const struct estimator table[] = {
-	{ "echo", "", NULL, echo }, { "silent", "", NULL, silent }, { "who", "", NULL, who }, { "stuck", "", NULL, stuck },
-	{ "crash", "", NULL, crash }, { "give_up", "", NULL, give_up }, { "babble", "", NULL, babble },
-	{ "flood", "", NULL, flood }, { "disorder", "", NULL, disorder }, { "heir", "", NULL, heir },
+	{ "echo", NULL, echo }, { "silent", NULL, silent }, { "who", NULL, who }, { "stuck", NULL, stuck },
+	{ "crash", NULL, crash }, { "give_up", NULL, give_up }, { "babble", NULL, babble },
+	{ "flood", NULL, flood }, { "disorder", NULL, disorder }, { "heir", NULL, heir },
 	{ NULL },
 };
 

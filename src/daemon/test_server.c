@@ -45,7 +45,6 @@ static int run(const struct requests *q, const struct message *r, struct reply *
 	struct serving *s = (struct serving *)q;
 	const char *op = json_string_value(json_object_get(r->json, "op"));
 	assert_int_equal(r->uid, getuid());
-	assert_int_equal(r->pid, getpid());
 	s->runs++;
 	if (!strcmp(op, "fail"))
 		return error_set(err, ERR_DENIED, "no");

@@ -18,19 +18,15 @@
 #include <string.h>
 
 const struct estimator estimators[] = {
-	{ "declared", "what the task says it needs (gpu_mem, --gpu-mem)", NULL, estimate_declared, .load_aside = true },
-	{ "history", "what earlier runs of the same signature were seen to take", NULL, estimate_from_history },
-	{ "replay", "a capture of its allocations, replayed (capture, --capture)", estimate_has_capture, estimate_replay },
-	{ "gpumemnet", "learnt from measured jobs: bins of memory from a model summary (model, --model)", estimate_has_summary,
-	  estimate_gpumemnet },
-	{ "arithmetic", "weights and activations of a model summary, times what measured jobs took of that sum",
-	  estimate_has_summary, estimate_arithmetic },
-	{ "gpumemnet-raw", "the nets of gpumemnet without bounds, inside and outside of what they learnt, to compare with",
-	  estimate_has_summary, estimate_gpumemnet_raw, true },
-	{ "faketensor", "tensors of forward and backward alone, from a capture, to compare with", estimate_has_capture,
-	  estimate_faketensor, true },
-	{ "horus", "the formula of the Horus scheduler on a model summary, to compare with", NULL, estimate_horus, true },
-	{ "none", "no estimate: placed where a fixed amount is free, and watched", NULL, estimate_none },
+	{ "declared", NULL, estimate_declared, .load_aside = true },
+	{ "history", NULL, estimate_from_history },
+	{ "replay", estimate_has_capture, estimate_replay },
+	{ "gpumemnet", estimate_has_summary, estimate_gpumemnet },
+	{ "arithmetic", estimate_has_summary, estimate_arithmetic },
+	{ "gpumemnet-raw", estimate_has_summary, estimate_gpumemnet_raw, true },
+	{ "faketensor", estimate_has_capture, estimate_faketensor, true },
+	{ "horus", NULL, estimate_horus, true },
+	{ "none", NULL, estimate_none },
 	{ NULL },
 };
 

@@ -64,7 +64,6 @@ struct estimate_result {
 
 struct estimator {
 	const char *name;
-	const char *help;
 	/* Whether asking it about that task may take over a millisecond: the daemon then has it done by another process, and
 	 * the task waits. NULL: never. */
 	bool (*slow)(const struct spec *s);

@@ -27,7 +27,6 @@ static void test_every_row_keeps_the_contract(void **state)
 
 			assert_string_equal(r.value.estimator, e->name);
 			assert_true(r.note[0] != '\0');
-			assert_true(strlen(e->help) > 0);
 			if (!spoke)
 				continue;
 			assert_true(r.value.need_mib <= r.value.comfort_mib);
@@ -131,8 +130,8 @@ static bool loud(const struct spec *s, uint64_t declared_mib, const struct estim
 }
 
 static const struct estimator table[] = {
-	{ "baseline", "", NULL, loud, true }, { "silent", "", NULL, silent },
-	{ "slow", "", is_slow, loud }, { "fast", "", NULL, loud }, { NULL },
+	{ "baseline", NULL, loud, true }, { "silent", NULL, silent },
+	{ "slow", is_slow, loud }, { "fast", NULL, loud }, { NULL },
 };
 
 static void test_slow_rows_are_asked_elsewhere(void **state)

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 struct gather {
-	uv_loop_t *loop;
 	gather_done done;
 	void *ctx;
 	uint64_t from_ns;
@@ -53,7 +52,6 @@ struct gather *gather_ask(uv_loop_t *loop, const char *socket, json_t *const req
 			  gather_done done, void *ctx)
 {
 	struct gather *g = alloc_zero(sizeof *g);
-	g->loop = loop;
 	g->done = done;
 	g->ctx = ctx;
 	g->from_ns = uv_hrtime();

@@ -32,7 +32,7 @@ struct ledger_entry *ledger_find(const struct ledger *l, task_id task)
 	return NULL;
 }
 
-void ledger_enter(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown)
+void ledger_enter(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life)
 {
 	struct ledger_entry *e = ledger_find(l, task);
 	assert(task);	/* 0 is nobody: such an entry would never be taken off */
@@ -49,7 +49,6 @@ void ledger_enter(struct ledger *l, task_id task, uint64_t claim_mib, bool for_l
 	}
 	e->claim_mib = claim_mib;
 	e->for_life = for_life;
-	e->unknown = unknown;
 }
 
 void ledger_exited(struct ledger *l, task_id task, int64_t mono_ms)

@@ -32,7 +32,7 @@
 struct ledger_entry {
 	task_id task;
 	uint64_t claim_mib;
-	bool for_life, unknown;		/* unknown: placed without an estimate, claim is min_free */
+	bool for_life;
 	bool warm;
 	uint64_t observed_mib, peak_mib;
 	int64_t exit_ms;		/* mono; 0: runs */
@@ -58,7 +58,7 @@ struct ledger {
 
 void ledger_clear(struct ledger *l);
 /* A task is placed here. Again for the same task: the new claim counts, and an exit is forgotten (a new attempt began). */
-void ledger_enter(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown);
+void ledger_enter(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life);
 /* Its processes ended (mono time; the first report counts). The entry stays until ledger_settle sees it gone. */
 void ledger_exited(struct ledger *l, task_id task, int64_t mono_ms);
 /* A reading of the GPU itself, before the ledger_observe of the same sample. */

@@ -82,7 +82,7 @@ static void set_up(struct ledger *l, const struct situation *s)
 		const struct task_row *t = &s->task[i];
 		if (!t->claim && !t->observed)
 			break;
-		ledger_enter(l, TASK_ID(i + 1, -1), t->claim, t->for_life, false);
+		ledger_enter(l, TASK_ID(i + 1, -1), t->claim, t->for_life);
 		ledger_observe(l, TASK_ID(i + 1, -1), t->observed, t->warm);
 		if (t->then)
 			ledger_observe(l, TASK_ID(i + 1, -1), t->then, t->warm);
@@ -169,9 +169,8 @@ static void exits(void **state)
 	struct ledger l = { 0 };
 	task_id one = TASK_ID(1, -1), two = TASK_ID(2, 0), none = 0;
 	set_up(&l, &(struct situation){ .used = 12512 });
-	ledger_enter(&l, one, 6000, true, false);
-	ledger_enter(&l, two, 6000, false, true);
-	assert_true(ledger_find(&l, two)->unknown);
+	ledger_enter(&l, one, 6000, true);
+	ledger_enter(&l, two, 6000, false);
 	/* Tasks that run stay, whatever the sample shows. */
 	assert_int_equal(ledger_settle(&l, 5000, is_present, &none), 0);
 	assert_false(ledger_room(&l).settling);
@@ -224,7 +223,7 @@ static void placed_again(void **state)
 	struct ledger l = { 0 };
 	task_id one = TASK_ID(1, -1), none = 0;
 	set_up(&l, &(struct situation){ .used = 8512, .task = { { 6000, 9000, 8000, false, true, true } } });
-	ledger_enter(&l, one, 7000, false, false);
+	ledger_enter(&l, one, 7000, false);
 	assert_int_equal(l.n, 1);
 	assert_false(ledger_room(&l).settling);
 	assert_int_equal(ledger_held(&l), 8000);
@@ -233,7 +232,7 @@ static void placed_again(void **state)
 
 	/* An entry that is made twice, as after a restart, keeps what was observed. */
 	set_up(&l, &(struct situation){ .used = 3512, .task = { { 6000, 3000, 0, false, true } } });
-	ledger_enter(&l, one, 6000, false, false);
+	ledger_enter(&l, one, 6000, false);
 	assert_int_equal(l.n, 1);
 	assert_int_equal(ledger_held(&l), 3512);
 	ledger_clear(&l);
@@ -248,7 +247,7 @@ static void strangers_and_many(void **state)
 	ledger_observe(&l, TASK_ID(7, -1), 5000, true);
 	assert_int_equal(l.n, 0);
 	for (int i = 0; i < 40; i++)
-		ledger_enter(&l, TASK_ID(3, i), 100, true, false);
+		ledger_enter(&l, TASK_ID(3, i), 100, true);
 	assert_int_equal(ledger_held(&l), 4000);
 	for (int i = 0; i < 40; i += 2)
 		ledger_exited(&l, TASK_ID(3, i), 10);

@@ -33,7 +33,7 @@ static void set_up(struct ledger l[4], struct map_gpu g[4])
 		ledger_read(&l[i], &(struct ledger_reading){ .total_mib = 40960, .reserved_mib = 512, .used_known = true,
 			.used_mib = 512 + is[i].observed + is[i].foreign, .proc_mem_known = true });
 		if (is[i].claim)
-			ledger_enter(&l[i], TASK_ID(i + 1, -1), is[i].claim, is[i].for_life, i == 2);
+			ledger_enter(&l[i], TASK_ID(i + 1, -1), is[i].claim, is[i].for_life);
 		ledger_observe(&l[i], TASK_ID(i + 1, -1), is[i].observed, is[i].warm);
 		g[i] = (struct map_gpu){
 			.slot = i, .index = i, .total_mib = ledger_capacity(&l[i]), .available_mib = ledger_available(&l[i]),
@@ -87,7 +87,7 @@ static void example(void **state)
 	assert_int_equal(ask(g, 14131, RANK_EXCLUSIVE, 0), -1);
 	assert_int_equal(ask(g, 14131, RANK_MAGM, 0), 2);
 
-	ledger_enter(&l[2], TASK_ID(9, -1), 14131, false, false);
+	ledger_enter(&l[2], TASK_ID(9, -1), 14131, false);
 	g[2].available_mib = ledger_available(&l[2]);
 	g[2].n_tasks = 2;
 	assert_int_equal(g[2].available_mib, 21197);

@@ -61,8 +61,8 @@ COLUMN(1, faketensor)
 COLUMN(2, gpumemnet)
 
 static const struct estimator columns[SIM_ESTIMATORS] = {
-	{ "horus", "", false, horus_column }, { "faketensor", "", false, faketensor_column },
-	{ "gpumemnet", "", false, gpumemnet_column },
+	{ "horus", NULL, horus_column }, { "faketensor", NULL, faketensor_column },
+	{ "gpumemnet", NULL, gpumemnet_column },
 };
 
 static const struct estimator *find_estimator(const struct sim_options *o, struct error *err)

@@ -49,7 +49,6 @@ int store_trim_outcomes(struct store *s, struct store_trimming *t, int64_t from_
 	for (unsigned i = 0; i < n_drop; i++)
 		if (store_change(s, err, STORE_DROP_OUTCOME, "i", drop[i]))
 			return -1;
-	t->dropped += n_drop;
 	return n < TRIM_PIECE;
 }
 

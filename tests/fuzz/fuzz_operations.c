@@ -167,7 +167,7 @@ static void run_line(struct asking *s, const char *line, size_t len)
 	if (op && strcmp(op, "status")) {
 		json_object_set_new(json, "v", json_integer(WIRE_VERSION));
 		asks = uids[(unsigned char)*line];
-		struct message m = { .json = json, .bytes = len, .uid = asks, .gid = asks, .pid = getpid() };
+		struct message m = { .json = json, .bytes = len, .uid = asks, .gid = asks };
 		run_one(s, &m);
 		any_task = true;
 		core_turn(s->w.core, now_read());
