@@ -118,13 +118,13 @@ int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode
 }
 
 /* A link that somebody else laid, in /tmp perhaps, may lead to what only the caller may write: it is replaced. */
-int io_save_file(const char *path, const void *bytes, size_t n, unsigned mode, struct error *err)
+int io_save_file(const char *path, const void *bytes, size_t n, struct error *err)
 {
 	struct stat st;
 	bool there = !lstat(path, &st), link = there && S_ISLNK(st.st_mode);
 	if (!there || S_ISREG(st.st_mode) || (link && st.st_uid && st.st_uid != geteuid()))
-		return io_replace_file(path, bytes, n, mode, err);
-	scoped_fd int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY | (link ? O_CREAT : O_NOFOLLOW), mode);
+		return io_replace_file(path, bytes, n, there && !link ? st.st_mode & 0777 : 0644, err);
+	scoped_fd int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY | (link ? O_CREAT : O_NOFOLLOW), 0644);
 	return fd < 0 || io_write_full(fd, bytes, n) ? error_errno(err, "%s", path) : 0;
 }
 

@@ -24,8 +24,9 @@ int io_read_fd(int fd, const char *name, size_t max, struct buf *out, struct err
  * of the folder where that can be done. An error of that last step leaves the new one in place. */
 int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode, struct error *err);
 /* The same for a path that a person named: what is there and no file, a device or a pipe, is written into, as by a shell, and
- * so is what a link of root's or of the caller's own leads to (/dev/stdout). */
-int io_save_file(const char *path, const void *bytes, size_t n, unsigned mode, struct error *err);
+ * so is what a link of root's or of the caller's own leads to (/dev/stdout). Nobody may read the new file who might not
+ * read the one that was there. */
+int io_save_file(const char *path, const void *bytes, size_t n, struct error *err);
 /* mkdir -p; the last component gets `mode`. */
 int io_make_dirs(const char *path, unsigned mode, struct error *err);
 int io_set_nonblocking(int fd, bool on);

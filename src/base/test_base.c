@@ -364,23 +364,28 @@ static void what_is_no_file_is_written_into_and_stays(void **state)
 	scoped_free char *file = alloc_printf("%s/file", dir);
 	assert_int_equal(mkfifo(pipe, 0600), 0);
 	scoped_fd int reader = open(pipe, O_RDONLY | O_NONBLOCK);
-	assert_int_equal(io_save_file(pipe, "one", 3, 0600, &err), 0);
+	assert_int_equal(io_save_file(pipe, "one", 3, &err), 0);
 	assert_int_equal(read(reader, got, sizeof got), 3);
 	assert_string_equal(got, "one");
 	assert_int_equal(lstat(pipe, &st), 0);
 	assert_true(S_ISFIFO(st.st_mode));
 	/* one's own link is followed, another's is replaced */
 	scoped_buf text = { 0 };
-	assert_int_equal(io_save_file(file, "longer", 6, 0600, &err), 0);
+	assert_int_equal(io_save_file(file, "longer", 6, &err), 0);
 	assert_int_equal(symlink(file, link), 0);
-	assert_int_equal(io_save_file(link, "two", 3, 0600, &err), 0);
+	assert_int_equal(io_save_file(link, "two", 3, &err), 0);
 	assert_int_equal(io_read_file(file, 100, &text, NULL), 0);
 	assert_string_equal(buf_text(&text), "two");
-	assert_int_equal(io_save_file(dir, "x", 1, 0600, &err), -1);
+	/* what its owner hid from others stays hidden */
+	assert_int_equal(chmod(file, 0600), 0);
+	assert_int_equal(io_save_file(file, "two", 3, &err), 0);
+	assert_int_equal(stat(file, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(io_save_file(dir, "x", 1, &err), -1);
 	assert_non_null(strstr(err.text, "Is a directory"));
 	if (!geteuid()) {
 		assert_int_equal(lchown(link, 12345, 12345), 0);
-		assert_int_equal(io_save_file(link, "three", 5, 0600, &err), 0);
+		assert_int_equal(io_save_file(link, "three", 5, &err), 0);
 		assert_int_equal(lstat(link, &st), 0);
 		assert_true(S_ISREG(st.st_mode));
 		buf_drop(&text, text.len);

@@ -106,7 +106,7 @@ int bench_print_csv(const json_t *result, const char *path, struct error *err)
 				csv_number(&b, run, of_run[k]);
 			buf_add_text(&b, "\n");
 		}
-	return io_save_file(path, b.data, b.len, 0644, err);
+	return io_save_file(path, b.data, b.len, err);
 }
 
 /* The page ----------------------------------------------------------------------------------------------------------------- */
@@ -225,5 +225,5 @@ int bench_print_page(const json_t *result, const char *path, struct error *err)
 	buf_add_text(&b, "</section>\n<section><h2>Runs</h2>\n");
 	html_rows(&b, json_object_get(result, "runs"), json_array_size(json_object_get(result, "commands")) > 1);
 	buf_add_text(&b, "</section></main></html>\n");
-	return io_save_file(path, b.data, b.len, 0644, err);
+	return io_save_file(path, b.data, b.len, err);
 }

@@ -32,7 +32,7 @@ int report_save(const struct report *r, const char *path, enum report_form form,
 	scoped_buf out = { 0 };
 	fill(r, path, form, &out);
 	if (strcmp(path, "-"))
-		return io_save_file(path, out.data, out.len, 0644, err);
+		return io_save_file(path, out.data, out.len, err);
 	if (fwrite(out.data, 1, out.len, stdout) == out.len || errno == EPIPE)
 		return 0;
 	error_errno(err, "output");

@@ -54,7 +54,7 @@ static int write_trace(struct cli_call *c, const struct trace_words *w, const st
 		fputs(buf_text(&text), stdout);
 		return CLI_DONE;
 	}
-	return io_save_file(w->output, text.data, text.len, 0644, &err) ? cli_fail(c, &err) : CLI_DONE;
+	return io_save_file(w->output, text.data, text.len, &err) ? cli_fail(c, &err) : CLI_DONE;
 }
 
 /* Make --------------------------------------------------------------------------------------------------------------------- */
