@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/claims_folder.h"
+#include "daemon/troubles.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -201,8 +202,7 @@ bool claims_settle(struct claims *c, struct core *core, const struct core_claim 
 
 void claims_tell(const struct claims *c, json_t *troubles)
 {
-	scoped_free char *text = *c->trouble.text ? alloc_printf("are not shared with other daemons of this machine, whose tasks may "
-							    "meet ours on a GPU: %s", c->trouble.text) : NULL;
-	if (text)
-		json_array_append_new(troubles, json_pack("{ss, ss}", "check", "claims", "text", text));
+	if (*c->trouble.text)
+		troubles_add(troubles, "claims", "are not shared with other daemons of this machine, whose tasks may meet ours on a GPU: %s",
+			     c->trouble.text);
 }

@@ -46,6 +46,7 @@
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
 #include "daemon/server.h"
+#include "daemon/troubles.h"
 #include "device/device.h"
 #include "settings/settings.h"
 #include "store/store.h"
@@ -129,8 +130,7 @@ static void log_mps(struct daemon *d)
 
 static void tell_settings(void *list, const char *text)
 {
-	scoped_free char *said = alloc_printf("%s (not in force, and radd would not start with it)", text);
-	json_array_append_new(list, json_pack("{ss, ss}", "check", "settings", "text", said));
+	troubles_add(list, "settings", "%s (not in force, and radd would not start with it)", text);
 }
 
 /* A mistake in the file of settings, reloaded or not, is told before the next start finds it. Of root's, which is in /etc: that
@@ -150,11 +150,9 @@ static void look_at_program(const struct daemon *d, json_t *list)
 	char now[4096];
 	ssize_t n = readlink("/proc/self/exe", now, sizeof now - 1);
 	now[n > 0 ? n : 0] = 0;
-	if (n <= 0 || !strcmp(now, d->program))
-		return;
-	scoped_free char *said = alloc_printf("%s was replaced or removed since radd was started from it: restart radd (tasks go on)",
-					      d->program);
-	json_array_append_new(list, json_pack("{ss, ss}", "check", "programs", "text", said));
+	if (n > 0 && strcmp(now, d->program))
+		troubles_add(list, "programs", "%s was replaced or removed since radd was started from it: restart radd (tasks go on)",
+			     d->program);
 }
 
 static void tell_troubles(void *ctx, json_t *list)

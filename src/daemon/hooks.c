@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/scope.h"
+#include "daemon/troubles.h"
 #include "daemon/trust.h"
 #include "daemon/worker.h"
 
@@ -332,12 +333,12 @@ void hooks_work(struct hooks *h)
 
 static void add_trouble(void *troubles, const char *text)
 {
-	json_array_append_new(troubles, json_pack("{ss, ss}", "check", "settings", "text", text));
+	troubles_add(troubles, "settings", "%s", text);
 }
 
 void hooks_tell(const struct hooks *h, json_t *troubles)
 {
 	hooks_check(h->config, add_trouble, troubles);
 	if (*h->trouble && clock_mono_ms() - h->trouble_ms < TOLD_MS)
-		json_array_append_new(troubles, json_pack("{ss, ss}", "check", "epilog", "text", h->trouble));
+		troubles_add(troubles, "epilog", "%s", h->trouble);
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/now.h"
+#include "daemon/troubles.h"
 #include "daemon/trust.h"
 
 #include <errno.h>
@@ -178,8 +179,7 @@ void jobmap_work(struct jobmap *j, struct core *core)
 
 void jobmap_tell(const struct jobmap *j, json_t *troubles)
 {
-	scoped_free char *text = !j->trouble ? NULL :
-		alloc_printf("files for dcgm-exporter cannot be written, so its metrics name no tasks, or wrong ones: %s", j->trouble);
-	if (text)
-		json_array_append_new(troubles, json_pack("{ss, ss}", "check", "dcgm_job_mapping", "text", text));
+	if (j->trouble)
+		troubles_add(troubles, "dcgm_job_mapping", "files for dcgm-exporter cannot be written, so its metrics name no tasks, or "
+			     "wrong ones: %s", j->trouble);
 }

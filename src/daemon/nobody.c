@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/names.h"
+#include "daemon/troubles.h"
 #include "daemon/worker.h"
 #include "settings/who.h"
 
@@ -109,7 +110,7 @@ void nobody_tell(struct nobody *n, json_t *troubles)
 	for (size_t i = 0; i < n->config->n_whos; i++) {
 		scoped_free char *text = nobody_text(n, &n->config->whos[i]);
 		if (is_line_of(n->unknown, n->config->whos[i].name))
-			json_array_append_new(troubles, json_pack("{ss, ss}", "check", "settings", "text", text));
+			troubles_add(troubles, "settings", "%s", text);
 	}
 	if (*n->unknown && !n->worker && clock_mono_ms() - n->asked_ms >= AGAIN_MS)
 		nobody_look(n);

@@ -30,6 +30,7 @@
 #include "daemon/starting.h"
 #include "daemon/stopping.h"
 #include "daemon/sweeping.h"
+#include "daemon/troubles.h"
 #include "launch/cgroup.h"
 
 #include <signal.h>
@@ -683,10 +684,9 @@ void runner_tell_troubles(const struct runner *r, json_t *troubles)
 		}
 	for (int i = 0; i < 2; i++) {
 		char id[TASK_ID_TEXT];
-		scoped_free char *text = n[i] ? alloc_printf("%zu task%s delayed; task %s: %s", n[i], n[i] > 1 ? "s are" : " is",
-							      task_id_text(worst[i]->task, id), worst[i]->delay.text) : NULL;
-		if (text)
-			json_array_append_new(troubles, json_pack("{ss, ss}", "check", "starts", "text", text));
+		if (n[i])
+			troubles_add(troubles, "starts", "%zu task%s delayed; task %s: %s", n[i], n[i] > 1 ? "s are" : " is",
+				     task_id_text(worst[i]->task, id), worst[i]->delay.text);
 	}
 	sweeping_tell(r->sweeping, troubles);
 	hooks_tell(r->hooks, troubles);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/troubles.h"
 #include "launch/leftovers.h"
 
 #include <stdlib.h>
@@ -92,9 +93,9 @@ void sweeping_tell(const struct sweeping *s, json_t *troubles)
 	for (size_t i = 0; i < n; i++) {
 		scoped_free char *text = proc_alive(strays[i].shim) ? stray_text(s, &strays[i]) : NULL;
 		if (text)
-			json_array_append_new(troubles, json_pack("{ss, ss}", "check", "attempts", "text", text));
+			troubles_add(troubles, "attempts", "%s", text);
 	}
 	scoped_free char *unknown = s ? unknown_text(s) : NULL;
 	if (unknown)
-		json_array_append_new(troubles, json_pack("{ss, ss}", "check", "attempts", "text", unknown));
+		troubles_add(troubles, "attempts", "%s", unknown);
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Epilogs that wait: how many of one user, and whom that holds up.
+ * Epilogs that wait: how many of one user, and whom that holds up. What is amiss is told.
  */
 #include "daemon/hooks.h"
+
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <string.h>
 
 #define MANY 64
 
@@ -42,9 +45,27 @@ static void many_of_one_user_hold_up_his_starts_alone(void **state)
 	assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+static void a_path_that_is_not_utf8_is_told(void **state)
+{
+	uv_loop_t loop;
+	const struct settings config = { .prolog = "/nowhere/caf\xe9", .epilog = "off" };
+	scoped_json *troubles = json_array();
+	(void)state;
+	uv_loop_init(&loop);
+	struct hooks *h = hooks_create(&loop, &config);
+	hooks_tell(h, troubles);
+	assert_int_equal(json_array_size(troubles), 1);
+	assert_non_null(strstr(json_member_text(json_array_get(troubles, 0), "text"), "/nowhere/caf?: No such file"));
+	hooks_destroy(h);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(many_of_one_user_hold_up_his_starts_alone) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_of_one_user_hold_up_his_starts_alone),
+		cmocka_unit_test(a_path_that_is_not_utf8_is_told),
+	};
 	signal(SIGPIPE, SIG_IGN);	/* as radd does */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
