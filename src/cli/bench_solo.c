@@ -83,14 +83,10 @@ static bool ask_activity(int argc, char **argv, const json_t *task, struct activ
 	struct submit_flags flags = { .terminal = NULL };
 	struct spec *spec = NULL;
 	scoped_json *reply = client_call(wire_request("gpus"), &ignored);
-	const char *uuid = json_string_value(json_array_get(json_object_get(member_last_attempt(task), "gpus"), 0)), *name = NULL;
-	size_t i;
-	json_t *g;
-	json_array_foreach(json_object_get(reply, "gpus"), i, g)
-		if (uuid && !strcmp(member_text(g, "uuid"), uuid))
-			name = member_text(g, "name");
+	const char *uuid = json_string_value(json_array_get(json_object_get(member_last_attempt(task), "gpus"), 0));
+	const json_t *gpu = uuid ? member_gpu(json_object_get(reply, "gpus"), uuid) : NULL;
 	bool known = !submit_parse_command(argc, argv, &spec, &flags, &ignored) && spec &&
-		     !estimate_activity(spec, &(struct estimate_context){ .gpu_name = name }, a, &ignored);
+		     !estimate_activity(spec, &(struct estimate_context){ .gpu_name = gpu ? member_text(gpu, "name") : NULL }, a, &ignored);
 	spec_unref(spec);
 	submit_flags_clear(&flags);
 	return known;

@@ -165,16 +165,6 @@ enum style format_state_style(enum task_state s)
 	}
 }
 
-static const json_t *find_gpu(const json_t *gpus, const char *uuid)
-{
-	size_t i;
-	json_t *g;
-	json_array_foreach(gpus, i, g)
-		if (!strcmp(member_text(g, "uuid"), uuid))
-			return g;
-	return NULL;
-}
-
 static const char *number_of(const json_t *gpu, char buf[FORMAT_LEN])
 {
 	if (*member_text(gpu, "number"))
@@ -214,7 +204,7 @@ char *format_gpus(const json_t *uuids, const json_t *gpus)
 	json_t *u;
 	json_array_foreach(uuids, i, u) {
 		const char *uuid = json_string_value(u) ? json_string_value(u) : "";
-		const json_t *g = find_gpu(gpus, uuid);
+		const json_t *g = member_gpu(gpus, uuid);
 		if (g)
 			buf_printf(&out, "%s%s", i ? "," : "", format_gpu(g, gpus, number));
 		else

@@ -71,6 +71,16 @@ json_t *member_last_attempt(const json_t *task)
 	return n ? json_array_get(attempts, n - 1) : NULL;
 }
 
+const json_t *member_gpu(const json_t *gpus, const char *uuid)
+{
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g)
+		if (!strcmp(member_text(g, "uuid"), uuid))
+			return g;
+	return NULL;
+}
+
 bool member_wait_alike(const json_t *a, const json_t *b)
 {
 	static const char *const same[] = { "state", "reason", "name", "user" };

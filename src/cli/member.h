@@ -26,6 +26,8 @@ double member_deep_number(const json_t *o, const char *path);
 enum task_state member_state(const json_t *task);
 /* The last attempt; NULL when there is none. */
 json_t *member_last_attempt(const json_t *task);
+/* The one of these GPUs that has this UUID; NULL: none has. */
+const json_t *member_gpu(const json_t *gpus, const char *uuid);
 /* Whether both are elements of one array that wait for the same: people see them as one. */
 bool member_wait_alike(const json_t *a, const json_t *b);
 /* Its output goes to its user's terminal, or where it went before rad, and no log was asked for. */

@@ -87,16 +87,6 @@ static int drain_each(struct cli_call *c, json_t *request, const json_t *names, 
 	return rc;
 }
 
-static bool is_among(const json_t *gpus, const char *uuid)
-{
-	size_t i;
-	json_t *g;
-	json_array_foreach(gpus, i, g)
-		if (!strcmp(member_text(g, "uuid"), uuid))
-			return true;
-	return false;
-}
-
 /* Which they were: "2" is the GPU of that number, and no number of GPUs. */
 static void tell_which(const char *what, const json_t *gpus, bool changed, int64_t until_ms, const json_t *all)
 {
@@ -131,7 +121,7 @@ static int tell(struct cli_call *c, const json_t *drained, int64_t until_ms)
 		return CLI_DONE;
 	json_array_foreach(json_object_get(all, "gpus"), i, g) {
 		const json_t *tasks = json_object_get(g, "tasks");
-		if (!json_array_size(tasks) || !is_among(drained, member_text(g, "uuid")))
+		if (!json_array_size(tasks) || !member_gpu(drained, member_text(g, "uuid")))
 			continue;
 		printf("GPU %s: still running there: task%s", format_gpu(g, json_object_get(all, "gpus"), number),
 		       json_array_size(tasks) == 1 ? "" : "s");

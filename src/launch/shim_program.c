@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "base/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,24 +55,13 @@ static int memory_file(const char *name, const char *text)
 	return steal_fd(fd);
 }
 
-static void add_quoted(struct buf *out, const char *text)
-{
-	buf_add(out, "'", 1);
-	for (; *text; text++) {
-		if (*text == '\'')
-			buf_add_text(out, "'\\'");
-		buf_add(out, text, 1);
-	}
-	buf_add(out, "'", 1);
-}
-
 /* What bash reads before the script. It undoes its own way in, then does what the user's BASH_ENV would have done. */
 static char *prelude(const struct shim_request *r, const char *bash_env)
 {
 	scoped_buf text = { 0 };
 	if (bash_env) {
 		buf_add_text(&text, "export BASH_ENV=");
-		add_quoted(&text, bash_env);
+		words_add_shell(&text, bash_env);
 		buf_add_text(&text, "\nif [ -r \"$BASH_ENV\" ]; then . \"$BASH_ENV\"; fi\n");
 	} else {
 		buf_add_text(&text, "unset BASH_ENV\n");
@@ -79,7 +69,7 @@ static char *prelude(const struct shim_request *r, const char *bash_env)
 	buf_add_text(&text, conda_function);
 	if (r->conda_env) {
 		buf_add_text(&text, "conda activate ");
-		add_quoted(&text, r->conda_env);
+		words_add_shell(&text, r->conda_env);
 		buf_add_text(&text, " || { echo \"rad: env: 'conda activate' failed\" >&2; exit 127; }\n");
 	}
 	return buf_steal(&text);
