@@ -93,3 +93,11 @@ void idmap_free(struct idmap *m)
 	free(m->values);
 	*m = (struct idmap){ 0 };
 }
+
+void idmap_free_all(struct idmap *m)
+{
+	size_t at = 0;
+	for (void *value; (value = idmap_next(m, &at));)
+		free(value);
+	idmap_free(m);
+}

@@ -23,5 +23,7 @@ void *idmap_remove(struct idmap *m, int64_t key);
 /* Walks in no particular order: start with *at = 0; NULL at the end. The map must not change during a walk. */
 void *idmap_next(const struct idmap *m, size_t *at);
 void idmap_free(struct idmap *m);
+/* With its values, each an allocation of its own. */
+void idmap_free_all(struct idmap *m);
 
 #endif

@@ -69,12 +69,9 @@ struct pilot_work *pilot_work_create(struct pilot *p, struct pilot_known *k)
 
 void pilot_work_destroy(struct pilot_work *w)
 {
-	size_t at = 0;
 	if (!w)
 		return;
-	for (struct work *one; (one = idmap_next(&w->all, &at));)
-		free(one);
-	idmap_free(&w->all);
+	idmap_free_all(&w->all);
 	free(w);
 }
 

@@ -25,12 +25,9 @@ struct begins *begins_create(void)
 
 void begins_destroy(struct begins *b)
 {
-	size_t at = 0;
 	if (!b)
 		return;
-	for (struct begin *one; (one = idmap_next(&b->tasks, &at));)
-		free(one);
-	idmap_free(&b->tasks);
+	idmap_free_all(&b->tasks);
 	free(b);
 }
 

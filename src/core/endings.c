@@ -56,12 +56,9 @@ struct endings *endings_create(const struct core_config *config, struct tasks *t
 
 void endings_destroy(struct endings *e)
 {
-	size_t at = 0;
 	if (!e)
 		return;
-	for (struct open_end *o; (o = idmap_next(&e->open, &at));)
-		free(o);
-	idmap_free(&e->open);
+	idmap_free_all(&e->open);
 	free(e->deaths);
 	free(e);
 }

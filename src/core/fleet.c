@@ -46,14 +46,11 @@ static void slot_destroy(struct slot *s)
 
 void fleet_destroy(struct fleet *f)
 {
-	size_t at = 0;
 	if (!f)
 		return;
-	for (struct run *r; (r = idmap_next(&f->runs, &at));)
-		free(r);
 	for (size_t i = 0; i < f->n_slots; i++)
 		slot_destroy(f->slots[i]);
-	idmap_free(&f->runs);
+	idmap_free_all(&f->runs);
 	idmap_free(&f->by_uuid);
 	free(f->slots);
 	free(f->gpus);

@@ -46,12 +46,9 @@ struct host *host_create(const struct core_config *config)
 
 void host_destroy(struct host *h)
 {
-	size_t at = 0;
 	if (!h)
 		return;
-	for (struct host_run *r; (r = idmap_next(&h->running, &at));)
-		free(r);
-	idmap_free(&h->running);
+	idmap_free_all(&h->running);
 	for (struct host_feed *f; (f = h->feeds);) {
 		h->feeds = f->next;
 		free(f);

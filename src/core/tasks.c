@@ -73,10 +73,7 @@ void tasks_destroy(struct tasks *ts)
 		task_destroy(t);
 	idmap_free(&ts->by_id);
 	idmap_free(&ts->jobs);
-	size_t user_at = 0;
-	for (struct user_sum *u; (u = idmap_next(&ts->by_user, &user_at));)
-		free(u);
-	idmap_free(&ts->by_user);
+	idmap_free_all(&ts->by_user);
 	queue_destroy(ts->queue);
 	queue_destroy(ts->cpu_queue);
 	waiting_destroy(ts->waiting);

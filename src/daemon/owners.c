@@ -36,12 +36,9 @@ struct owners *owners_create(const struct core *core, struct outsiders *outsider
 
 void owners_destroy(struct owners *o)
 {
-	size_t at = 0;
 	if (!o)
 		return;
-	for (struct owned *k; (k = idmap_next(&o->known, &at));)
-		free(k);
-	idmap_free(&o->known);
+	idmap_free_all(&o->known);
 	idmap_free(&o->shims);
 	free(o);
 }

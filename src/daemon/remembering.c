@@ -31,11 +31,8 @@ struct remembering *remembering_create(struct store *store, struct core *core)
 
 void remembering_destroy(struct remembering *r)
 {
-	size_t at = 0;
-	for (double *noted_s; r && (noted_s = idmap_next(&r->noted, &at));)
-		free(noted_s);
 	if (r)
-		idmap_free(&r->noted);
+		idmap_free_all(&r->noted);
 	free(r);
 }
 

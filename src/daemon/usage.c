@@ -36,11 +36,8 @@ struct usages *usages_create_even(int64_t burst_us)
 
 void usages_destroy(struct usages *u)
 {
-	size_t at = 0;
-	for (int64_t *paid; u && (paid = idmap_next(&u->users, &at));)
-		free(paid);
 	if (u)
-		idmap_free(&u->users);
+		idmap_free_all(&u->users);
 	free(u);
 }
 

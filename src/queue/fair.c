@@ -44,11 +44,8 @@ struct fair *fair_create(const struct fair_config *config, const int64_t *pass_m
 
 void fair_destroy(struct fair *f)
 {
-	size_t at = 0;
-	for (struct fair_user *u; f && (u = idmap_next(&f->users, &at));)
-		free(u);
 	if (f)
-		idmap_free(&f->users);
+		idmap_free_all(&f->users);
 	free(f);
 }
 

@@ -175,10 +175,7 @@ void waiting_destroy(struct waiting *w)
 		return;
 	for (struct group *g; (g = idmap_next(&w->groups, &at));)
 		group_free(g);
-	at = 0;
-	for (struct awaited *t; (t = idmap_next(&w->targets, &at));)
-		free(t);
-	idmap_free(&w->targets);
+	idmap_free_all(&w->targets);
 	idmap_free(&w->groups);
 	idmap_free(&w->members);
 	free(w);
