@@ -48,11 +48,19 @@ char *alloc_string_or_null(const char *s)
 	return s ? alloc_string(s) : NULL;
 }
 
+size_t alloc_count(char *const *list)
+{
+	size_t n = 0;
+	while (list && list[n])
+		n++;
+	return n;
+}
+
 char **alloc_words(char *const *words)
 {
-	size_t n = 0, bytes = 0;
-	for (; words[n]; n++)
-		bytes += strlen(words[n]) + 1;
+	size_t n = alloc_count(words), bytes = 0;
+	for (size_t i = 0; i < n; i++)
+		bytes += strlen(words[i]) + 1;
 	char **copy = alloc_zero((n + 1) * sizeof *copy + bytes), *at = (char *)(copy + n + 1);
 	for (size_t i = 0; i < n; i++) {
 		copy[i] = at;

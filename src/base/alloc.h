@@ -17,6 +17,8 @@ char *alloc_string(const char *s) __attribute__((returns_nonnull));
 char *alloc_string_or_null(const char *s);
 /* A list of texts that ends with NULL, as exec takes it: list and texts in one piece, which free() frees. */
 char **alloc_words(char *const *words) __attribute__((returns_nonnull));
+/* How many texts a list has that ends with NULL; NULL has none. */
+size_t alloc_count(char *const *list);
 /* Frees a list that ends with NULL, and each of its texts; not one of alloc_words. Takes NULL. */
 void alloc_free_list(char **list);
 char *alloc_printf(const char *fmt, ...) __attribute__((returns_nonnull, format(printf, 1, 2)));

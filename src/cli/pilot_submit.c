@@ -100,9 +100,7 @@ static char *log_of(const char *dir, struct error *err)
 /* The number of the job; NULL with what sbatch says. */
 static char *ask_for_one(const struct pilot_submit *s, const char *dir, const char *name, struct error *err)
 {
-	size_t n = 0, given = 0;
-	while (s->sbatch[given])
-		given++;
+	size_t n = 0, given = alloc_count(s->sbatch);
 	scoped_free char **argv = alloc_zero((given + 9) * sizeof *argv);
 	scoped_buf out = { 0 };
 	scoped_free char *script = script_of(s, dir), *log = log_of(dir, err);

@@ -65,19 +65,11 @@ static size_t add_given(char **argv, size_t n, const struct args *a)
 	return n;
 }
 
-static size_t count(char *const *words)
-{
-	size_t n = 0;
-	while (words && words[n])
-		n++;
-	return n;
-}
-
 static int make_spec(struct radt_job *job, const struct args *a, struct error *err)
 {
 	const struct submit_radt_row *row = job->row;
 	struct submit_flags flags = { 0 };
-	char **argv = alloc_zero((count(row->options) + a->n_given + count(row->words) + 3) * sizeof *argv);
+	char **argv = alloc_zero((alloc_count(row->options) + a->n_given + alloc_count(row->words) + 3) * sizeof *argv);
 	size_t n = 0;
 	argv[n++] = alloc_string("submit");
 	for (char **w = row->options; w && *w; w++)

@@ -88,10 +88,8 @@ static size_t add_words(const char **argv, size_t n, char *const *words)
 const char **submit_capture_words(const struct spec *s, char path[32])
 {
 	static const char *const conda[] = { "conda", "run", "--no-capture-output", "-n" };
-	size_t n = 0, words = 0;
-	while (s->argv[words])
-		words++;
-	const char **argv = alloc_zero((words + 10) * sizeof *argv);
+	size_t n = 0;
+	const char **argv = alloc_zero((alloc_count(s->argv) + 10) * sizeof *argv);
 	for (size_t i = 0; s->conda_env && i < COUNT_OF(conda); i++)
 		argv[n++] = conda[i];
 	if (s->conda_env)
@@ -177,10 +175,7 @@ static void become_capture(const struct spec *s, const char *id, int64_t wait_s)
 	snprintf(gpus, sizeof gpus, "%u", s->gpus);
 	const char *front[] = { "rad", "capture", "--for", id, "--timeout", wait, "--memory", MEMORY_MIB, "--gpus", gpus, "--", NULL };
 	const char **words = submit_capture_words(s, path);
-	size_t n = 0;
-	while (words[n])
-		n++;
-	const char **argv = alloc_zero((n + COUNT_OF(front)) * sizeof *argv);
+	const char **argv = alloc_zero((alloc_count((char *const *)words) + COUNT_OF(front)) * sizeof *argv);
 	size_t at = add_words(argv, 0, (char *const *)front);
 	add_words(argv, at, (char *const *)words);
 	execv("/proc/self/exe", (char *const *)argv);
@@ -325,12 +320,9 @@ int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t w
 int submit_capture_now(struct spec *s, char *const *words, int64_t wait_s, struct error *err)
 {
 	char path[] = "/tmp/rad-capture-XXXXXX", wait[24];
-	size_t n = 0;
-	while (words[n])
-		n++;
 	snprintf(wait, sizeof wait, "%lld", (long long)wait_s);
 	const char *front[] = { "/proc/self/exe", "capture", "-o", path, "--timeout", wait, "--memory", MEMORY_MIB, "--", NULL };
-	scoped_free const char **argv = alloc_zero((n + COUNT_OF(front)) * sizeof *argv);
+	scoped_free const char **argv = alloc_zero((alloc_count(words) + COUNT_OF(front)) * sizeof *argv);
 	add_words(argv, add_words(argv, 0, (char *const *)front), words);
 	scoped_fd int said = memfd_create("rad-said", MFD_CLOEXEC), file = said < 0 ? -1 : mkostemp(path, O_CLOEXEC);
 	if (file < 0)

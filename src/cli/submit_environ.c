@@ -30,9 +30,7 @@ static bool is_left_behind(const char *variable)
 
 size_t submit_caller_environ(struct spec *s)
 {
-	size_t n = 0, dropped = 0, kept = 0;
-	while (environ[n])
-		n++;
+	size_t n = alloc_count(environ), dropped = 0, kept = 0;
 	scoped_free char **list = alloc_zero((n + 2) * sizeof *list), *pwd = s->cwd ? alloc_printf("PWD=%s", s->cwd) : NULL;
 	for (char **e = environ; *e; e++) {
 		if (is_left_behind(*e) || !strchr(*e, '=') || **e == '=')
@@ -142,7 +140,7 @@ static char **export_items(const char *list)
 
 int submit_caller_export(struct spec *s, const char *list, struct error *err)
 {
-	size_t n = 0, n_items = 0;
+	size_t n = alloc_count(s->environ), n_items = 0;
 	bool all = false;
 	int failed = 0;
 	if (!list)
@@ -150,8 +148,6 @@ int submit_caller_export(struct spec *s, const char *list, struct error *err)
 	char **items = export_items(list);
 	for (; items[n_items]; n_items++)
 		all = all || !strcasecmp(items[n_items], "ALL");
-	while (s->environ[n])
-		n++;
 	scoped_free char **to = alloc_zero((n + n_items + 8) * sizeof *to), *pwd = s->cwd ? alloc_printf("PWD=%s", s->cwd) : NULL;
 	for (size_t i = 0; all && i < n; i++)
 		to[i] = s->environ[i];

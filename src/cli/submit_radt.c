@@ -147,9 +147,7 @@ static int is_in_company(const struct radt_file *f, const struct radt_line *l, u
 
 static void add_word(char ***list, char *word)
 {
-	size_t n = 0;
-	while (*list && (*list)[n])
-		n++;
+	size_t n = alloc_count(*list);
 	*list = alloc_resize(*list, n + 2, sizeof **list);
 	(*list)[n] = word;
 	(*list)[n + 1] = NULL;

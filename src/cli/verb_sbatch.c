@@ -194,9 +194,7 @@ static void ask_estimators(struct spec *spec, struct sized *out)
 static void make_capture(const struct sbatch *s, struct spec *spec)
 {
 	struct error err = ERROR_INIT;
-	size_t n = 0;
-	while (s->arguments[n])
-		n++;
+	size_t n = alloc_count(s->arguments);
 	scoped_free char **words = alloc_zero((n + 2) * sizeof *words);
 	words[0] = (char *)s->file;
 	memcpy(words + 1, s->arguments, n * sizeof *words);

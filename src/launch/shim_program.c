@@ -100,17 +100,9 @@ struct program { char **argv, **env; };
 enum step { TAKE_STREAMS, KEEP_SCRIPT, EXECUTE };
 struct failure { enum step step; int why; };
 
-static size_t count(char *const *list)
-{
-	size_t n = 0;
-	while (list[n])
-		n++;
-	return n;
-}
-
 static int add_prelude(const struct shim_request *r, struct program *p)
 {
-	size_t n = count(p->env), at = n;
+	size_t n = alloc_count(p->env), at = n;
 	const char *bash_env = NULL;
 	for (size_t i = 0; i < n; i++)
 		if (!strncmp(p->env[i], "BASH_ENV=", 9)) {
@@ -135,7 +127,7 @@ static int prepare_script(const struct shim_request *r, struct program *p, const
 	int fd = memory_file("rad-script", script);
 	if (fd < 0)
 		return -1;
-	size_t n = count(r->argv);
+	size_t n = alloc_count(r->argv);
 	p->argv = alloc_zero((n + 4) * sizeof *p->argv);
 	p->argv[0] = alloc_string("bash");
 	p->argv[1] = alloc_string("-e");
