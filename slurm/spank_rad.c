@@ -154,13 +154,7 @@ static bool add_env(spank_t sp, struct words *w, const char *option, const char 
 static bool slurm_gives(const char *gres)
 {
 	const char *types = &slurm_conf ? slurm_conf.gres_plugins : NULL;
-	size_t len = strlen(gres);
-	for (const char *p = types ? types : ""; *p; p += strcspn(p, ", ")) {
-		p += strspn(p, ", ");
-		if (strcspn(p, ", ") == len && !strncmp(p, gres, len))
-			return true;
-	}
-	return false;
+	return types && slurm_conf_lists(types, gres, strlen(gres));
 }
 
 /* The GPUs that Slurm gave it, by its own count where it says that: CUDA's count begins at 0 in a device cgroup. A user's own

@@ -12,13 +12,8 @@
 
 void accounts_want(json_t *request, const char *const *members, size_t n)
 {
-	static const char *const needed[] = { "id", "name", "user", "state", "end_time" };
-	json_t *list = json_array();
-	for (size_t i = 0; i < COUNT_OF(needed); i++)
-		json_array_append_new(list, json_string(needed[i]));
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_string(members[i]));
-	json_object_set_new(request, "members", list);
+	member_want(request, members, n);
+	json_array_append_new(json_object_get(request, "members"), json_string("end_time"));
 }
 
 /* Whether there is more behind that answer; the request asks for it then. */

@@ -71,6 +71,14 @@ json_t *member_last_attempt(const json_t *task)
 	return n ? json_array_get(attempts, n - 1) : NULL;
 }
 
+void member_want(json_t *request, const char *const *members, size_t n)
+{
+	json_t *list = json_pack("[s, s, s, s]", "id", "name", "user", "state");
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(members[i]));
+	json_object_set_new(request, "members", list);
+}
+
 const json_t *member_gpu(const json_t *gpus, const char *uuid)
 {
 	size_t i;

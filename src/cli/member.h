@@ -26,6 +26,9 @@ double member_deep_number(const json_t *o, const char *path);
 enum task_state member_state(const json_t *task);
 /* The last attempt; NULL when there is none. */
 json_t *member_last_attempt(const json_t *task);
+/* Has radd's answer say only these members of each task, and its id, name, user and state: of ten thousand, a few members are
+ * much less to make and to read. */
+void member_want(json_t *request, const char *const *members, size_t n);
 /* The one of these GPUs that has this UUID; NULL: none has. */
 const json_t *member_gpu(const json_t *gpus, const char *uuid);
 /* Whether both are elements of one array that wait for the same: people see them as one. */

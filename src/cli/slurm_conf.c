@@ -199,7 +199,7 @@ void slurm_conf_path(char path[PATH_MAX])
 		snprintf(path, PATH_MAX, "/etc/slurm/rad-slurm.conf");
 }
 
-static bool is_listed(const char *list, const char *name, size_t len)
+bool slurm_conf_lists(const char *list, const char *name, size_t len)
 {
 	for (const char *p = list; *p; p += strcspn(p, ", ")) {
 		p += strspn(p, ", ");
@@ -216,7 +216,7 @@ enum slurm_places slurm_conf_places(const struct slurm_conf *c, const char *part
 		p += strspn(p, ",");
 		if (!*p)
 			break;
-		bool here = is_listed(c->place, p, strcspn(p, ","));
+		bool here = slurm_conf_lists(c->place, p, strcspn(p, ","));
 		some = some || here;
 		all = all && here;
 	}

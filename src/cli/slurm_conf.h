@@ -11,6 +11,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SLURM_CONF_KINDS 16
@@ -42,6 +43,9 @@ void slurm_conf_path(char path[PATH_MAX]);
  * default one, which is not known here). */
 enum slurm_places { SLURM_PLACES_IN_NONE, SLURM_PLACES_IN_SOME, SLURM_PLACES_IN_ALL };
 enum slurm_places slurm_conf_places(const struct slurm_conf *c, const char *partitions);
+
+/* Whether a list, with commas or blanks between, has that word. */
+bool slurm_conf_lists(const char *list, const char *name, size_t len);
 
 /* What a job needs: memory on each of its GPUs (0: not known), and whether it is to be alone there. */
 struct slurm_wish { uint64_t claim_mib; unsigned gpus; bool exclusive; enum slurm_places placed; };

@@ -10,6 +10,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "cli/client.h"
+#include "cli/member.h"
 #include "cli/queue_table.h"
 #include "submit/wire.h"
 
@@ -39,13 +40,8 @@ static void end_asking(struct top_feed *f)
 
 static json_t *list_request(void)
 {
-	static const char *const known[] = { "id", "name", "user", "state" };
-	json_t *request = wire_request("list"), *members = json_array();
-	for (size_t i = 0; i < COUNT_OF(known); i++)
-		json_array_append_new(members, json_string(known[i]));
-	for (size_t i = 0; i < QUEUE_TABLE_MEMBERS; i++)
-		json_array_append_new(members, json_string(queue_table_members[i]));
-	json_object_set_new(request, "members", members);
+	json_t *request = wire_request("list");
+	member_want(request, queue_table_members, QUEUE_TABLE_MEMBERS);
 	json_object_set_new(request, "fold", json_true());
 	return request;
 }

@@ -232,21 +232,12 @@ static void add_live(json_t *to, const struct which *w, const json_t *tasks)
 			json_array_append(to, t);
 }
 
-/* Of ten thousand tasks, a few members are much less to make and to read. */
 static json_t *ask_live(const struct which *w, const char *const *members, size_t n)
 {
-	static const char *const needed[] = { "id", "name", "user", "state" };
-	json_t *request = wire_request("list"), *list = json_array();
-	if (!members) {
-		json_decref(list);
-		return request;
-	}
-	for (size_t i = 0; i < COUNT_OF(needed); i++)
-		json_array_append_new(list, json_string(needed[i]));
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_string(members[i]));
-	json_object_set_new(request, "members", list);
-	if (w->fold && !w->ended && !w->ids.n)	/* else each is looked for */
+	json_t *request = wire_request("list");
+	if (members)
+		member_want(request, members, n);
+	if (members && w->fold && !w->ended && !w->ids.n)	/* else each is looked for */
 		json_object_set_new(request, "fold", json_true());
 	return request;
 }
