@@ -548,6 +548,8 @@ while True:
 	rad acct --since 1d --json | jq -c '.totals | [.tasks, .began, .held_s, .avg_wait_s, .gpu_hours, .gpu_share_hours]' >listed
 	rad acct --since 1d --by user --json | jq -c '.totals | [.tasks, .began, .held_s, .avg_wait_s, .gpu_hours, .gpu_share_hours]' >summed
 	diff listed summed
+	run -2 rad acct --by $'us\xe9r'
+	[[ "$output" == *"'us?r'"* ]]
 	jq -e '.[1] >= 2 and .[2] > 0' summed
 }
 

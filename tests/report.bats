@@ -266,6 +266,8 @@ agree()
 	jq --arg evil "$evil" '.runs[0] |= (.name = $evil | .note = $evil | .gpus[0].name = $evil | .tasks[].name = $evil
 		| .tasks[].user = $evil | .tasks[].attempts[].evidence = $evil)' three.json >evil.json
 	rad report --title "$evil" -o evil.html evil.json evil.json
+	rad report --title $'caf\xe9' -o latin.html
+	grep -q '<title>caf?</title>' latin.html
 	look evil.html 1300
 	[ "$(bars)" -eq 6 ]
 	run ! grep -q 'data-owned\|<img' <(sed 's/<script[^>]*id="data".*//' dom)

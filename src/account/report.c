@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/scope.h"
 
 #include <math.h>
@@ -12,10 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of files, and of who calls: both may be of another encoding, which is none of a page or of JSON. */
+static char *showable(const char *name)
+{
+	char *text = alloc_string(name);
+	json_make_showable(text);
+	return text;
+}
+
 struct report *report_create(const char *title, int64_t made_ms)
 {
 	struct report *r = alloc_zero(sizeof *r);
-	r->title = alloc_string(title);
+	r->title = showable(title);
 	r->made_ms = made_ms;
 	return r;
 }
@@ -77,7 +86,7 @@ struct report_run *report_add_run(struct report *r, const char *name, int64_t or
 		return NULL;
 	}
 	struct report_run *run = r->runs[r->n++] = alloc_zero(sizeof *run);
-	run->name = alloc_string(name);
+	run->name = showable(name);
 	run->origin_ms = origin_ms;
 	run->made_ms = r->made_ms;
 	for (size_t i = 0; i < REPORT_TOTAL_COUNT; i++)
@@ -160,7 +169,7 @@ void report_add_means(struct report_run *run, unsigned gpu, int64_t from_ms, int
 unsigned report_add_process(struct report_run *run, const char *name)
 {
 	alloc_grow(run->processes, run->n_processes, run->cap_processes);
-	run->processes[run->n_processes] = (struct report_process){ .name = alloc_string(name) };
+	run->processes[run->n_processes] = (struct report_process){ .name = showable(name) };
 	return (unsigned)run->n_processes++;
 }
 

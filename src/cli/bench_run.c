@@ -193,7 +193,7 @@ static int note_failure(struct bench_run *r, const struct stage *s, int64_t degr
 	scoped_free char *what = stage_text(r, s, degree);
 	cli_note("%s: %s", what, why->text);
 	json_t *row = row_begin(s, degree);
-	json_object_set_new(row, "error", json_string(why->text));
+	json_object_set_new(row, "error", json_text(why->text));
 	r->failed = true;
 	return bench_file_add(r->file, row, err);
 }

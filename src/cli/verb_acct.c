@@ -410,7 +410,7 @@ static json_t *take_span(const struct acct_asked *a, struct error *err)
 	char own[FORMAT_LEN];
 	const char *user = a->me ? format_user(getuid(), own) : a->user;
 	if (a->by)
-		json_object_set_new(request, "by", json_string(a->by));
+		json_object_set_new(request, "by", json_text(a->by));
 	if (a->list.users)
 		user = NULL;
 	if (a->which ? !span_fill_month(request, a->which, user, err) :

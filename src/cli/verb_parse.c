@@ -42,7 +42,7 @@ static json_t *notes_json(const struct features *f)
 {
 	json_t *notes = json_array();
 	for (unsigned i = 0; i < f->n_notes; i++)
-		json_array_append_new(notes, json_string(f->notes[i]));
+		json_array_append_new(notes, json_text(f->notes[i]));
 	return notes;
 }
 

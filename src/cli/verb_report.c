@@ -170,8 +170,8 @@ static json_t *run_of(const json_t *accounts, const json_t *series, const json_t
 	json_t *list = json_array();
 	json_array_extend(list, json_object_get(series, "gpus"));
 	json_array_extend(list, json_object_get(gpus, "gpus"));
-	json_t *run = json_pack("{ss, so, so, so, sO, sO, sO}", "name", title ? title : name,
-		"note", *note ? json_string(note) : json_null(),
+	json_t *run = json_pack("{so, so, so, so, sO, sO, sO}", "name", json_text(title ? title : name),
+		"note", json_text_or_null(note),
 		"origin", json_time_or_null(reach.last_ms ? reach.first_ms : clock_wall_ms()), "gpus", list,
 		"totals", json_object_get(accounts, "totals"), "tasks", json_object_get(accounts, "tasks"),
 		"series", json_object_get(series, "series"));
