@@ -124,6 +124,16 @@ load pilot.bash
 	one_line_error "dependency afterok:99: there is no such task"
 }
 
+@test "who has no name on a machine goes by his number, and finds his tasks" {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	nameless() { setpriv --reuid=54321 --regid=54321 --clear-groups "$@"; }
+	chmod 755 "$WORLD"
+	chown 54321 "$WORLD/work"
+	export RAD_QUEUE=$WORLD/work/queue
+	nameless rad submit --parsable -- true
+	[ "$(nameless rad queue --me -h -o %u)" = 54321 ]
+}
+
 @test "the queue goes away and comes back: what runs goes on, and is told then" {
 	local a
 	a=$(submit --gpu-mem 2G -- sh -c "$(counts a)")

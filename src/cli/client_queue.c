@@ -14,7 +14,6 @@
 #include "submit/validate.h"
 
 #include <poll.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -214,12 +213,10 @@ static json_t *answer_submit(struct queued *q, const json_t *request, struct err
 {
 	char id[TASK_ID_TEXT], first[TASK_ID_TEXT];
 	const json_t *said = json_object_get(request, "spec"), *env = json_object_get(request, "environ");
-	const struct passwd *pw = getpwuid(geteuid());
 	q->spec = spec_from_json(said, env, err);
 	if (!q->spec)
 		return NULL;
-	q->spec->uid = geteuid();
-	q->spec->user = alloc_string(pw ? pw->pw_name : "?");
+	client_queued_owner(q->spec);
 	if (submit_validate(q->spec, err) || check_spec(q->spec, err) || pilot_after_check(q->s, q->spec, err))
 		return NULL;
 	if (json_is_true(json_object_get(request, "dry_run")))

@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "cli/format.h"
 #include "cli/member.h"
 #include "cli/pilot_after.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,16 +26,21 @@ void client_queued_clear(struct queued *q)
 	q->spec = NULL;
 }
 
+void client_queued_owner(struct spec *s)
+{
+	char name[FORMAT_LEN];
+	s->uid = geteuid();
+	s->user = alloc_string(format_user(s->uid, name));
+}
+
 static int queued_open(struct queued *q, uint32_t job, struct error *err)
 {
 	scoped_json *o = spool_job(q->s, job, false, err);
-	const struct passwd *pw = getpwuid(geteuid());
 	q->job = job;
 	q->spec = o ? spec_from_json(json_object_get(o, "spec"), NULL, err) : NULL;
 	if (!q->spec)
 		return o ? error_wrap(err, "task %u", job) : -1;
-	q->spec->uid = geteuid();
-	q->spec->user = alloc_string(pw ? pw->pw_name : "?");
+	client_queued_owner(q->spec);
 	q->submitted_ms = member_int(o, "time_ms");
 	spool_ask_server(q->s, job);
 	snprintf(q->by, sizeof q->by, "%s", member_text(o, "by"));

@@ -23,6 +23,8 @@ struct queued {
 	struct pilot_known *known;	/* the whole queue, once somebody asks what a task waits for; NULL before */
 };
 
+/* It is the caller's, as all in his queue are: by his name, or his number where he has none. */
+void client_queued_owner(struct spec *s);
 void client_queued_clear(struct queued *q);
 /* How many tasks it has, and the id of each. */
 size_t client_queued_size(const struct queued *q);
