@@ -16,12 +16,12 @@
 #define NAMED_MOST 3		/* of foreign processes in a line; the rest is a number */
 
 /* ", 3 h": how long it is there, roughly; "" where nobody knows. */
-static char *say_age(const json_t *process, char text[32])
+static void say_age(const json_t *process, char text[32])
 {
 	int64_t started_ms, s;
 	*text = 0;
 	if (clock_parse_iso(json_member_text(process, "start_time"), &started_ms))
-		return text;
+		return;
 	s = (clock_wall_ms() - started_ms) / 1000;
 	if (s < 60)
 		snprintf(text, 32, ", %lld s", (long long)(s > 0 ? s : 0));
@@ -31,7 +31,6 @@ static char *say_age(const json_t *process, char text[32])
 		snprintf(text, 32, ", %lld h", (long long)s / 3600);
 	else
 		snprintf(text, 32, ", %lld days", (long long)s / 86400);
-	return text;
 }
 
 /* What is known may be nothing but its number: /proc can hide processes of others, and one in a container that this radd is not
