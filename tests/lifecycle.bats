@@ -419,6 +419,18 @@ teardown()
 	[ $rc -eq 0 ]
 }
 
+@test "state in a folder whose name is not UTF-8: radd tells what ran, and how it is" {
+	stop_radd
+	start_radd --state "$WORLD/caf"$'\xe9'
+	local id
+	id=$(submit -- true)
+	timeout 20 rad wait "$id"
+	rad acct --since 1d --json | jq -e --arg id "$id" '[.tasks[].id] == [$id]'
+	rad version --json | jq -e '.radd != null'
+	stop_radd
+	start_radd
+}
+
 @test "restart: queue, holds, drained GPUs and ids are kept" {
 	local a b
 	a=$(submit --hold --name before -- true)

@@ -564,7 +564,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->jobmap = jobmap_create(d->config.dcgm_job_mapping);
 	d->drains = drains_create(&d->loop, d->core, d->store);
 	d->reserving = reserving_create(&d->loop, d->core, d->store);
-	d->lookups = lookups_create(&d->loop, d->program);
+	d->lookups = lookups_create(&d->loop, d->program, d->state_dir);
 	d->folding = folding_create(&d->loop, d->store, d->core, &d->config);
 	d->stored = usages_create_even(STORED_BURST_US);
 	d->requests = (struct requests){

@@ -25,17 +25,18 @@ struct lookup {
 
 struct lookups {
 	uv_loop_t *loop;
-	char *program;
+	char *program, *env[2];
 	struct lookup *first;	/* not started yet, as they came */
 	struct lookup *running[LOOKUP_AT_ONCE];
 	struct turns turns;
 };
 
-struct lookups *lookups_create(uv_loop_t *loop, const char *program)
+struct lookups *lookups_create(uv_loop_t *loop, const char *program, const char *state_dir)
 {
 	struct lookups *r = alloc_zero(sizeof *r);
 	r->loop = loop;
 	r->program = alloc_string(program);
+	r->env[0] = alloc_printf("RAD_STATE=%s", state_dir);
 	return r;
 }
 
@@ -69,6 +70,7 @@ void lookups_destroy(struct lookups *r)
 		lookups_forget(r->first);
 	turns_free(&r->turns);
 	free(r->program);
+	free(r->env[0]);
 	free(r);
 }
 
@@ -129,7 +131,7 @@ static struct lookup *lookups_take_next(struct lookups *r)
 static void lookup_start(struct lookup *j)
 {
 	char why[120] = "";
-	const struct worker_plan plan = { .program = j->r->program, .flag = "--read", .deadline_ms = LOOKUP_DEADLINE_MS,
+	const struct worker_plan plan = { .program = j->r->program, .flag = "--read", .env = j->r->env, .deadline_ms = LOOKUP_DEADLINE_MS,
 					  .max_answer = WIRE_MAX_MESSAGE };
 	char *request = j->request;
 	j->request = NULL;

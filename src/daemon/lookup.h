@@ -18,15 +18,15 @@
 struct lookups;
 struct lookup;
 
-/* `program` is run with the argument --read. */
-struct lookups *lookups_create(uv_loop_t *loop, const char *program);
+/* `program` is run with the argument --read, and with the folder in RAD_STATE: a path need not be UTF-8, as JSON is. */
+struct lookups *lookups_create(uv_loop_t *loop, const char *program, const char *state_dir);
 /* Ends the workers. Takes NULL. */
 void lookups_destroy(struct lookups *r);
 
 /* `why` NULL: the text of a reply; else why there is none. */
 typedef void (*lookup_done)(void *ctx, const struct buf *reply, const char *why);
 
-/* Takes over the text of the request: its "op", what that wants, and "state": the folder. `done` comes from the loop, never
+/* Takes over the text of the request: its "op", and what that wants. `done` comes from the loop, never
  * from within this call. Users take turns, one lookup each, however many they have asked for; each with all uids that he
  * answers for (`payer`). */
 struct lookup *lookups_ask(struct lookups *r, uid_t payer, char *request, lookup_done done, void *ctx);

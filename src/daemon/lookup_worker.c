@@ -183,7 +183,7 @@ static json_t *lookup_read_request(void)
 static int lookup_make_reply(const json_t *request, struct buf *reply, struct error *err)
 {
 	const char *op = json_string_value(json_object_get(request, "op"));
-	const char *state = json_string_value(json_object_get(request, "state"));
+	const char *state = getenv("RAD_STATE");
 	if (!op || !state)
 		return error_set(err, ERR_INVALID, "radd --read is for radd's own use");
 	struct store *s = store_open_reader(state, err);

@@ -197,10 +197,10 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 	(void)m;
 	(void)err;
 	return request_answer(reply, json_pack(
-		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, so, ss, ss, sb, sb, sI, si, so, so, sI, si, so, so, so, so}", "schema", 1,
+		"{si, ss, si, sI, ss, so, so, sI, ss, ss, sb, so, ss, ss, sb, sb, sI, si, so, so, sI, si, so, so, so, so}", "schema", 1,
 		"version", version_build,
-		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", q->config->devices, "state_dir", q->state_dir,
-		"socket", q->socket_path, "gpus", (json_int_t)core_gpu_count(q->core), "placement", map_rank_name(c->map.rank),
+		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", q->config->devices, "state_dir", json_text(q->state_dir),
+		"socket", json_text(q->socket_path), "gpus", (json_int_t)core_gpu_count(q->core), "placement", map_rank_name(c->map.rank),
 		"share", share_mode_name(c->map.share), "mps_available", mps != CORE_MPS_NONE,
 		"mps_users", json_text_or_null(mps == CORE_MPS_NONE ? NULL : mps_users_word(together)),
 		"mps_users_wanted", mps_users_word(c->mps_together), "mps_users_why", why,

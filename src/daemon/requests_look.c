@@ -72,7 +72,7 @@ int request_events(const struct requests *q, const struct message *m, struct rep
 	if (request_id(m, &id, err))
 		return -1;
 	if (store_has_more_events(q->store, id, MAX_EVENTS_HERE)) {
-		scoped_json *o = json_pack("{ss, ss, sI}", "op", "events", "state", q->state_dir, "task", (json_int_t)id);
+		scoped_json *o = json_pack("{ss, sI}", "op", "events", "task", (json_int_t)id);
 		*reply = (struct reply){ .kind = REPLY_LOOKUP, .lookup = json_to_text(o) };
 		return 0;
 	}
@@ -151,10 +151,10 @@ int request_wait(const struct requests *q, const struct message *m, struct reply
 /* The history ---------------------------------------------------------------------------------------------------------- */
 
 /* The span and the user of a request, for a lookup, which checks them. Nothing long is passed on: it may have to wait. */
-static json_t *look_up(const struct requests *q, const struct message *m, const char *op, struct error *err)
+static json_t *look_up(const struct message *m, const char *op, struct error *err)
 {
 	static const char *const keys[] = { "from_ms", "to_ms", "uid" };
-	json_t *o = json_pack("{ss, ss}", "op", op, "state", q->state_dir);
+	json_t *o = json_pack("{ss}", "op", op);
 	int64_t value;
 	for (size_t i = 0; i < COUNT_OF(keys); i++) {
 		if (json_read_int(m->json, keys[i], INT64_MIN, INT64_MAX, &value, err)) {
@@ -173,13 +173,14 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 	json_t *members;
 	unsigned parsed;
 	task_id id;
+	(void)q;
 	if (by && sums_parse(by, &parsed, err))
 		return error_wrap(err, "--by");
 	if (after && task_id_parse(after, &id, err))
 		return error_wrap(err, "'after'");
 	if (look_members(m, &members, err))
 		return -1;
-	scoped_json *o = look_up(q, m, "acct", err);
+	scoped_json *o = look_up(m, "acct", err);
 	if (!o)
 		return -1;
 	if (by)
@@ -196,7 +197,7 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 /* What the recording has not stored yet goes along, or the last minute would be missing from every picture. */
 int request_series(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	scoped_json *o = look_up(q, m, "series", err);
+	scoped_json *o = look_up(m, "series", err);
 	if (!o)
 		return -1;
 	json_object_set_new(o, "unstored", recording_unstored(q->recording, now_read()));

@@ -368,7 +368,6 @@ static void the_history_is_looked_up_elsewhere(void **state)
 		assert_int_equal(reply.kind, REPLY_LOOKUP);
 		scoped_json *o = json_loads(reply.lookup, 0, NULL);
 		assert_string_equal(text_of(o, "op"), ops[i]);
-		assert_string_equal(text_of(o, "state"), s->w.state_dir);
 		assert_int_equal(number_of(o, "to_ms"), 9);
 		assert_null(json_object_get(o, "more"));
 		assert_int_equal(json_is_false(json_object_get(o, "totals")), !i);

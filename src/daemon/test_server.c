@@ -94,7 +94,7 @@ static int setup(void **state)
 	struct error err = ERROR_INIT;
 	world_open(&s->w);
 	s->path = alloc_printf("%s/sock", s->w.dir);
-	s->lookups = lookups_create(&s->w.loop, "/proc/self/exe");
+	s->lookups = lookups_create(&s->w.loop, "/proc/self/exe", s->w.state_dir);
 	const struct server_ops ops = { .run = run, .requests = &s->q, .lookups = s->lookups, .payer = payer, .ctx = s };
 	s->server = server_create(&s->w.loop, s->path, &ops, &err);
 	if (!s->server)

@@ -98,7 +98,7 @@ static void set_up(struct world *w, const char *program, int64_t deadline_ms)
 	uv_timer_init(w->loop, &w->patience);
 	uv_timer_start(&w->patience, out_of_patience, PATIENCE_MS, 0);
 	w->names = names_create(w->loop, program, "--name", deadline_ms, on_change, w);
-	w->lookups = lookups_create(w->loop, program);
+	w->lookups = lookups_create(w->loop, program, "/");
 }
 
 /* As radd ends: whatever runs is killed, and nothing is left. */
