@@ -131,8 +131,8 @@ static struct lookup *lookups_take_next(struct lookups *r)
 static void lookup_start(struct lookup *j)
 {
 	char why[120] = "";
-	const struct worker_plan plan = { .program = j->r->program, .flag = "--read", .env = j->r->env, .deadline_ms = LOOKUP_DEADLINE_MS,
-					  .max_answer = WIRE_MAX_MESSAGE };
+	const struct worker_plan plan = { .program = j->r->program, .flag = "--read", .env = j->r->env,
+					  .deadline_ms = LOOKUP_DEADLINE_MS, .max_answer = WIRE_MAX_MESSAGE };
 	char *request = j->request;
 	j->request = NULL;
 	j->worker = worker_start(j->r->loop, &plan, request, on_answer, j, why, sizeof why);
