@@ -24,8 +24,7 @@ struct pacing {
 	size_t at;	/* in the walk over running tasks */
 };
 
-/* Returns what it was seen to take of the machine's memory, 0: not known. */
-static uint64_t look(struct core *core, const struct launch_home *home, const struct task *t)
+uint64_t pacing_look(struct core *core, const struct launch_home *home, const struct task *t)
 {
 	struct launch_told told;
 	task_id id = t->id;	/* core_progress may end in an event and that in the end of the task */
@@ -38,17 +37,12 @@ static uint64_t look(struct core *core, const struct launch_home *home, const st
 	return told.host_mib;
 }
 
-void pacing_look(struct core *core, const struct launch_home *home, const struct task *t)
-{
-	look(core, home, t);
-}
-
 /* At nine tenths, once in each attempt. core_progress may end in an event and that in the end of the task, so it is looked
  * for anew. */
 static void look_and_tell(struct pacing *p, task_id id)
 {
 	const struct task *t = core_task(p->core, id);
-	uint64_t host_mib = look(p->core, &p->home, t);
+	uint64_t host_mib = pacing_look(p->core, &p->home, t);
 	t = core_task(p->core, id);
 	if (!t || !t->host_mem_mib || host_mib * 10 < task_host_limit_mib(t) * 9)
 		return;

@@ -21,7 +21,7 @@ struct pacing *pacing_create(uv_loop_t *loop, struct core *core, const struct la
 /* Its memory goes when the loop has closed its timer. Takes NULL. */
 void pacing_destroy(struct pacing *p);
 
-/* Looks at one task now. */
-void pacing_look(struct core *core, const struct launch_home *home, const struct task *t);
+/* Looks at one task now. Returns what it was seen to take of the machine's memory, in MiB; 0: not known. */
+uint64_t pacing_look(struct core *core, const struct launch_home *home, const struct task *t);
 
 #endif

@@ -144,7 +144,7 @@ static block_ref next_free(struct alloc_sim *a, const struct pool *p, block_ref 
 	return next;
 }
 
-static void release_all(struct alloc_sim *a)
+void alloc_sim_empty_cache(struct alloc_sim *a)
 {
 	static const int order[] = { POOL_LARGE, POOL_SMALL };
 
@@ -330,7 +330,7 @@ static block_ref find_room(struct alloc_sim *a, unsigned pool, uint64_t size, un
 		b = new_segment(a, pool, size, stream);
 	if (b)
 		return b;
-	release_all(a);
+	alloc_sim_empty_cache(a);
 	a->stats.retries++;
 	b = new_segment(a, pool, size, stream);
 	if (!b && !a->conf.expandable)
@@ -421,11 +421,6 @@ void alloc_sim_free(struct alloc_sim *a, uint32_t id)
 	if (is_free(a, a->blocks[b].before))
 		alloc_block_merge(a, b, a->blocks[b].after);
 	alloc_join(a, b);
-}
-
-void alloc_sim_empty_cache(struct alloc_sim *a)
-{
-	release_all(a);
 }
 
 uint64_t alloc_sim_address(const struct alloc_sim *a, uint32_t id)
