@@ -10,7 +10,9 @@
 #include "parse/features.h"
 #include "task/spec.h"
 
-/* Of a task that has one. Returns 0 with both to be cleared, and pointing into the spec's text; or -1 with neither. */
+/* Returns 0 with both to be cleared, and pointing into the spec's text; or -1 with neither, also where the task has none. */
 int given_read(const struct spec *s, struct summary *summary, struct features *features, struct error *err);
+/* What no sum over it can do without, in a sentence for the person who asked; NULL: it has all. */
+const char *given_lacks(const struct features *f);
 
 #endif

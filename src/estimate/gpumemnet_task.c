@@ -17,10 +17,9 @@ static const char *why_not(struct gpumemnet_task *t)
 	const struct features *f = &t->features;
 	if (f->family == FEATURES_OTHER)
 		return "not an MLP, a CNN or a transformer: nothing like it was measured";
-	if (!f->activations_known)
-		return "the model summary shows no output shapes, and so no activations";
-	if (f->batch_size <= 0)
-		return "no batch size (batch_size: N, --batch-size N)";
+	const char *lacks = given_lacks(f);
+	if (lacks)
+		return lacks;
 	gpumemnet_vector(f, &t->vector);
 	if (!(t->vector.reference_mib < MOST_MIB))
 		return "the model summary comes to more memory than there is anywhere";
@@ -32,10 +31,6 @@ bool gpumemnet_task_ask(const struct spec *s, const struct estimate_context *c, 
 {
 	struct gpumemnet_task t;
 	struct error err = ERROR_INIT;
-	if (!s->model) {
-		snprintf(out->note, sizeof out->note, "no model summary (model: FILE, --model FILE)");
-		return false;
-	}
 	if (given_read(s, &t.summary, &t.features, &err)) {
 		snprintf(out->note, sizeof out->note, "%.190s", err.text);
 		return false;

@@ -31,10 +31,9 @@ static bool horus_apply(const struct features *f, struct estimate_result *out)
 	uint64_t activations = f->activations - f->kinds[SUMMARY_POOL].activations;
 	double batch = (double)f->batch_size, params = (double)f->params;
 	double mib = VALUE_BYTES * (batch * (double)activations + params + batch * params) / (double)MIB + STARTUP_MIB;
-	if (!f->activations_known)
-		return horus_decline(out, "the model summary shows no output shapes, and so no activations");
-	if (f->batch_size <= 0)
-		return horus_decline(out, "no batch size (batch_size: N, --batch-size N)");
+	const char *lacks = given_lacks(f);
+	if (lacks)
+		return horus_decline(out, lacks);
 	if (!(mib < MOST_MIB))
 		return horus_decline(out, "the model summary comes to more memory than there is anywhere");
 	out->value.need_mib = out->value.comfort_mib = out->value.claim_mib = (uint64_t)ceil(mib);
@@ -49,8 +48,6 @@ bool estimate_horus(const struct spec *s, uint64_t declared_mib, const struct es
 	struct features features;
 	struct error err = ERROR_INIT;
 	(void)declared_mib, (void)c;
-	if (!s->model)
-		return horus_decline(out, "no model summary (model: FILE, --model FILE)");
 	if (given_read(s, &summary, &features, &err))
 		return horus_decline(out, err.text);
 	bool spoke = horus_apply(&features, out);
