@@ -128,6 +128,15 @@ int io_save_file(const char *path, const void *bytes, size_t n, struct error *er
 	return fd < 0 || io_write_full(fd, bytes, n) ? error_errno(err, "%s", path) : 0;
 }
 
+DIR *io_open_folder(int at, const char *path)
+{
+	scoped_fd int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (dir)
+		fd = -1;	/* it is the DIR's */
+	return dir;
+}
+
 int io_make_dirs(const char *path, unsigned mode, struct error *err)
 {
 	scoped_free char *copy = alloc_string(path);

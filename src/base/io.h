@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -27,6 +28,8 @@ int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode
  * so is what a link of root's or of the caller's own leads to (/dev/stdout). Nobody may read the new file who might not
  * read the one that was there. */
 int io_save_file(const char *path, const void *bytes, size_t n, struct error *err);
+/* A folder below the one that `at` is, not followed where a link has that name, to be read. NULL (errno set). */
+DIR *io_open_folder(int at, const char *path);
 /* mkdir -p; the last component gets `mode`. */
 int io_make_dirs(const char *path, unsigned mode, struct error *err);
 int io_set_nonblocking(int fd, bool on);

@@ -326,17 +326,12 @@ static void read_names(struct claims_folder *f)
 	if (fstat(f->fd, &st) || (st.st_mtim.tv_sec == f->read_as_of.tv_sec && st.st_mtim.tv_nsec == f->read_as_of.tv_nsec))
 		return;
 	int64_t age_ns = (now.tv_sec - st.st_mtim.tv_sec) * INT64_C(1000000000) + now.tv_nsec - st.st_mtim.tv_nsec;
-	int fd = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
+	scoped_dir DIR *dir = io_open_folder(f->fd, ".");
+	if (!dir)
 		return;
-	}
 	f->read_as_of = age_ns > SETTLED_NS ? st.st_mtim : (struct timespec){ 0 };
 	keep_known(f);
 	find_new(f, dir);
-	closedir(dir);
 }
 
 /* Whether that shim runs. Of a user's daemon it is the user's too; of root's it is the task's user's. One that cannot be looked

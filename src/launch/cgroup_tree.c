@@ -24,11 +24,7 @@
 static DIR *open_with_folders(int folder)
 {
 	struct stat st;
-	scoped_fd int fd = fstat(folder, &st) || st.st_nlink == 2 ? -1 : openat(folder, ".", OPEN_FOLDER);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	if (dir)
-		fd = -1;	/* it is the DIR's */
-	return dir;
+	return fstat(folder, &st) || st.st_nlink == 2 ? NULL : io_open_folder(folder, ".");
 }
 
 static const char *next_folder(DIR *dir)

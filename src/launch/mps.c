@@ -221,14 +221,12 @@ static struct mps_server *adopt_one(const char *run_dir, const char *name)
 void mps_adopt(const char *run_dir, void (*found)(void *ctx, struct mps_server *s), void *ctx)
 {
 	scoped_free char *path = alloc_printf("%s/mps", run_dir);
-	DIR *folders = opendir(path);
+	scoped_dir DIR *folders = opendir(path);
 	for (struct dirent *e; folders && (e = readdir(folders));) {
 		struct mps_server *s = adopt_one(run_dir, e->d_name);
 		if (s)
 			found(ctx, s);
 	}
-	if (folders)
-		closedir(folders);
 }
 
 static void start_probe(struct mps_server *s, const char *word, const char *within_ms)

@@ -179,11 +179,9 @@ static int answer_alive(const struct mps *m)
 
 static void remove_files(const char *path)
 {
-	DIR *folder = opendir(path);
+	scoped_dir DIR *folder = opendir(path);
 	for (struct dirent *e; folder && (e = readdir(folder));)
 		unlinkat(dirfd(folder), e->d_name, 0);
-	if (folder)
-		closedir(folder);
 	rmdir(path);
 }
 

@@ -6,6 +6,7 @@
 #include "spool/private.h"
 
 #include "base/json.h"
+#include "base/io.h"
 #include "base/scope.h"
 
 #include <dirent.h>
@@ -38,12 +39,9 @@ static bool remove_folder(const struct spool *s, const char *path)
 	snprintf(gone, sizeof gone, "tmp/%s", unique);
 	if (renameat(s->fd, path, s->fd, gone))
 		return false;
-	int fd = openat(s->fd, gone, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	scoped_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	if (fd >= 0 && !d)
-		close(fd);
+	scoped_dir DIR *d = io_open_folder(s->fd, gone);
 	for (struct dirent *e; d && (e = readdir(d));)
-		unlinkat(fd, e->d_name, 0);
+		unlinkat(dirfd(d), e->d_name, 0);
 	return !unlinkat(s->fd, gone, AT_REMOVEDIR);
 }
 
@@ -59,11 +57,9 @@ int spool_clean(const struct spool *s, int64_t age_s, struct error *err)
 	char path[SPOOL_NAME + 8];
 	struct stat st;
 	int64_t now = now_there(s, err);
-	int fd = now < 0 ? -1 : openat(s->fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), n = 0;
-	scoped_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	if (fd >= 0 && !d)
-		close(fd);
-	if (now < 0 || !d)
+	int n = 0;
+	scoped_dir DIR *d = now < 0 ? NULL : io_open_folder(s->fd, "tmp");
+	if (!d)
 		return -1;
 	for (struct dirent *e; (e = readdir(d));) {
 		if (!is_ours(e->d_name) || snprintf(path, sizeof path, "tmp/%.90s", e->d_name) < 5 ||

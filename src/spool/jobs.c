@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/idmap.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
@@ -163,17 +164,11 @@ static bool parse_live(const char *name, task_id *id, unsigned *version)
 
 static DIR *open_folder(const struct spool *s, const char *path, struct error *err)
 {
-	int fd = openat(s->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	if (!d) {
-		int no = errno;
-		if (fd >= 0)
-			close(fd);
-		if (no == ENOENT)
-			error_set(err, ERR_NOT_FOUND, "%s/%s: is not there", s->dir, path);
-		else
-			errno = no, error_errno(err, "%s/%s", s->dir, path);
-	}
+	DIR *d = io_open_folder(s->fd, path);
+	if (!d && errno == ENOENT)
+		error_set(err, ERR_NOT_FOUND, "%s/%s: is not there", s->dir, path);
+	else if (!d)
+		error_errno(err, "%s/%s", s->dir, path);
 	return d;
 }
 

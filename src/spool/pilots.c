@@ -4,6 +4,7 @@
  */
 #include "spool/private.h"
 
+#include "base/io.h"
 #include "base/scope.h"
 
 #include <dirent.h>
@@ -54,10 +55,7 @@ json_t *spool_pilot(const struct spool *s, const char *pilot)
 json_t *spool_pilots(const struct spool *s)
 {
 	json_t *names = json_array();
-	int fd = openat(s->fd, "pilots", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	scoped_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	if (!d && fd >= 0)
-		close(fd);
+	scoped_dir DIR *d = io_open_folder(s->fd, "pilots");
 	for (struct dirent *e; d && (e = readdir(d));)
 		if (*e->d_name != '.' && strlen(e->d_name) < SPOOL_NAME - 1)
 			json_array_append_new(names, json_string(e->d_name));
