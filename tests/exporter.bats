@@ -272,6 +272,7 @@ fake_radd()
 
 @test "a Unix socket: for its owner and group, and one that was left is replaced" {
 	mkdir -p sockets
+	rm -f out	# one before wrote there
 	rad exporter --listen "unix:$PWD/sockets/metrics" >out 2>err 3>&- 4>&- &
 	exporter=$!
 	wait_for 10 grep -q 'unix:' out
