@@ -263,7 +263,7 @@ static void task_book_end(struct task *t, const struct attempt *a)
 	t->slot_ran_ms += ran_ms;
 }
 
-/* The attempt's end is `booked_until_ms`, which book() has just moved to the event's time unless the clock went back. */
+/* The attempt's end is `booked_until_ms`, which task_book has just moved to the event's time unless the clock went back. */
 static void apply_ended(struct task *t, const struct event *ev)
 {
 	struct attempt *a = task_attempt(t);
