@@ -84,7 +84,7 @@ static bool ask_activity(int argc, char **argv, const json_t *task, struct activ
 	struct spec *spec = NULL;
 	scoped_json *reply = client_call(wire_request("gpus"), &ignored);
 	const char *uuid = json_string_value(json_array_get(json_object_get(member_last_attempt(task), "gpus"), 0));
-	const json_t *gpu = uuid ? member_gpu(json_object_get(reply, "gpus"), uuid) : NULL;
+	const json_t *gpu = uuid ? member_find(json_object_get(reply, "gpus"), "uuid", uuid) : NULL;
 	bool known = !submit_parse_command(argc, argv, &spec, &flags, &ignored) && spec &&
 		     !estimate_activity(spec, &(struct estimate_context){ .gpu_name = gpu ? member_text(gpu, "name") : NULL }, a, &ignored);
 	spec_unref(spec);

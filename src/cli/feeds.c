@@ -113,21 +113,11 @@ json_t *feeds_list(char *const *names, size_t n, struct error *err)
 	return json_incref(list);
 }
 
-static json_t *reader_of(const json_t *feed, const char *task)
-{
-	size_t i;
-	json_t *r;
-	json_array_foreach(json_object_get(feed, "readers"), i, r)
-		if (!strcmp(member_text(r, "task"), task))
-			return r;
-	return NULL;
-}
-
 /* A task that makes what others read has the producer's word on whom it waits for, one that only reads its own. NULL: it has no
  * part in it. */
 static json_t *part_of_task(const json_t *feed, const char *task)
 {
-	const json_t *r = reader_of(feed, task), *producer = json_object_get(feed, "producer");
+	const json_t *r = member_find(json_object_get(feed, "readers"), "task", task), *producer = json_object_get(feed, "producer");
 	bool produces = !strcmp(member_text(producer, "task"), task);
 	if (!r && !produces)
 		return NULL;

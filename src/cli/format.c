@@ -204,7 +204,7 @@ char *format_gpus(const json_t *uuids, const json_t *gpus)
 	json_t *u;
 	json_array_foreach(uuids, i, u) {
 		const char *uuid = json_string_value(u) ? json_string_value(u) : "";
-		const json_t *g = member_gpu(gpus, uuid);
+		const json_t *g = member_find(gpus, "uuid", uuid);
 		if (g)
 			buf_printf(&out, "%s%s", i ? "," : "", format_gpu(g, gpus, number));
 		else

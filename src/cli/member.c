@@ -79,13 +79,13 @@ void member_want(json_t *request, const char *const *members, size_t n)
 	json_object_set_new(request, "members", list);
 }
 
-const json_t *member_gpu(const json_t *gpus, const char *uuid)
+json_t *member_find(const json_t *list, const char *key, const char *text)
 {
 	size_t i;
-	json_t *g;
-	json_array_foreach(gpus, i, g)
-		if (!strcmp(member_text(g, "uuid"), uuid))
-			return g;
+	json_t *one;
+	json_array_foreach(list, i, one)
+		if (!strcmp(member_text(one, key), text))
+			return one;
 	return NULL;
 }
 

@@ -29,8 +29,8 @@ json_t *member_last_attempt(const json_t *task);
 /* Has radd's answer say only these members of each task, and its id, name, user and state: of ten thousand, a few members are
  * much less to make and to read. */
 void member_want(json_t *request, const char *const *members, size_t n);
-/* The one of these GPUs that has this UUID; NULL: none has. */
-const json_t *member_gpu(const json_t *gpus, const char *uuid);
+/* The first in the list whose member of that name is this text; NULL: none is. Borrowed. */
+json_t *member_find(const json_t *list, const char *key, const char *text);
 /* Whether both are elements of one array that wait for the same: people see them as one. */
 bool member_wait_alike(const json_t *a, const json_t *b);
 /* Its output goes to its user's terminal, or where it went before rad, and no log was asked for. */

@@ -86,16 +86,6 @@ json_t *track_run_create(const json_t *task, const char *host, const char *exper
 
 /* Parameters -------------------------------------------------------------------------------------------------------------- */
 
-static bool known(const json_t *list, const char *key)
-{
-	size_t i;
-	json_t *pair;
-	json_array_foreach(list, i, pair)
-		if (!strcmp(member_text(pair, "key"), key))
-			return true;
-	return false;
-}
-
 /* MLflow's names: letters, digits and a few signs. Others would have the whole batch refused. */
 static bool can_be_key(const char *key, size_t n)
 {
@@ -133,7 +123,7 @@ static void add_arguments(json_t *list, const char *command)
 			joined = more;
 		}
 		scoped_free char *key = alloc_printf("%.*s", (int)n, name);
-		if (good && !known(list, key))
+		if (good && !member_find(list, "key", key))
 			add_pair(list, key, *joined ? joined : "True");
 		word = next;
 	}

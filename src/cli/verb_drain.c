@@ -121,7 +121,7 @@ static int tell(struct cli_call *c, const json_t *drained, int64_t until_ms)
 		return CLI_DONE;
 	json_array_foreach(json_object_get(all, "gpus"), i, g) {
 		const json_t *tasks = json_object_get(g, "tasks");
-		if (!json_array_size(tasks) || !member_gpu(drained, member_text(g, "uuid")))
+		if (!json_array_size(tasks) || !member_find(drained, "uuid", member_text(g, "uuid")))
 			continue;
 		printf("GPU %s: still running there: task%s", format_gpu(g, json_object_get(all, "gpus"), number),
 		       json_array_size(tasks) == 1 ? "" : "s");
