@@ -134,6 +134,11 @@ load pilot.bash
 	[ "$(nameless rad queue --me -h -o %u)" = 54321 ]
 }
 
+@test "a pilot whose folder is not UTF-8 says who it is: by that its job is asked about when it is silent" {
+	pilot n1 --state "$WORLD/n1/caf"$'\xe9'
+	wait_for 30 eval 'jq -e .host "$RAD_QUEUE"/pilots/*/pilot'
+}
+
 @test "the queue goes away and comes back: what runs goes on, and is told then" {
 	local a
 	a=$(submit --gpu-mem 2G -- sh -c "$(counts a)")

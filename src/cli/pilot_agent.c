@@ -51,8 +51,8 @@ struct agent {
 static json_t *who_json(const struct pilot *p)
 {
 	const struct pilot_who *w = &p->who;
-	return json_pack("{ss, ss, ss, ss, sI, ss, ss}", "host", w->host, "boot", w->boot, "job", w->job, "cluster", w->cluster,
-			 "restarts", (json_int_t)w->restarts, "release", RAD_VERSION, "state", p->state);
+	return json_pack("{ss, ss, ss, ss, sI, ss, so}", "host", w->host, "boot", w->boot, "job", w->job, "cluster", w->cluster,
+			 "restarts", (json_int_t)w->restarts, "release", RAD_VERSION, "state", json_text(p->state));
 }
 
 static void lose_queue(struct agent *a, const struct error *err)
