@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A process of radd's own for one piece of work that may take long, or hang: it reads one request from its input and writes
- * one answer, within a deadline. It gets none of radd's descriptors, and no environment.
+ * one answer, within a deadline. It gets none of radd's descriptors, and nothing of its environment.
  */
 #ifndef RAD_DAEMON_WORKER_H
 #define RAD_DAEMON_WORKER_H
