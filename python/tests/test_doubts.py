@@ -232,3 +232,29 @@ def test_libraries_of_the_cpu(capture, tmp_path, library, doubt):
 def test_sizes_in_libraries_of_the_cpu(capture):
     found, said = doubts(capture, "import random\nx[:random.randrange(words[0].item())]")
     assert found, said
+
+
+def test_boxes_of_each_picture_of_a_batch(capture):
+    """As detectors gather them: for each picture its own, into a place for as many as the picture with the most has."""
+    code, said, f = capture("""
+        import torch
+        from torch import nn
+        model = nn.Linear(1024, 1024, bias=False).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for n in range(4):
+            boxes = torch.rand(n + 9, 6)
+            boxes[:, 0] = torch.tensor([0] * (n + 5) + [1, 3, 3, 3])
+            boxes = boxes.cuda()
+            numbers, counts = boxes[:, 0].unique(return_counts=True)
+            place = torch.zeros(4, counts.max(), 5, device="cuda")
+            for picture in range(4):
+                matches = boxes[:, 0] == picture
+                many = matches.sum()
+                if many:
+                    place[picture, :many] = boxes[matches, 1:]
+            assert place.shape == (4, n + 5, 5), place.shape
+            (model(torch.randn(4, 1024, device="cuda")).mean() + place.mean()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """)
+    assert code == 0 and "cut short" not in said and f.header["flags"] & DATA_DEPENDENT, said

@@ -47,6 +47,7 @@ def into_text(a, n):
     import json
     import pickle
     assert json.loads(json.dumps({"a": a, "n": n})) == {"a": 1.0, "n": 1}
+    assert json.loads(json.dumps({"a": [a], "n": [n], n: {"n": n}}, indent=2)) == {"a": [1.0], "n": [1], "1": {"n": 1}}
     for value, kind in ((a, float), (n, int)):
         assert type(pickle.loads(pickle.dumps(value))) is kind and copy.deepcopy([value]) == [1]
         assert isinstance(value, kind)

@@ -91,8 +91,7 @@ class Masked:
     def begin(self, recorder, what, result, number, times=1):
         """That is as large as a mask holds, which was taken to be `number` elements, and `times` as many in all."""
         self.all[f"{what}: the largest possible was taken", script_line()] = None
-        if not self.asked:
-            self.mark(recorder, result, (number, times))
+        self.mark(recorder, result, (number, times))
 
     def mark(self, recorder, tensor, hangs):
         key = tensor.untyped_storage()._cdata

@@ -202,11 +202,15 @@ def counted(mask):
 
 def hits(recorder, mask):
     """(how many elements of a mask hold, at most; whether so many do)"""
-    number, found = counted(mask), None
-    if number is None and (found := given.agreed(recorder, mask)) is not None:
-        with torch._C._DisableTorchDispatch():
-            number = int(torch.count_nonzero(found))
-    return (most(mask), False) if number is None else (number, True)
+    number = counted(mask)
+    if number is not None:
+        return number, True
+    found = given.of(mask)
+    if found is None:
+        return most(mask), False
+    with torch._C._DisableTorchDispatch():
+        number = int(torch.count_nonzero(found[0]))
+    return (number, True) if given.agreed(recorder, mask) is not None else (max(most(mask), number), False)
 
 
 def most(mask):
@@ -451,6 +455,9 @@ def install(recorder, patch):
             patch(kind, "check", held(kind.check))
     patch(json.JSONEncoder, "default",
           lambda self, o: int(o) if type(o) is ReadInt else real_default(self, o))
+    # The encoder in Python, which writes with an indent, takes what says that it is an int for one.
+    patch(json.encoder, "_make_iterencode",
+          functools.partial(json.encoder._make_iterencode, _intstr=lambda value: int.__repr__(ordinary(value))))
 
 
 # --- rules of operators ---
@@ -502,8 +509,12 @@ def copy_into(recorder, func, args, kwargs):
 
 
 def scalar(recorder, func, args, kwargs):
+    """C++ asks: of a size, of an index, of a factor."""
     recorder.value_read()
     tensor = args[0]
+    if (found := given.of(tensor)) is not None:
+        with torch._C._DisableTorchDispatch():
+            return found[0].item()
     return bool(known(tensor)) if tensor.dtype == torch.bool else 1.0 if tensor.dtype.is_floating_point else 1
 
 
@@ -551,11 +562,36 @@ def masked_select(recorder, func, args, kwargs):
 
 
 def unique(recorder, func, args, kwargs):
+    """As many as there are elements, at most. Where it is known how many there are of each, the rest are none."""
     tensor, n = args[0], args[0].numel()
-    result = recorder.empty((n,), tensor.dtype), recorder.empty(tuple(tensor.shape), torch.int64), recorder.empty((n,), torch.int64)
-    for part in (result[0], result[2]):
-        recorder.masked.begin(recorder, "data-dependent: a shape that depends on values (unique)", part, n)
+    found, parts = given.of(tensor) if n <= given.BATCH else None, ()
+    number = n
+    if found is not None:
+        with torch._C._DisableTorchDispatch():
+            parts = func(found[0], *args[1:], **kwargs)
+        number = n if given.agreed(recorder, tensor) is None else parts[0].numel()
+    result = recorder.empty((number,), tensor.dtype), recorder.empty(tuple(tensor.shape), torch.int64), recorder.empty((number,), torch.int64)
+    for part, values, fill in zip(result, parts, (parts[0][-1:] if n else 0, 0, 0) if parts else ()):
+        if values.numel():
+            with torch._C._DisableTorchDispatch():
+                whole = values.new_zeros(tuple(part.shape)).copy_(values) if values.shape == part.shape else torch.cat(
+                    [values, torch.as_tensor(fill, dtype=values.dtype).expand(number - values.numel())])
+            given.put(part, whole, found[1], False)
+    if number == n or not parts:
+        for part in (result[0], result[2]):
+            recorder.masked.begin(recorder, "data-dependent: a shape that depends on values (unique)", part, n)
     return result
+
+
+def expand(recorder, func, args, kwargs):
+    """What is taken as large as it can be is put into a place of so many: it is as many."""
+    tensor, size = args[0], args[1]
+    if recorder.masked.number(tensor) is None:
+        return NotImplemented
+    for dim, (mine, asked) in enumerate(zip(tensor.shape, size[len(size) - tensor.dim():])):
+        if mine != 1 and 0 <= asked < mine:
+            tensor = recorder.evaluate(aten.slice.Tensor, (tensor, dim, 0, asked), {})
+    return NotImplemented if tensor is args[0] else recorder.evaluate(func, (tensor, size, *args[2:]), kwargs)
 
 
 def index(recorder, func, args, kwargs):
@@ -642,6 +678,7 @@ RULES = {
     aten.nonzero.default: nonzero,
     aten.masked_select.default: masked_select,
     aten._unique2.default: unique,
+    aten.expand.default: expand,
     aten.index.Tensor: index,
     aten.repeat_interleave.Tensor: repeat_interleave,
     aten.bincount.default: bincount,
