@@ -294,7 +294,14 @@ def counting(recorder, func, args, kwargs, result):
         result.radrm_counts = (version_of(result),)
 
 
+def norm(recorder, func, args, kwargs, result):
+    """It is 0 where nothing is, as a count."""
+    if not result.dim() and args[0].numel():
+        result.radrm_counts = (version_of(result),)
+
+
 AROUND = {
+    **{op: norm for op in (aten.linalg_vector_norm.default, aten.norm.Scalar, aten.norm.ScalarOpt_dim)},
     aten.eq.Tensor: compared_with,
     aten.arange.default: counts_up,
     aten.index.Tensor: picked,
