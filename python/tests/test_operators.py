@@ -34,6 +34,21 @@ def test_a_grid_of_samples(traced):
     assert f.header["flags"] & UNKNOWN_OP == 0
 
 
+def test_backward_of_cumprod(traced):
+    """It takes the way of factors that are not 0: a few operators, not some for each of them. The gradient is PyTorch's."""
+    def setup():
+        x = torch.randn(8, 300, device="cuda", requires_grad=True)
+
+        def step():
+            x.sigmoid().cumprod(1).sum().backward()
+            x.grad = None
+        return step
+    assert len(asked(traced(setup).iteration(1))) < 30
+    from radrm.capture.products import CumProd
+    x = torch.rand(3, 7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: CumProd.apply(x, 1), x)
+
+
 def test_a_grid_of_cudnn(traced):
     def setup():
         theta = torch.randn(4, 2, 3, device="cuda")

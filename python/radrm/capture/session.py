@@ -10,7 +10,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import fileformat as ff
-from . import attention, distributed, given, indexing, kernels, layers, lbfgs, linalg, losses, recurrent, repeated, sparse, together, values
+from . import attention, distributed, given, indexing, kernels, layers, lbfgs, linalg, losses, products, recurrent, repeated, sparse
+from . import together, values
 from .between import filled
 from .gpu import Gpu
 from .later import Later
@@ -99,6 +100,7 @@ class Session:
         kernels.install(recorder, self.gpu.patch)
         layers.install(recorder, self.gpu.patch)
         losses.install(recorder, self.gpu.patch)
+        products.install(self.gpu.patch)
         layers.torchscript(recorder, self.gpu.patch)
         recurrent.install(recorder, self.gpu.patch)
         attention.install(recorder, self.gpu.patch, self.gpu.capability)

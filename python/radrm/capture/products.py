@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""cumprod() as PyTorch computes its backward pass where no factor is 0. Of a tensor subclass it does not ask, and goes through
+the factors one by one: thousands of operators that a GPU never sees."""
+import functools
+
+import torch
+
+from .recorder import aten, is_gpu
+
+
+class CumProd(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, factors, dim):
+        result = aten.cumprod.default(factors, dim)
+        ctx.dim = dim
+        ctx.save_for_backward(factors, result)
+        return result
+
+    @staticmethod
+    def backward(ctx, gradient):
+        factors, result = ctx.saved_tensors
+        weighed = result * gradient
+        (factors == 0).any()
+        turned = weighed.flip(ctx.dim)
+        added = turned.cumsum(ctx.dim)
+        back = added.flip(ctx.dim)
+        del turned, added
+        return back.div(factors), None
+
+
+def install(patch):
+    def instead(real):
+        @functools.wraps(real)
+        def cumprod(factors, *args, **kwargs):
+            dim = args[0] if len(args) == 1 and not kwargs else kwargs.get("dim") if not args and len(kwargs) == 1 else None
+            if type(dim) is not int or not is_gpu(factors) or not factors.requires_grad or not torch.is_grad_enabled() \
+                    or not factors.is_floating_point() or factors.numel() <= 1 or torch._C._are_functorch_transforms_active():
+                return real(factors, *args, **kwargs)
+            return CumProd.apply(factors, dim)
+        return cumprod
+    for owner in (torch, torch.Tensor):
+        patch(owner, "cumprod", instead(owner.cumprod))
