@@ -114,6 +114,8 @@ def test_orders(capture, body, doubt):
     ("number = mask.float().sum().item()\nif number > 0:\n    loss = model(x).mean() / number", False),
     ("number = y.sum()\nif number > 0: loss = model(x).mean() / number", True),
     ("norm, grown = torch.norm(y.data), x.norm()\nif norm != 0 and grown != 0:\n    loss = (loss + model(x).mean()) * norm / grown", False),
+    ("loss = loss * min(x.norm() / y.norm(), 1)", False), ("x = x[:int(max(y.norm(), 2))]", True),
+    ("loss = loss * (model(x) if min(x.norm(), y.norm()) > 3 else x).mean()", True),
     ("if y.norm() > 3: loss = model(x).mean()", True), ("if y.norm() == 0: loss = model(x).mean()", True),
     ("from torch.distributions import MultivariateNormal\n"
      "MultivariateNormal(y[:, :8], torch.diag_embed(y[:, :8].exp())).log_prob(x[:, :8])", False),

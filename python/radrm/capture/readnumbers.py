@@ -9,7 +9,10 @@ import functools
 import numbers
 import sys
 
+from torch._subclasses.fake_tensor import FakeTensor
+
 from .asked import branched, insists, is_guard, is_placed, is_sized
+from .recorder import is_gpu
 
 
 def whole(value):
@@ -165,12 +168,22 @@ def _overload(cls, whole=()):
         setattr(cls, f"__{op}__", comparison(f"__{op}__"))
 
 
+def the_scale(found):
+    """A tensor on the GPU of one fraction, of which and of numbers the least or the largest is asked: it is that, or a number,
+    and as much is done with either."""
+    tensors = [v for v in found if isinstance(v, FakeTensor)]
+    only = len(tensors) == 1 and all(type(v) in (int, float) or v is tensors[0] for v in found)
+    return tensors[0] if only and is_gpu(tensors[0]) and not tensors[0].dim() and tensors[0].is_floating_point() else None
+
+
 def extreme(real):
     """max() or min(): what comes out of numbers of which one came from the GPU did so, too; nothing is decided."""
     @functools.wraps(real)
     def choose(*values, **options):
         found = values[0] if len(values) == 1 and type(values[0]) in (list, tuple, collections.deque) else values
         read = not options and any(type(v) in (ReadFloat, ReadInt) for v in found)
+        if len(values) > 1 and not options and (scale := the_scale(values)) is not None:
+            return scale
         if not read or not all(isinstance(v, (int, float)) for v in found):
             return real(*values, **options)
         return _wrap(real(map(ordinary, found)))
