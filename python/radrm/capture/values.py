@@ -571,20 +571,21 @@ def masked_select(recorder, func, args, kwargs):
 def unique(recorder, func, args, kwargs):
     """As many as there are elements, at most. Where it is known how many there are of each, the rest are none."""
     tensor, n = args[0], args[0].numel()
-    found, parts = given.of(tensor) if n <= given.BATCH else None, ()
-    number = n
+    found, parts, number, certain = given.of(tensor) if n <= given.BATCH else None, (), n, False
     if found is not None:
         with torch._C._DisableTorchDispatch():
             parts = func(found[0], *args[1:], **kwargs)
-        number = n if given.agreed(recorder, tensor) is None else parts[0].numel()
-    result = recorder.empty((number,), tensor.dtype), recorder.empty(tuple(tensor.shape), torch.int64), recorder.empty((number,), torch.int64)
+        certain = given.agreed(recorder, tensor) is not None
+        number = parts[0].numel() if certain else n
+    result = (recorder.empty((number,), tensor.dtype), recorder.empty(tuple(tensor.shape), torch.int64),
+              recorder.empty((number,), torch.int64))
     for part, values, fill in zip(result, parts, (parts[0][-1:] if n else 0, 0, 0) if parts else ()):
         if values.numel():
             with torch._C._DisableTorchDispatch():
-                whole = values.new_zeros(tuple(part.shape)).copy_(values) if values.shape == part.shape else torch.cat(
+                whole = values if values.shape == part.shape else torch.cat(
                     [values, torch.as_tensor(fill, dtype=values.dtype).expand(number - values.numel())])
             given.put(part, whole, found[1], False)
-    if number == n or not parts:
+    if not certain:
         for part in (result[0], result[2]):
             recorder.masked.begin(recorder, "data-dependent: a shape that depends on values (unique)", part, n)
     return result
