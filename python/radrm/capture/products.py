@@ -31,12 +31,12 @@ class CumProd(torch.autograd.Function):
 def install(patch):
     def instead(real):
         @functools.wraps(real)
-        def cumprod(factors, *args, **kwargs):
+        def cumprod(input, *args, **kwargs):
             dim = args[0] if len(args) == 1 and not kwargs else kwargs.get("dim") if not args and len(kwargs) == 1 else None
-            if type(dim) is not int or not is_gpu(factors) or not factors.requires_grad or not torch.is_grad_enabled() \
-                    or not factors.is_floating_point() or factors.numel() <= 1 or torch._C._are_functorch_transforms_active():
-                return real(factors, *args, **kwargs)
-            return CumProd.apply(factors, dim)
+            if type(dim) is not int or not is_gpu(input) or not input.requires_grad or not torch.is_grad_enabled() \
+                    or not input.is_floating_point() or input.numel() <= 1 or torch._C._are_functorch_transforms_active():
+                return real(input, *args, **kwargs)
+            return CumProd.apply(input, dim)
         return cumprod
     for owner in (torch, torch.Tensor):
         patch(owner, "cumprod", instead(owner.cumprod))
