@@ -18,6 +18,8 @@ setup_file()
 		    print(os.getcwd(), os.nice(0), os.getsid(0) == os.getppid(), *words, file=f)
 		with open(os.environ["WORLD"] + "/options", "w") as f:
 		    print(*sys.argv[1:sys.argv.index("--")], file=f)
+		with open(os.environ["WORLD"] + "/capturing", "w") as f:
+		    print(os.getpid(), file=f)
 		what = os.environ.get("STAND_IN", "fail")
 		while what == "hang" and not os.path.exists("go"):
 		    time.sleep(0.05)
@@ -181,6 +183,27 @@ teardown_file() { end_world; }
 	touch go
 	rad wait "$id"
 	rad show "$id" | grep -q "no capture: "	# the stand-in wrote none
+}
+
+# Its limit is processor time: a busy machine may take longer.
+@test "a capture that takes longer than capture_wait by the clock is waited for, until its task is cancelled" {
+	printf 'capture_wait: 1\n' >>"$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: capture_wait' "$WORLD/radd.log"
+	export STAND_IN=hang
+	local id pid
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	wait_for 10 test -e "$WORLD/captured"
+	pid=$(cat "$WORLD/capturing")
+	lasts() { [ "$(ps -o etimes= -p "$pid")" -ge 4 ]; }
+	wait_for 10 lasts
+	rad why --json "$id" | jq -e '.reason == "Estimating"'
+	rad cancel "$id"
+	is_gone() { ! kill -0 "$pid" 2>/dev/null; }
+	wait_for 3 is_gone
+	sed -i '/capture_wait: 1$/d' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: capture_wait: 1 -> 20' "$WORLD/radd.log"
 }
 
 @test "a capture that never comes: the task goes on when its time is over" {

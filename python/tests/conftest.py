@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 import os
+import subprocess
 import sys
 import textwrap
 
@@ -59,3 +60,16 @@ def capture(tmp_path, monkeypatch, capfd):
         said = capfd.readouterr()
         return code, said.out + said.err, File(out.read_bytes()) if out.exists() else None
     return run
+
+
+@pytest.fixture
+def busy_core():
+    """One core for this process and what it starts, and seven others that want it."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) for _ in range(7)]
+    yield
+    for p in others:
+        p.kill()
+        p.wait()
+    os.sched_setaffinity(0, cores)

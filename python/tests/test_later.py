@@ -272,7 +272,7 @@ def test_sizes_that_are_drawn_are_the_same_each_time(capture, monkeypatch, draw)
     body = "\n    import random, numpy\n" + DRAWN.replace("DRAW", draw)
     _, _, once = capture(body)
     exec(f"import numpy, random\n{draw}")  # a capture begins as a copy of this process
-    monkeypatch.setattr(later, "time", types.SimpleNamespace(monotonic=functools.partial(next, itertools.count(0, 0.15))))
+    monkeypatch.setattr(later, "spent", types.SimpleNamespace(own=functools.partial(next, itertools.count(0, 0.15))))
     code, said, f = capture(body, options=["--no-cache"])
     assert code == 0 and len(widths(f)) > 100 and widths(f) == widths(once), said
     monkeypatch.setattr(later, "OPERATORS", 100)
@@ -301,7 +301,7 @@ def slow(monkeypatch, seconds):
         now[0] += seconds
         return real(*args)
     monkeypatch.setattr(Recorder, "run", run)
-    monkeypatch.setattr(later, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(later, "spent", types.SimpleNamespace(own=lambda: now[0]))
 
 
 @pytest.mark.parametrize("body, seconds", [(MANY_TRAININGS, 1 / 400), (GRAPHS.replace("EPOCHS", "9"), 0.1), (frozen(), 1 / 10)],
@@ -323,7 +323,7 @@ def test_where_the_clock_ends_it_that_is_told(capture, monkeypatch):
                             "optimizer = torch.optim.SGD([x], lr=0.1)\nother = torch.optim.SGD([x], lr=0.1)\n"
                             "for n in range(90):\n    x.sum().backward()\n    optimizer.step()\n    time.sleep(9 * (n == 5))",
                             options=["--timeout", "8"])
-    assert code == 0 and f.header["flags"] & 128 and "stopped by the clock: no end after 5 s" in said, said
+    assert code == 0 and f.header["flags"] & 128 and "stopped by the clock: no end after 5 s in which it waited" in said, said
 
 
 def test_drawn_sizes_that_there_was_no_time_for(capture, monkeypatch):

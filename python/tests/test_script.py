@@ -279,9 +279,47 @@ def test_later_failure_keeps_what_was_seen(capture):
 def test_time_limit(capture):
     begun = time.monotonic()
     code, said, f = capture("while True: pass", options=["--timeout", "4"])
-    assert code == 1 and f is None and "time: no end after" in said
+    assert code == 1 and f is None and "time: no end after 2 s of processor time" in said
     assert time.monotonic() - begun < 20
 
+
+@pytest.mark.parametrize("body, why", [
+    ("import subprocess, sys\nfor p in [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for _ in range(2)]: p.wait()",
+     "of processor time"),
+    ("import subprocess, sys\nwhile True: subprocess.run([sys.executable, '-c', 'for _ in range(10 ** 6): pass'])", "of processor time"),
+    ("import threading\ndef work():\n    while True: pass\nthreading.Thread(target=work, daemon=True).start()\nthreading.Event().wait()",
+     "of processor time"),
+    ("import time\ntime.sleep(1000)", "in which it waited for something"),
+    ("import os\nos.read(os.pipe()[0], 1)", "in which it waited for something"),
+], ids=["children", "many-children", "threads", "sleep", "pipe"])
+def test_what_the_limit_counts(capture, body, why):
+    code, said, f = capture(body, options=["--timeout", "4"])
+    assert code == 1 and f is None and f"time: no end after 2 s {why}" in said, said
+
+
+SLOW_TO_BEGIN = """
+    import time, torch
+    until = time.process_time() + 1.5
+    while time.process_time() < until: pass
+    x = torch.ones(8, device="cuda", requires_grad=True)
+    optimizer = torch.optim.SGD([x], lr=0.1)
+    for _ in range(9):
+        x.sum().backward()
+        optimizer.step()
+"""
+
+
+def test_a_busy_machine_sees_as_much(capture, busy_core):
+    """Its limit is processor time."""
+    begun = time.monotonic()
+    code, said, f = capture(SLOW_TO_BEGIN, options=["--timeout", "6"])
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and "clock" not in said, said
+    assert time.monotonic() - begun > 6, "the others took nothing"
+
+
+def test_the_clock_is_the_last_bound(capture, busy_core):
+    code, said, f = capture("while True: pass", options=["--timeout", "60", "--clock", "4"])
+    assert code == 1 and f is None and "time: no end after 2 s by the clock, on a busy machine" in said, said
 
 def test_memory_limit(capture):
     code, said, f = capture("b = bytearray(60 << 30)", options=["--memory", "256"])
@@ -500,17 +538,19 @@ def test_an_error_behind_the_training_is_told(capture):
     assert code == 0 and f.steps == 320 and "steps was not seen: FileNotFoundError" in said, said
 
 
-def test_the_limit_does_not_come_again_while_the_file_is_written():
-    from radrm.capture import script
+def test_the_limit_does_not_come_again_while_the_file_is_written(monkeypatch):
+    from radrm.capture import sandbox, script, spent
     left, said = [], []
     session = types.SimpleNamespace(late=False, finished=True, recorder=types.SimpleNamespace(recording=True),
                                     stopped=said.append, files=types.SimpleNamespace(end=lambda: None),
-                                    later=types.SimpleNamespace(broken=lambda _: left.append(signal.getitimer(signal.ITIMER_REAL))))
-    before = signal.getsignal(signal.SIGALRM)
+                                    later=types.SimpleNamespace(broken=lambda _: left.append(signal.getsignal(spent.NOTICE))))
+    before = signal.getsignal(spent.NOTICE)
+    monkeypatch.setattr(sandbox, "clock", spent.Clock(8))
     try:
-        script.limit(session, 0.1)
-        assert script.outcome(session, signal.pause, 0.1) == (None, None, True)
+        script.limit(session)
+        assert spent.heeds(os.getpid())
+        assert script.outcome(session, lambda: os.kill(os.getpid(), spent.NOTICE)) == (None, None, True)
+        assert not spent.heeds(os.getpid())
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert session.late and left == [(0, 0)] and len(said) == 1
+        signal.signal(spent.NOTICE, before)
+    assert session.late and left == [signal.SIG_IGN] and said == ["no end after 5 s of processor time"]

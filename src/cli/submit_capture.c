@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/submit_files.h"
+#include "estimate/capture_limits.h"
 #include "submit/wire.h"
 
 #include <errno.h>
@@ -236,8 +237,8 @@ static char *spoken(int fd, char **last)
 	return buf_steal(&notes);
 }
 
-/* Runs it until it ends or the time is over. Returns its exit code; -1: it was ended. */
-static int run_until(char **argv, int said, int64_t until_ms)
+/* Runs it until it ends, the time is over, or nobody wants it any more. Returns its exit code; -1: it was ended. */
+static int run_until(char **argv, int said, int64_t until_ms, capture_turn_wanted wanted, void *ctx)
 {
 	int status;
 	pid_t pid = fork();
@@ -253,6 +254,8 @@ static int run_until(char **argv, int said, int64_t until_ms)
 		_exit(127);
 	}
 	for (bool late = false; !waitpid(pid, &status, WNOHANG); poll(NULL, 0, POLL_MS)) {
+		if (!late && wanted && !wanted(ctx))
+			until_ms = clock_mono_ms();
 		int64_t over_ms = clock_mono_ms() - until_ms;
 		if (over_ms >= 0 && !late)
 			kill(pid, SIGTERM);	/* what it has started is tied to it */
@@ -265,14 +268,15 @@ static int run_until(char **argv, int said, int64_t until_ms)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* One that waits for its turn. */
+/* One that waits for its turn, or has it. */
 struct in_queue {
 	const char *id;
+	bool begun;
 	int64_t every_ms, next_ms;	/* how often radd is told that it is still there; mono */
 };
 
-/* Tells radd that the capture waits for its turn or, begun, that this has come: from then on its time counts. False: its task
- * waits for it no more. A radd that cannot be reached, or is of an older release, changes nothing. */
+/* Tells radd that the capture waits for its turn or, begun, that it is being made. False: its task waits for it no more. A radd
+ * that cannot be reached, or is of an older release, changes nothing. */
 static bool tell_turn(const char *id, bool begun)
 {
 	struct error err = ERROR_INIT;
@@ -289,7 +293,7 @@ static bool still_wanted(void *ctx)
 	if (clock_mono_ms() < w->next_ms)
 		return true;
 	w->next_ms = clock_mono_ms() + w->every_ms;
-	return tell_turn(w->id, false);
+	return tell_turn(w->id, w->begun);
 }
 
 int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t wait_s)
@@ -299,12 +303,13 @@ int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t w
 	setenv("RAD_NO_START", "1", 1);
 	if (!capture_turn_wait(id, still_wanted, &queued) || !tell_turn(id, true))
 		return CLI_FAILED;
-	int64_t until_ms = clock_mono_ms() + wait_s * 1000;
+	queued.begun = true;
+	int64_t until_ms = clock_mono_ms() + wait_s * CAPTURE_CLOCK * 1000;
 	scoped_fd int file = mkostemp(path, O_CLOEXEC), said = memfd_create("rad-said", MFD_CLOEXEC);
 	if (file < 0 || said < 0)
 		return tell(id, NULL, "there is no room for its file in /tmp", until_ms);
 	argv[output] = path;
-	int code = run_until(argv, said, until_ms);
+	int code = run_until(argv, said, until_ms, still_wanted, &queued);
 	struct error err = ERROR_INIT;
 	struct spec *s = spec_create();
 	scoped_free char *why = NULL;
@@ -321,14 +326,15 @@ int submit_capture_now(struct spec *s, char *const *words, int64_t wait_s, struc
 {
 	char path[] = "/tmp/rad-capture-XXXXXX", wait[24];
 	snprintf(wait, sizeof wait, "%lld", (long long)wait_s);
-	const char *front[] = { "/proc/self/exe", "capture", "-o", path, "--timeout", wait, "--memory", MEMORY_MIB, "--", NULL };
+	const char *front[] = { "/proc/self/exe", "capture", "-o", path, "--timeout", wait, "--clock", wait, "--memory",
+				MEMORY_MIB, "--", NULL };
 	scoped_free const char **argv = alloc_zero((alloc_count(words) + COUNT_OF(front)) * sizeof *argv);
 	add_words(argv, add_words(argv, 0, (char *const *)front), words);
 	scoped_fd int said = memfd_create("rad-said", MFD_CLOEXEC), file = said < 0 ? -1 : mkostemp(path, O_CLOEXEC);
 	if (file < 0)
 		return error_errno(err, "its file in /tmp");
 	fflush(NULL);
-	int code = run_until((char **)argv, said, clock_mono_ms() + wait_s * 1000);
+	int code = run_until((char **)argv, said, clock_mono_ms() + wait_s * 1000, NULL, NULL);
 	scoped_free char *why = NULL, *notes = spoken(said, &why);
 	int rc = code < 0 ? error_set(err, ERR_UNAVAILABLE, "it took longer than %lld s", (long long)wait_s) :
 		 code ? error_set(err, ERR_INVALID, "%.900s", why) : submit_read_capture(s, path, err);

@@ -23,8 +23,8 @@ const char *submit_capture_wish(const struct spec *s, enum submit_capture how);
 const char **submit_capture_words(const struct spec *s, char path[32]);
 
 /* Starts it for the job that radd knows by that id, and returns at once. Once its turn has come, it sends what it finds, or why
- * there is nothing, within `wait_s` seconds. If it cannot be started, radd is told why; returns 0, or the errno where there was
- * no process for it. */
+ * there is nothing: it may take `wait_s` seconds of processor time, and CAPTURE_CLOCK times as many by the clock. If it cannot
+ * be started, radd is told why; returns 0, or the errno where there was no process for it. */
 int submit_capture_start(const struct spec *s, const char *id, int64_t wait_s);
 
 /* Makes it now, of a task file and its arguments (`words`), and waits: for what is submitted to others, who cannot wait for it.

@@ -47,7 +47,7 @@ static void show_package(void)
 
 /* What the package's own command line takes. */
 struct wish {
-	const char *output, *iterations, *timeout, *memory, *gpus, *task;
+	const char *output, *iterations, *timeout, *clock, *memory, *gpus, *task;
 	bool fresh, verbose;
 };
 
@@ -94,7 +94,7 @@ static int enter_task_file(struct cli_call *c, struct wish *w, struct spec **spe
 static char **command(const struct cli_call *c, const struct wish *w)
 {
 	const char *valued[][2] = { { "-o", w->output }, { "--iterations", w->iterations }, { "--timeout", w->timeout },
-				    { "--memory", w->memory }, { "--gpus", w->gpus } };
+				    { "--clock", w->clock }, { "--memory", w->memory }, { "--gpus", w->gpus } };
 	const char **argv = alloc_zero((c->n_words + MOST_OPTIONS) * sizeof *argv);
 	bool python = submit_capture_is_interpreter(c->words[0]);
 	size_t n = 0;
@@ -131,6 +131,8 @@ static int check_numbers(const struct wish *w, int64_t *seconds, struct error *e
 	if (w->timeout && units_parse_double(w->timeout, w->task ? 1 : 0.001, INT32_MAX, &s, err))
 		return error_wrap(err, "--timeout");
 	*seconds = (int64_t)s;
+	if (w->clock && units_parse_double(w->clock, 0.001, INT32_MAX, &s, err))
+		return error_wrap(err, "--clock");
 	return 0;
 }
 
@@ -140,7 +142,8 @@ int verb_capture(struct cli_call *c)
 	const struct args_option options[] = {
 		{ "output", 'o', "FILE", "the capture file to write", .value = &w.output },
 		{ "iterations", 0, "N", "optimizer steps to see (default 3)", .value = &w.iterations },
-		{ "timeout", 0, "S", "seconds that it may take (default 300)", .value = &w.timeout },
+		{ "timeout", 0, "S", "seconds of processor time that it may take (default 300)", .value = &w.timeout },
+		{ "clock", 0, "S", "seconds that it may take by the clock (default: ten times --timeout)", .value = &w.clock },
 		{ "memory", 0, "MIB", "memory of this machine that it may take (default 32768)", .value = &w.memory },
 		{ "gpus", 0, "N", "GPUs that the script is to see (default: the task file's, or 1)", .value = &w.gpus },
 		{ "no-cache", 0, NULL, "capture even if the same script was captured before", .flag = &w.fresh },

@@ -53,7 +53,7 @@ def trace(setup, iterations=3, *, name="", timeout=300, memory_mib=32768, gpu=No
     iterations  1 to 100. Less than 3 gives a file that is read with a doubt: optimizer state comes in the first, the second is
                 the steady state, the third confirms it
     name        what the job is called in the file; default: the class of its model
-    timeout     seconds, of wall and of processor time
+    timeout     seconds of processor time, of all its processes; and seconds in which they only wait
     memory_mib  address space that the capturing process may take
     gpu         dict of name, total_bytes, capability, processors: what torch.cuda tells about the GPU; default: an H200.
                 Capability decides which attention kernels are taken

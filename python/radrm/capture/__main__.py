@@ -6,7 +6,7 @@ import signal
 import sys
 import tempfile
 
-from . import Capture, CaptureError, Limits, cache, command, commands, fileformat, run, script
+from . import Capture, CaptureError, Limits, cache, command, commands, fileformat, limits, run, script
 from .sandbox import KEEP, Unused
 
 UNUSED = 4  # exit code: the script never used a GPU
@@ -17,7 +17,10 @@ def arguments(argv):
                                 "without a GPU: it runs on fake tensors until it has done a few optimizer steps.")
     p.add_argument("-o", "--output", required=True, metavar="FILE", help="the capture file to write")
     p.add_argument("--iterations", type=int, default=3, metavar="N", help="optimizer steps to see (default 3)")
-    p.add_argument("--timeout", type=float, default=300, metavar="S", help="seconds that it may take (default 300)")
+    p.add_argument("--timeout", type=float, default=300, metavar="S", help="seconds of processor time that it may take "
+                   "(default 300)")
+    p.add_argument("--clock", type=float, metavar="S", help="seconds that it may take by the clock (default: "
+                   f"{limits.CLOCK} times --timeout)")
     p.add_argument("--memory", type=int, default=32768, metavar="MIB", help="memory of this machine that it may take "
                    "(default 32768)")
     p.add_argument("--gpus", type=int, default=1, metavar="N", help="GPUs that the script is to see (default 1)")
@@ -27,7 +30,7 @@ def arguments(argv):
     args = p.parse_args(argv)
     if args.words[:1] == ["--"]:
         del args.words[0]
-    if not 1 <= args.iterations <= 100 or args.timeout <= 0 or args.memory <= 0 or args.gpus <= 0:
+    if not 1 <= args.iterations <= 100 or min(args.timeout, args.memory, args.gpus, args.clock or 1) <= 0:
         p.error("--iterations must be 1 to 100, --timeout, --memory and --gpus above 0")
     return args
 
@@ -41,10 +44,10 @@ def capture(args, output, folder, variables):
     found = None if args.no_cache else cache.look(asked, variables)
     if found:
         return Capture(*found), True
-    *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations, args.timeout,
+    *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations,
                                                {"count": processes or args.gpus}, given=given,
                                                variables=variables, asked=asked, programs=folder),
-                        Limits(args.timeout, args.memory), output)
+                        Limits(args.timeout, args.memory, args.clock), output)
     result = Capture(*parts)
     if not result.flags & fileformat.CUT_SHORT:
         cache.keep(asked, facts, result)

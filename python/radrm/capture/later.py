@@ -17,16 +17,14 @@ import itertools
 import math
 import os
 import re
-import signal
 import sys
-import time
 import weakref
 from collections import UserDict
 from collections.abc import Mapping
 
 from torch.utils.data import DataLoader
 
-from . import every, fileformat as ff, given, growing
+from . import every, fileformat as ff, given, growing, sandbox, spent
 from . import length, trainings
 from .recorder import is_gpu
 from .source import is_own, tree_of
@@ -226,16 +224,22 @@ def may_differ(one):
         or type(one._index_sampler) is not BatchSampler)
 
 
+def processor_left():
+    """Seconds of processor time until the capture is told to end."""
+    return sandbox.clock.processor_left() if sandbox.clock else math.inf
+
+
 def differing(one, size, most, stopped):
     """(what is in each batch on the way to the largest, the largest, how many were looked at, whether sizes are drawn) of some
     batches all over that loader, in its order. Of three sizes or more, up to `most` of its next epochs, too. None: there are
     less, and no batch has more than `size` elements. Which are in one, loaders know beforehand."""
-    left, began = signal.getitimer(signal.ITIMER_REAL)[0], time.monotonic()
+    left, began = processor_left(), spent.own()
     asked = list(itertools.islice(iter(one._index_sampler), WHOLE))
     found, largest, sizes, places = None, 0, {}, [len(asked) - 1] if asked else []
     while places:
-        if left and time.monotonic() > began + LOOKING * left:
-            stopped(f"of {len(sizes) + len(places)} batches {len(sizes)} were read in {LOOKING * left:.0f} s, for the largest of them")
+        if spent.own() > began + LOOKING * left:
+            stopped(f"of {len(sizes) + len(places)} batches {len(sizes)} were read in {LOOKING * left:.0f} s of processor time, for the "
+                    "largest of them")
             break
         at = places.pop(0)
         batch = one._dataset_fetcher.fetch(asked[at])
@@ -329,15 +333,14 @@ class Later:
         self.current, self.teaching = lambda: None, {}
         self.where = None  # a line that frees parameters and has not yet
         self.read = 0  # numbers of batches
-        self.clock = None  # since when it goes on, and for how many seconds at most
+        self.clock = None  # processor time when it went on, and for how many seconds more at most
 
     # --- how long it goes on ---
 
     def counts(self, bound):
-        """From now on it may do so much. The clock is for what no operator tells of, as a script's own computing on the CPU."""
-        left = signal.getitimer(signal.ITIMER_REAL)[0]
+        """From now on it may do so much. Time is for what no operator tells of, as a script's own computing on the CPU."""
         self.bound, self.ran, self.read = bound, self.session.recorder.operators, 0
-        self.clock = time.monotonic(), left / 2 if left else math.inf
+        self.clock = spent.own(), processor_left() / 2
 
     def done(self):
         """What was done since, in operators."""
@@ -348,9 +351,9 @@ class Later:
         if self.done() > part * self.bound:
             return True
         began, seconds = self.clock
-        if time.monotonic() <= began + part * seconds:
+        if spent.own() <= began + part * seconds:
             return False
-        self.session.stopped(f"what comes later in the run took more than {part * seconds:.0f} s")
+        self.session.stopped(f"what comes later in the run took more than {part * seconds:.0f} s of processor time")
         return True
 
     # --- what is told ---

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The version of the capture file and its limits, for its writer and, made into C by tools/capture-limits, for its reader.
-What each means is doc/capture-format.md. One `NAME = number` a line, `number` in digits or as `1 << 46`."""
+"""The version of the capture file and its limits, for its writer and, made into C by tools/capture-limits, for its reader; and how long
+one may take. What each means is doc/capture-format.md. One `NAME = number` a line, `number` in digits or as `1 << 46`."""
 VERSION = 4
 
 MAX_BYTES = 6 << 20  # of a file
@@ -14,6 +14,9 @@ MAX_COUNT = 1 << 32  # `batch`, `seq_len`, `steps` and `beside`
 MAX_COMMUNICATORS = 64
 MAX_KERNELS = 4096  # entries of the load part
 MAX_WORK = 1 << 60  # each figure there
+
+# A capture may take so many times its limit of processor time by the clock (spent.py).
+CLOCK = 10
 
 # Characters of the header's texts.
 MAX_TORCH = 40

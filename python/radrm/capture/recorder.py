@@ -141,7 +141,7 @@ class Recorder(TorchDispatchMode):
         real, real_resize = threading.Thread._bootstrap_inner, torch.UntypedStorage.resize_
 
         def begin(thread):
-            with self:
+            with self, torch.autograd.set_multithreading_enabled(False):
                 real(thread)
 
         def resize(storage, size):

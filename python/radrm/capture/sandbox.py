@@ -13,6 +13,9 @@ import signal
 import sys
 import time
 
+from . import spent
+from .spent import children
+
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MAX_ANSWER = 32 << 20  # bytes
 
@@ -33,39 +36,44 @@ class Unused(CaptureError):
 
 
 class Limits:
-    """`seconds`: wall and processor time; `memory_mib`: address space beyond what the process has when it begins, since builds
-    of PyTorch with CUDA map many GiB that they never touch."""
+    """`seconds`: of processor time, and `clock`: by the clock (spent.py); `memory_mib`: address space beyond what the process has when
+    it begins, since builds of PyTorch with CUDA map many GiB that they never touch."""
 
-    def __init__(self, seconds=300, memory_mib=32768):
-        if seconds <= 0 or memory_mib <= 0:
+    def __init__(self, seconds=300, memory_mib=32768, clock=None):
+        if seconds <= 0 or memory_mib <= 0 or clock is not None and clock <= 0:
             raise ValueError("limits must be above 0")
-        self.seconds, self.memory_mib = seconds, memory_mib
+        self.seconds, self.memory_mib, self.clock = seconds, memory_mib, clock
 
 
 KEEP = object()  # as `output` of run(): the child prints where its parent does
+clock = None  # spent.Clock, in a child and what it starts
 
 
 def run(work, limits, output=None):
     """Calls work() in a child process and returns what it returned (it must be picklable). What the child prints goes to the
     file descriptor `output`, or nowhere, or to its parent's (KEEP). Raises CaptureError when it fails, ends early, or reaches a
     limit; then, and in every case, the child and all that it started are gone."""
+    global clock
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what the child leaves behind becomes ours, to be ended
     before = set(children(os.getpid()))
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
+    ours, shared = clock, spent.Clock(limits.seconds, limits.clock)
+    clock = shared
     parent, child = os.getpid(), os.fork()
     if child == 0:
         os.close(reader)
         _child(work, limits, output, writer, parent, libc)
+    clock = ours
     os.close(writer)
     try:
-        answer = _read(reader, time.monotonic() + limits.seconds)
+        answer = _read(reader, spent.Watch(shared, child, before))
     finally:
         os.close(reader)
         status = _end(child, before)
-    return _result(answer, status, limits)
+    return _result(answer, status, shared)
 
 
 def _child(work, limits, output, writer, parent, libc):
@@ -120,8 +128,6 @@ def restrict(limits):
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    seconds = int(limits.seconds) + 1
-    _lower(resource.RLIMIT_CPU, seconds, seconds + 1)
     mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     if "torch" not in sys.modules:
         mapped += 24 << 30  # of a build with CUDA, once imported
@@ -141,16 +147,15 @@ def _write(fd, data):
         data = data[os.write(fd, data):]
 
 
-def _read(fd, deadline):
-    """All that comes until the other end closes; None when the deadline passes first."""
+def _read(fd, watch):
+    """All that comes until the other end closes; None where a limit is reached first."""
     data = bytearray()
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        if not watch.look():
             return None
-        if not poll.poll(min(left, 60) * 1000):
+        if not poll.poll(spent.LOOK * 1000):
             continue
         part = os.read(fd, 1 << 16)
         if not part:
@@ -158,15 +163,6 @@ def _read(fd, deadline):
         data += part
         if len(data) > MAX_ANSWER:
             return bytes(data)
-
-
-def children(pid):
-    """Direct children of a process, zombies too."""
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as f:
-            return [int(word) for word in f.read().split()]
-    except OSError:
-        return []
 
 
 def _end(child, before):
@@ -193,25 +189,23 @@ def _end(child, before):
     return status
 
 
-def _result(answer, status, limits):
+def _result(answer, status, clock):
     if answer is None:
-        raise CaptureError(f"time: no end after {limits.seconds:g} s: raise the limit (--timeout), or make the script's set-up "
-                           "shorter")
+        raise CaptureError(f"time: no end after {clock.over()}: raise the limit (--timeout), or make the script's set-up shorter")
     try:
         good, value = pickle.loads(answer)
     except Exception:
-        raise CaptureError(_death(status, limits)) from None
+        raise CaptureError(_death(status)) from None
     if not good:
         raise value if isinstance(value, CaptureError) else CaptureError(value)
     return value
 
 
-def _death(status, limits):
+def _death(status):
     if status is not None and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        if number in (signal.SIGXCPU, signal.SIGKILL):
-            return (f"the process was ended (signal {number}): out of memory on this machine, or {limits.seconds:g} s of "
-                    "processor time")
+        if number == signal.SIGKILL:
+            return f"the process was ended (signal {number}): out of memory on this machine"
         return f"the process died of signal {number} ({signal.Signals(number).name})"
     code = os.WEXITSTATUS(status) if status is not None else "?"
     return f"the script ended (exit code {code}) before its first training step was over"

@@ -10,28 +10,25 @@ import random
 import runpy
 import signal
 import sys
-import time
 import traceback
 
-from . import cache, finders, imports, nvidia, reads
+from . import cache, finders, imports, nvidia, reads, sandbox, spent
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
-from .processes import PATIENCE, Processes, choose
+from .processes import Processes, choose
 from .sandbox import CaptureError, Unused
-
-RESERVE = 3  # seconds of the limit that are kept for writing the file
 
 
 class TimeUp(BaseException):
     """The limit of time is near."""
 
 
-def capture(kind, target, arguments, iterations, seconds, gpu=None, *, variables=None, given=None, asked=None,
+def capture(kind, target, arguments, iterations, gpu=None, *, variables=None, given=None, asked=None,
             programs=None):
     """Runs the script in this process; returns what Session.result() does, and the facts that it rests on (reads.py; None when
     they are not known). For the sandbox: nothing is put back. `given`: the variables that it would set, `variables`: the
     environment before any of this, `asked`: the cache's question (None: nothing is kept), `programs`: an empty folder for
     programs that stand for those of the machine."""
-    began, witness = time.monotonic(), None
+    witness = None
     if asked is not None:
         witness = reads.Reads(os.environ if variables is None else variables)
         witness.begin()
@@ -50,51 +47,50 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, *, variables
 
         def within(run):
             """In a process that the script starts: (its exit code, what it hands in)."""
-            limit(session, seconds - (time.monotonic() - began) - RESERVE)
+            limit(session)
             before = session.learnt()
             for of_who_started_it in (session.later.trainings.loops, session.files.made):
                 of_who_started_it.clear()
             try:
-                ended, code, whole = outcome(session, run, seconds)
+                ended, code, whole = outcome(session, run)
                 if session.learnt() > before:
                     return 0, (found(ended, code, whole), session.world)
                 return code or 0, None if code == 0 else ended
             except CaptureError as e:
                 return 1, str(e)
-        children = Processes(within, lambda: signal.setitimer(signal.ITIMER_REAL, PATIENCE, 1))
+        children = Processes(within, limit(session))
         children.install(session.gpu.patch)
-        limit(session, seconds - (time.monotonic() - began))
 
         def whole():
             run(kind, target)
             if not session.learnt():
                 children.wait()
         try:
-            how = outcome(session, whole, seconds)
+            how = outcome(session, whole)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            unlimited()
         sys.argv = before
         return (None if session.learnt() else choose(children.handed_in())) or found(*how)
 
 
-def outcome(session, run, seconds):
+def outcome(session, run):
     """Runs it. (how it ended or None when enough was seen, its exit code, whether nothing cut it short)"""
     error = None
     try:
         run()
     except BaseException as e:
         error = e
-        signal.setitimer(signal.ITIMER_REAL, 0)  # what is left to do may take longer than the limit waits before it comes again
+        unlimited()  # what is left to do may take longer than the limit waits before it comes again
         session.later.broken(e)
     session.files.end()
     if session.finished and isinstance(error, Exception) and session.recorder.recording:
         session.recorder.note(0, f"what comes behind {session.steps} steps was not seen: {failure(error)}")
     if session.finished or session.late and session.since >= session.iterations:
         if session.late:
-            session.stopped(f"no end after {seconds - RESERVE:g} s")
+            session.stopped(f"no end after {sandbox.clock.over(sandbox.clock.reserve)}")
         return None, None, True  # whatever the script, or a library on its way out, made of Finished
     if session.late:
-        return f"time: no end after {seconds - RESERVE:g} s", None, False
+        return f"time: no end after {sandbox.clock.over(sandbox.clock.reserve)}", None, False
     return end(error) if error else ("the script ended by itself", 0, True)
 
 
@@ -193,12 +189,18 @@ def failure(error):
                                                  if nearest else "")
 
 
-def limit(session, seconds):
+def limit(session):
+    """From now on TimeUp comes when the time is nearly over. Returns what raises it."""
     def up(*_):
         session.late = session.late or session.recorder.recording
         raise TimeUp
-    signal.signal(signal.SIGALRM, up)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds - RESERVE, seconds / 2, 0.1), 1)  # again, where an `except:` held it
+    signal.signal(spent.NOTICE, up)
+    return up
+
+
+def unlimited():
+    signal.signal(spent.NOTICE, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def to_gpu(wanted, storage, location):

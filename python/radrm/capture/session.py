@@ -365,8 +365,8 @@ class Session:
         raise Finished
 
     def stopped(self, what):
-        """The clock decided what was seen: it may be less on a busy machine."""
-        self.recorder.note(ff.CUT_SHORT, f"stopped by the clock: {what}: capture it where less runs, or raise the limit (--timeout)")
+        """The limit of time decided what was seen."""
+        self.recorder.note(ff.CUT_SHORT, f"stopped by the clock: {what}: raise the limit (--timeout)")
 
     def learnt(self):
         """Steps, or backward passes without an optimizer."""
