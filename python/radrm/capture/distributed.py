@@ -119,20 +119,34 @@ def spawn(fn, args=(), nprocs=1, *_, **__):
 
 def collectives(recorder, patch, both):
     import torch.distributed
+    from torch.utils._pytree import tree_leaves
 
-    from . import fileformat as ff
+    from . import fileformat as ff, writes
     from .recorder import is_gpu
 
     def flat(tensors):
         """The joined copy that NCCL needs of a list."""
         recorder.scratch(sum(t.numel() * t.element_size() for t in tensors if is_gpu(t)))
 
-    def collective(before=None):
+    def collective(before=None, gives=True):
+        """`gives`: what others have, which is not known."""
         def run(*args, async_op=False, **kwargs):
             if before:
                 before(*args, **kwargs)
+            if gives:
+                others(*args, **kwargs)
             return Done() if async_op else None
         return run
+
+    def others(*args, **kwargs):
+        if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+            for tensor in filter(is_gpu, tree_leaves((args, kwargs))):
+                writes.wrote(tensor)
+        return Done()
+
+    def received(*args, **kwargs):
+        others(*args, **kwargs)
+        return 0
 
     def exchange(*_, **__):
         recorder.flags |= ff.ALL_TO_ALL
@@ -146,18 +160,20 @@ def collectives(recorder, patch, both):
 
     def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, *_, **__):
         scatter_object_output_list[0] = scatter_object_input_list[0]
-    for name in ("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "all_gather_into_tensor",
-                 "reduce_scatter_tensor", "_all_gather_base", "_reduce_scatter_base", "scatter", "all_reduce_coalesced"):
+    for name in ("all_reduce", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "_all_gather_base", "_reduce_scatter_base",
+                 "scatter", "all_reduce_coalesced"):
         both(name, collective())
+    for name in ("broadcast", "barrier", "monitored_barrier"):  # the first process has what comes
+        both(name, collective(gives=False))
     both("all_gather", collective(lambda tensor_list, tensor, *_, **__: flat(tensor_list)))
     both("gather", collective(lambda tensor, gather_list=None, *_, **__: flat(gather_list or ())))
     both("reduce_scatter", collective(lambda output, input_list, *_, **__: flat(input_list)))
     for name in ("all_to_all", "all_to_all_single"):
         both(name, collective(exchange))
     for name in ("isend", "irecv"):
-        both(name, lambda *_, **__: Done())
+        both(name, others)
     for name in ("send", "recv"):
-        both(name, lambda *_, **__: 0)
+        both(name, received)
     patch(torch.distributed.ProcessGroup, "monitored_barrier", lambda *_, **__: None)
     both("batch_isend_irecv", lambda p2p_op_list: [Done() for _ in p2p_op_list])
     both("broadcast_object_list", lambda *_, **__: None)

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from .asked import decided, script_line
 from .recorder import aten, is_gpu
+from .writes import version_of
 
 LIMIT = 1 << 22  # elements of one
 BATCH = 1 << 16  # likewise, of one that more is computed of than is left when nobody asks
@@ -44,10 +45,6 @@ class Unasked:
         return self.values
 
 
-def version_of(tensor):
-    return None if tensor.is_inference() else tensor._version
-
-
 def noted(tensor):
     """(its values on the CPU, or an Unasked, the tensors they were told by, there as well, whether they are numbers()); None:
     they are not known, or something was written into it."""
@@ -70,9 +67,8 @@ def numbers(tensor):
 
 
 def put(tensor, values, roots, sized, later=0):
-    """`later`: so many more writes are noted until it holds that. Of a tensor of inference nobody counts them."""
-    if sized or not tensor.is_inference():
-        tensor.radrm_given = (values, roots, sized), None if tensor.is_inference() else tensor._version + later
+    """`later`: so many more writes are noted until it holds that."""
+    tensor.radrm_given = (values, roots, sized), version_of(tensor) + later
 
 
 def came(result, source):
@@ -144,20 +140,12 @@ def told(recorder, func, args, kwargs, result, later=0):
         values.get()
     for number, part in enumerate(results):
         one = values if single else Unasked(operator.getitem, (values, number), {})
-        put(part, one if one.depth <= DEEP and one.how else one.get(), roots, sized and part.dtype in INTEGERS, later
-            or later_of(part, tensors))
-
-
-def later_of(part, tensors):
-    """A view of what was written into has its writes, once autograd knows that it is one."""
-    key = part.untyped_storage()._cdata
-    return next((t._version - part._version for t in tensors if is_gpu(t) and not t.is_inference() and not part.is_inference()
-                 and t.untyped_storage()._cdata == key), 0)
+        put(part, one if one.depth <= DEEP and one.how else one.get(), roots, sized and part.dtype in INTEGERS, later)
 
 
 def turned(recorder, func, args, kwargs, result):
     """It became another view of itself."""
-    if recorder.overwritten["radrm_given"] is not None and not args[0].is_inference():
+    if recorder.overwritten["radrm_given"] is not None:
         args[0].radrm_given = recorder.overwritten["radrm_given"]
         told(recorder, TURNS[func], args, kwargs, args[0], later=1)
 

@@ -5,7 +5,7 @@ import functools
 import torch
 
 from . import fileformat as ff
-from . import work
+from . import work, writes
 from .recorder import is_gpu
 
 
@@ -39,6 +39,8 @@ def after(session):
             return None
         recorder.work.host["backward" if recorder.in_backward else "forward"] += 1
         work.plain(recorder.work, ff.POINTWISE, given, {}, None)
+        for one in filter(is_gpu, given):
+            writes.wrote(one)
         recorder.note(0, "Triton kernels: how much they compute is not known, only what they read and write")
 
     def kernels(module):

@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from . import fileformat as ff
+from . import writes
 from .remembered import Remembered
 from .sandbox import CaptureError
 from .work import Work
@@ -148,8 +149,16 @@ class Recorder(TorchDispatchMode):
             result = real_resize(storage, size)
             self.resized(storage)
             return result
+
+        def writing(real):
+            def write(storage, *args, **kwargs):
+                writes.wrote_into(storage)
+                return real(storage, *args, **kwargs)
+            return write
         patch(threading.Thread, "_bootstrap_inner", begin)
         patch(torch.UntypedStorage, "resize_", resize)
+        for name in ("copy_", "fill_", "__setitem__"):
+            patch(torch.UntypedStorage, name, writing(getattr(torch.UntypedStorage, name)))
 
     # --- storages ---
 
@@ -199,6 +208,7 @@ class Recorder(TorchDispatchMode):
         del self.live[key]
         self.live_bytes -= known[1]
         self.masked.gone(key, known[1])
+        writes.gone(key)
         self.records.free(number)
 
     def _resized(self, key, known, nbytes, storage):
@@ -353,6 +363,9 @@ class Recorder(TorchDispatchMode):
             result = self.plain(func, args, kwargs)
         if self.masked.of:
             self.masked.follow(self, func, args, kwargs, result)
+        if func._schema.is_mutable and func is not aten.detach_.default:
+            for part in written(func, args, kwargs):
+                writes.wrote(part)
         if self.recording:
             self.work.note(self, func, args, kwargs, result)
         return result

@@ -18,9 +18,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import fileformat as ff, given
 from .answers import INT
 from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, script_line, tests
-from .given import version_of
 from .readnumbers import ReadFloat, ReadInt, extreme, ordinary
 from .recorder import aten, is_gpu
+from .writes import version_of
 
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
 
@@ -32,7 +32,7 @@ WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchN
 def known(tensor):
     """The value of all elements of a tensor; None if it is not known, or something was written into it or a view of it since."""
     value, version, _ = getattr(tensor, "radrm_value", (None, None, False))
-    return value if version == version_of(tensor) else None
+    return value if value is not None and version == version_of(tensor) else None
 
 
 def remember(tensor, value, sure=False):
@@ -42,13 +42,12 @@ def remember(tensor, value, sure=False):
 
 
 def filled(recorder, func, args, kwargs, result):
-    """Written in place, by a constant: a flag that says that something was done. Autograd counts the write when it is over."""
+    """Written in place, by a constant: a flag that says that something was done. The write is counted when it is over."""
     tensor, value = args[0], args[1] if len(args) > 1 else 0
     if not is_gpu(tensor) or not isinstance(value,
-                                            (bool, int)) or tensor.dtype.is_floating_point or tensor.dtype.is_complex \
-                                                or tensor.is_inference():
+                                            (bool, int)) or tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         return
-    after = tensor._version + 1
+    after = version_of(tensor) + 1
     tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value, after, True
     if 0 < tensor.numel() <= given.SMALL:
         with torch._C._DisableTorchDispatch():
@@ -168,11 +167,11 @@ def scattered(recorder, func, args, kwargs, result):
     source, dim, places, value = args[:4]
     writes = func is aten.scatter_.value
     before, version, _ = (recorder.overwritten["radrm_value"] if writes else getattr(source, "radrm_value", None)) or (None, None, None)
-    if before is None or version != version_of(source) or bool(before) == bool(value) or source.is_inference() \
+    if before is None or version != version_of(source) or bool(before) == bool(value) \
         or places.dim() != source.dim() or not places.dim():
         return
     if getattr(places, "radrm_distinct", None) == (dim % source.dim(), version_of(places)):
-        result.radrm_holds = places.numel() if value else source.numel() - places.numel(), result._version + writes
+        result.radrm_holds = places.numel() if value else source.numel() - places.numel(), version_of(result) + writes
 
 
 def same_mask(recorder, func, args, kwargs, result):
@@ -507,11 +506,15 @@ def sys_engine():
 
 
 def copy_into(recorder, func, args, kwargs):
-    """copy_(): nothing moves."""
+    """copy_(): nothing moves; what is on the CPU has the same then as with .cpu()."""
     if is_gpu(args[0]) and is_gpu(args[1]):
         return NotImplemented
     if not is_gpu(args[0]):
         recorder.value_read()
+        recorder.masked.asks(args[1])
+        found = (given.of(args[1]) or [None])[0]
+        with torch._C._DisableTorchDispatch():
+            args[0].fill_(1) if found is None else args[0].copy_(found)
     return args[0]
 
 
