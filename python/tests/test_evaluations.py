@@ -562,3 +562,90 @@ def test_a_long_evaluation_before_enough_was_seen(capture):
             print("batches:", batches, flush=True)
     """, options=["-v"])
     assert code == 0 and f.header["flags"] == 0 and int(re.search(r"batches: (\d+)", said)[1]) < 1000, said
+
+
+NEXT = """
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+    loader, test = (DataLoader(TensorDataset(torch.randn(64, 64)), batch_size=4) for _ in range(2))
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(batch):
+        model(batch[0].cuda()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def evaluate():
+        with torch.no_grad():
+            for batch in test:
+                torch.zeros(1 << 26, device="cuda")
+
+    BODY
+"""
+NEXTS = {
+    "range": """for epoch in range(3):
+        batches = iter(loader)
+        for i in range(len(loader)): step(next(batches))
+        evaluate()""",
+    "function": """def get(batches):
+        return next(batches)
+    for epoch in range(3):
+        try:
+            batches = iter(loader)
+            for i in range(16): step(get(batches))
+        except RuntimeError:
+            pass
+        evaluate()""",
+    "two of them": """for epoch in range(3):
+        batches, i = iter(loader), 0
+        while i < 16:
+            for _ in range(2):
+                step(next(batches))
+                i += 1
+        evaluate()""",
+    "restart": """batches = iter(loader)
+    for i in range(48):
+        try:
+            batch = next(batches)
+        except StopIteration:
+            batches = iter(loader)
+            batch = next(batches)
+            evaluate()
+        step(batch)""",
+    "restart elsewhere": """def get():
+        return next(batches)
+    batches = iter(loader)
+    for i in range(48):
+        try:
+            batch = get()
+        except StopIteration:
+            batches = iter(loader)
+            batch = get()
+            evaluate()
+        step(batch)""",
+    "default": """for epoch in range(3):
+        batches = iter(loader)
+        while (batch := next(batches, None)) is not None: step(batch)
+        evaluate()""",
+    "it is over": """for epoch in range(3):
+        batches = iter(loader)
+        for batch in batches: step(batch)
+        assert next(batches, 7) == 7
+        evaluate()
+        assert next(batches, 7) == 7""",
+}
+
+
+@pytest.mark.parametrize("body", NEXTS.values(), ids=NEXTS)
+def test_batches_that_next_gives(capture, body):
+    """A loader that ends before its time ends no script that counts on more; one that begins it anew then does so."""
+    code, said, f = capture(NEXT.replace("BODY", body))
+    assert code == 0 and f.header["flags"] == 0 and "not seen" not in said and peak(f.events) > 256 << 20, said
+
+
+def test_too_many_batches_that_next_gives(capture, monkeypatch):
+    monkeypatch.setattr("radrm.capture.later.PATIENCE", 400)
+    body = NEXT.replace("BODY", NEXTS["range"]).replace("torch.randn(64, 64)", "torch.randn(4000, 64)")
+    code, said, f = capture(body)
+    assert code == 0 and "steps was not seen: next() takes batch after batch" in said and peak(f.events) < 256 << 20, said

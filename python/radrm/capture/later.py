@@ -24,7 +24,7 @@ from collections.abc import Mapping
 
 from torch.utils.data import DataLoader
 
-from . import every, fileformat as ff, given, growing, sandbox, spent
+from . import every, fileformat as ff, given, growing, nexts, sandbox, spent
 from . import length, trainings
 from .recorder import is_gpu
 from .source import is_own, tree_of
@@ -275,6 +275,7 @@ class Pass:
         """`most`: batches that are taken of one that is not learnt from."""
         self.given, self.batches, self.learns = given, 0, None
         self.climbs = False  # it gives batches on the way to the largest, and that
+        self.whole = False  # it is not ended before its time
         self.ran = False  # something was done with the last batch
         self.taught = 0  # backward passes of the script before that batch
         self.lives = []  # bytes alive when something had been done with one more
@@ -309,7 +310,7 @@ class Later:
         # Pass over a loader without gradients -> (operators before it, or before more was taken; bytes alive and in all at
         # most).
         self.quiet = weakref.WeakKeyDictionary()
-        self.last = None  # the Pass that gave the last batch
+        self.last = self.stepped = None  # the Pass that gave the last batch; that of the last step, where it is not ended
         self.sizes = weakref.WeakKeyDictionary()  # pass over a loader -> most elements of a batch that it gave before it goes on
         self.larger = {}  # dataset, by its id -> Larger, that it gives then
         self.rising = {}  # (file, line) of a size that hangs on what counts -> growing.Asked
@@ -376,13 +377,15 @@ class Later:
     def over(self, one):
         """Whether a pass over a loader is to end, in place of giving another batch."""
         if not self.going:
-            return self.is_long(one)
+            return self.is_long(one) and not nexts.is_counted_on(sys._getframe(2))
         if self.over_bound():
             self.unseen(self.given.get(one))
             self.session._finish()
         self.last = now = self.given.setdefault(one, Pass(one, most=self.session.length.most))
         now.climbs = now.climbs or self.reached < 1
         over = now.given >= self.most(now, one) and not self.trainings.asked(sys._getframe(2))
+        if over and nexts.is_counted_on(sys._getframe(2)):
+            now.whole, over = True, False
         now.given += not over
         now.taught = self.taught
         return over
@@ -620,6 +623,8 @@ class Later:
 
     def step(self):
         """A step later. Whether that is enough."""
+        if self.is_within() and not self.trying:
+            return self.ends_within()
         self.steps, now = self.steps + 1, self.looks()
         if self.trying:
             return self.tried()
@@ -633,6 +638,20 @@ class Later:
         most = math.inf if self.trainings.going else STEPS if self.where or self.phases else self.climb + ENDS
         over = self.over_bound() or self.steps >= most or self.where and self.since >= TRIED and not self.frozen()
         return over and not (self.where and self.frozen() and self.tries())
+
+    def is_within(self):
+        """Whether it is a step further on in a pass that is not ended: an epoch's end is not reached."""
+        learning = self.last if self.last is not None and self.last.whole and self.last.learns is not False else None
+        within = learning is not None and self.stepped in (None, learning) and not self.trainings.going and not self.climb
+        self.stepped = learning
+        return within
+
+    def ends_within(self):
+        """Whether there are too many of them."""
+        if self.over_bound():
+            self.session.recorder.note(0, f"what comes behind {self.session.steps} steps was not seen: next() takes batch after batch")
+            return True
+        return False
 
     def count(self):
         """What was evaluated at the end of an epoch."""
