@@ -16,6 +16,16 @@ SCRIPT = """
         return str(chr(max(32, token)))
     def part(x, token):
         return x[:max(2, token)]
+    def dice(y, guess):
+        total = torch.sum(y)
+        if total > 0:
+            return 2 * torch.masked_select(guess, guess > 0).sum() / total
+        return torch.tensor(float("nan"), device="cuda")
+    def either(y, guess):
+        total = torch.sum(y)
+        if total > 0:
+            return guess
+        return model(guess)
     for n in range(9):
         x = torch.randn(4, 1024, device="cuda")
         y = model(x)
@@ -112,7 +122,7 @@ def test_orders(capture, body, doubt):
     ("number, more = mask.float().sum(), y.mean()\nif number == 0:\n    loss = loss - more\nelse:\n"
      "    loss = (loss - more) / number", False),
     ("number = mask.float().sum().item()\nif number > 0:\n    loss = model(x).mean() / number", False),
-    ("number = y.sum()\nif number > 0: loss = model(x).mean() / number", True),
+    ("number = y.sum()\nif number > 0: loss = model(x).mean() / number", False),
     ("norm, grown = torch.norm(y.data), x.norm()\nif norm != 0 and grown != 0:\n    loss = (loss + model(x).mean()) * norm / grown", False),
     ("loss = loss * min(x.norm() / y.norm(), 1)", False), ("x = x[:int(max(y.norm(), 2))]", True),
     ("loss = loss * (model(x) if min(x.norm(), y.norm()) > 3 else x).mean()", True),
@@ -122,6 +132,10 @@ def test_orders(capture, body, doubt):
     ("if words[0] == 0: continue", True), ("if words[0].item() == 0: continue", True),
     ("if (torch.rand(4) > 2).cuda().sum() == 0: continue", False),
     ("labels = torch.tensor([0, 1, 2 + n]).cuda()\nif (labels == 99).sum() > 0: model(x)", True),
+    ("if x.sum() == 0: continue", False), ("if x.abs().sum() > 0: loss = loss + y.mean()", False), ("loss = loss + dice(mask.float(), y)", False),
+    ("if x.sum() == 3: continue", True), ("if x.sum() > 0: pass\nelse: y = model(model(x))", True), ("y = either(mask.float(), y)", True),
+    ("if -torch.arange(1, 5 + n).cuda().float().sum().item() > 0: loss = model(x).mean()", True),
+    ("if x.mean() == 0: y = model(model(x))", True),
     ("if mask.sum() == 0: y = model(model(x))", True), ("if len(y[mask]) > 5: y = model(model(x))", True),
     ("if (loss > 0).item(): y = model(model(x))", True),
     ("if mask.all(): y = model(model(x))", True), ("if mask.any(): y = x\nelse: y = model(model(x))", True),

@@ -649,3 +649,29 @@ def test_too_many_batches_that_next_gives(capture, monkeypatch):
     body = NEXT.replace("BODY", NEXTS["range"]).replace("torch.randn(64, 64)", "torch.randn(4000, 64)")
     code, said, f = capture(body)
     assert code == 0 and "steps was not seen: next() takes batch after batch" in said and peak(f.events) < 256 << 20, said
+
+
+def test_an_evaluation_over_what_gives_no_length(capture):
+    """A progress bar over what has none says that it has one (TensoRF's evaluation was not seen)."""
+    code, said, f = capture("""
+    import torch
+    class Bar:
+        def __init__(self, iterable):
+            self.iterable, self.total = iterable, None
+        def __len__(self):
+            return self.total
+        def __iter__(self):
+            yield from self.iterable
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    def evaluate():
+        with torch.no_grad():
+            for n, x in Bar(enumerate(torch.rand(20, 4, 64))):
+                model(x.cuda())
+                big = torch.zeros(1 << 26, device="cuda") if n == 19 else None
+    for step in range(1000):
+        model(torch.randn(4, 64).cuda()).sum().backward()
+        optimizer.step()
+        if step % 100 == 99: evaluate()
+    """)
+    assert code == 0 and "not seen" not in said and peak(f.events) > 256 << 20, said

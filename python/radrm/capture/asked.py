@@ -164,11 +164,18 @@ def guards(path):
                 visit(value, answers)
         else:
             found.update(dict.fromkeys(range(test.lineno, test.end_lineno + 1), (answers, nothing(test))))
+    rest = rests(tree_of(path))
     for node in ast.walk(tree_of(path)):
         if isinstance(node, (ast.If, ast.IfExp)):
-            arms = (node.body, node.orelse) if isinstance(node, ast.If) else ([node.body], [node.orelse])
+            arms = (node.body, node.orelse or rest.get(node, [])) if isinstance(node, ast.If) else ([node.body], [node.orelse])
             visit(node.test, little(*arms))
     return found
+
+
+def rests(tree):
+    """{`if` that returns: what stands behind it in its function, and is done otherwise}"""
+    return {node: scope.body[n + 1:] for scope in ast.walk(tree) if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef))
+            for n, node in enumerate(scope.body) if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Return)}
 
 
 def is_guard(answer=None):

@@ -280,7 +280,7 @@ class Pass:
         self.taught = 0  # backward passes of the script before that batch
         self.lives = []  # bytes alive when something had been done with one more
         self.kept = 0  # of them each batch leaves so many, and all would be worth telling
-        with contextlib.suppress(TypeError):
+        with contextlib.suppress(Exception):  # of whatever a dataset says of its length
             self.batches = min(len(one), most)
 
     def grows(self, live, peak):

@@ -389,7 +389,7 @@ class Loop:
 
     def number_of(self, loops):
         """Rounds that it has in the whole run, where it is in these loops; infinite: not known."""
-        return math.prod(len(loop.what) if hasattr(type(loop.what), "__len__") else math.inf for loop in loops
+        return math.prod(rounds_of(loop.what, math.inf) for loop in loops
                          if loop.number <= self.number)
 
     def __call__(self):
@@ -485,7 +485,7 @@ class Trainings:
         long an evaluation takes is seen then."""
         code, (first, last), began, live, peak = self.testing
         recorder, later = self.session.recorder, self.session.later
-        rounds = len(loop.what) if hasattr(type(loop.what), "__len__") else MANY
+        rounds = rounds_of(loop.what, MANY)
         if recorder.peak_bytes > peak or live + max(recorder.live_bytes - live, 0) * rounds / loop.tests > peak / 2:
             self.testing, loop.tests = (code, (first, last), recorder.operators, max(recorder.live_bytes, live), recorder.peak_bytes), 0
         elif recorder.operators > began + QUIET and (not later.going or self.hurries()) and any(
@@ -578,6 +578,14 @@ class Trainings:
         """Nothing more is recorded."""
         if self.session.recorder.peak_bytes > HIGHER * self.most:
             self.tell("some that are in between were left out")
+
+
+def rounds_of(what, otherwise):
+    """How often a loop over that goes round; `otherwise`: nobody knows. A progress bar over what has no length has one that gives None."""
+    try:
+        return len(what)
+    except Exception:
+        return otherwise
 
 
 def unwrapped(what):

@@ -289,7 +289,8 @@ def counting(recorder, func, args, kwargs, result):
     if func is aten.sum.default:
         told(summed)(recorder, func, args, kwargs, result)
     of_mask = getattr(args[0], "radrm_mask", ()) == (version_of(args[0]),)
-    if not result.dim() and (of_mask or args[0].dtype in (torch.bool, *given.INTEGERS)):
+    # A sum of numbers is nothing where none is there, as of a mask in a type of numbers: MONAI's Dice of its labels.
+    if not result.dim() and (of_mask or func is aten.sum.default or args[0].dtype in (torch.bool, *given.INTEGERS)):
         result.radrm_counts = (version_of(result),)
 
 
@@ -348,7 +349,7 @@ def item(tensor):
         if given.is_constant(tensor):
             return found
         number = ReadFloat(1.0 if found is None else found)
-        number.counts = counts(tensor) and found != 0
+        number.counts = counts(tensor) and (found is None or found > 0)
         return number
     if given.numbers(tensor) is not None:
         return found
