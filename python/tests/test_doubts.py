@@ -12,6 +12,11 @@ SCRIPT = """
     model = nn.Linear(1024, 1024, bias=False).to("cuda")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     logger, bins, counts, kept = logging.getLogger(), {i: 0 for i in range(10)}, [0] * 10, {}
+    def save_samples(run, x):
+        with torch.no_grad():
+            run(x)
+    def save_names(path, names):
+        print(path, *names)
     def letter(token):
         return str(chr(max(32, token)))
     def part(x, token):
@@ -53,6 +58,18 @@ def doubts(capture, body):
     ("kept.update(a=model(x) if loss > 3 else 0)", True),
 ])
 def test_text(capture, body, doubt):
+    found, said = doubts(capture, body)
+    assert found == doubt, said
+
+
+@pytest.mark.parametrize("body, doubt", [
+    ("if loss > 3: save_names('a', [])", False), ("if loss > 3: save_samples(model, x)", True),
+    ("if loss > 3: best_logits = logger.manager.logits(x)", True), ("if loss > 3: logger.info(n)", False),
+    ("if loss > 3: best_x = x.double()", True), ("if loss > 3: best = loss.item()", False), ("if loss > 3: best = loss.cpu().float()", False),
+    ("if loss > 3: best = float(loss)", False), ("if loss > 3: print(float(loss), x.shape)", False),
+])
+def test_what_is_called_like_what_tells(capture, body, doubt):
+    """And computes, or runs a model."""
     found, said = doubts(capture, body)
     assert found == doubt, said
 
@@ -276,3 +293,25 @@ def test_boxes_of_each_picture_of_a_batch(capture):
             optimizer.zero_grad()
     """)
     assert code == 0 and "cut short" not in said and f.header["flags"] & DATA_DEPENDENT, said
+
+
+@pytest.mark.parametrize("branch, kept", [
+    ("hard.append(x)", True), ("hard.append((n, x.detach()))", True), ("best_x = x.detach(); print(best_x.shape)", True),
+    ("hard.append(loss.item())", False), ("hard.append(n); print(len(hard))", False),
+])
+def test_what_lives_on_where_a_value_was_small(capture, branch, kept):
+    """It may be large: hard examples. So it is in the claim."""
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    hard, best_x = [], None
+    for n in range(50):
+        x = torch.zeros(1 << 22, device="cuda")
+        loss = model(x[:64]).mean()
+        loss.backward()
+        optimizer.step()
+        if loss.item() < 0.5: {branch}
+        x = loss = None
+    """)
+    assert code == 0 and f.header["flags"] & DATA_DEPENDENT == 0 and (f.live_at_end() > 24 << 20) == kept, said

@@ -17,6 +17,14 @@ from .source import is_own, tree_of
 CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict"
                    r"|items|keys|values|float|int|str|len|round|max|min|abs|format|join|open|dump|dumps|mkdir|Path|makedirs|time"
                    r"|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
+# What is called like one of them, and computes.
+COMPUTES = re.compile(r"logit|log_?(prob|soft|sigmoid|det|sum|add|cumsum|space|likelihood|normal|1p)|fingerprint")
+NAMED = re.compile(r"save|print|log|write")  # what a script's own functions are called that save or tell something, and may run a model for it
+PLAIN = {"save", "print", "log", "write"}
+RUNS = re.compile(r"^(forward|generate|sample|eval|no_grad|inference_mode|model|net|generator|encoder|decoder|netG|G)$")
+# Methods of a tensor that make one as large.
+MAKES = {"float", "half", "double", "long", "int", "bool", "abs", "round", "log", "exp"}
+ON_HOST = {"item", "cpu", "numpy", "tolist"}
 # What is assigned.
 BEST = re.compile(r"best|patien|^pat$|wait|(^|_)bad|improv|stop|stale|no_|counter|lowest|highest"
                   r"|(min|max)_?(val|loss|acc|score|dice|iou)|path|ckpt|record|state$|(^|_)lr$|learning_rate$")
@@ -32,6 +40,7 @@ TELLS = re.compile(r"^(print|log|info|debug|warning|error|write|writerow|add_sca
 NUMBER = re.compile(r"(epoch|step|iter)s?$|^[eit]$|(^|_)lr$|learning_rate$", re.IGNORECASE)
 # Methods that write into a tensor, and take nothing.
 INTO = re.compile(r"^(mul|div|add|sub|clamp|clamp_min|clamp_max|neg|zero|fill|copy|nan_to_num)_$")
+HOLDS = {"append", "appendleft", "extend", "insert", "add", "put"}  # what it is given lives on in a list
 FILLS = {"append", "add", "sort"}  # a list or a set of the host
 GIVES = re.compile(r"^(named_)?(parameters|children|modules)$")  # goes over what is there
 COPIES = re.compile(r"^(deepcopy|copy|clone|detach)$")
@@ -50,9 +59,37 @@ SIMPLE = (ast.Expr, ast.Pass, ast.Break, ast.Raise, ast.Global, ast.Nonlocal)
 def is_quiet(node):
     """Whether a call takes no memory on the GPU: by its name, it is one of those that work on files, or it changes a gradient
     where it is."""
-    owner = getattr(node.func, "value", None)
+    owner, name = getattr(node.func, "value", None), called(node)
+    if COMPUTES.search(name) or NAMED.search(name) and name not in PLAIN and is_heavy(name):
+        return False
     changes = INTO.search(called(node)) and of_gradient(owner) and not computes([*node.args, *node.keywords])
-    return bool(CALLS.search(called(node)) or changes) or getattr(owner, "id", "") in FILES
+    return bool(CALLS.search(name) or changes) or getattr(owner, "id", "") in FILES
+
+
+@functools.lru_cache(1)
+def own_paths(_):
+    """Files of the script that are loaded; asked anew when there are other modules."""
+    paths = {getattr(module, "__file__", None) for module in list(sys.modules.values())} | {sys.argv[0]}
+    return [path for path in paths if isinstance(path, str) and is_own(os.path.abspath(path))]
+
+
+@functools.lru_cache(None)
+def heavy_in(path):
+    """Names of a file's functions that may run a model: they say so, or call what they are given."""
+    return {function.name for function in ast.walk(tree_of(path)) if isinstance(function, SCOPES[1:])
+            for n in ast.walk(function) if isinstance(n, ast.Call)
+            if RUNS.search(called(n)) or getattr(n.func, "id", None) in {arg.arg for arg in function.args.args}}
+
+
+def is_heavy(name):
+    """Whether the script has a function of that name that may run a model: save_samples(), log_images()."""
+    return any(name in heavy_in(path) for path in own_paths(len(sys.modules)))
+
+
+def makes(value):
+    """Whether a tensor may come of it that is as large as another: `x.float()`."""
+    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in MAKES and not n.args
+               and called(n.func.value) not in ON_HOST for n in ast.walk(value))
 
 
 def of_gradient(node):
@@ -91,7 +128,8 @@ def idle(node, copies=False, free=()):
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         counts = not isinstance(node, ast.AugAssign) or isinstance(node.value, ast.Constant)
         changes = isinstance(node, ast.AugAssign) and of_gradient(node.target)
-        fit = (changes or counts and all(assigned(target, free) for target in targets_of(node))) and not computes([node.value])
+        fit = (changes or counts and all(assigned(target, free) for target in targets_of(node))) and not computes([node.value]) \
+            and not makes(node.value)
     else:
         fit = isinstance(node, SIMPLE)
     return fit and all(is_quiet(n) or copies and COPIES.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
@@ -104,9 +142,13 @@ def keeps(branch):
     def may_be(value):
         if isinstance(value, (ast.Tuple, ast.List)):
             return any(map(may_be, value.elts))
+        if called(value) == "detach" and isinstance(value.func, ast.Attribute):
+            return may_be(value.func.value)
         name = ast.unparse(value)
         return isinstance(value, (ast.Name, ast.Attribute)) and name not in asked and not NUMBER.search(name)
-    return any(isinstance(node, ast.Assign) and may_be(node.value) for statement in branch.body for node in ast.walk(statement))
+    parts = [node for statement in branch.body for node in ast.walk(statement)]
+    return any(may_be(node.value) for node in parts if isinstance(node, ast.Assign)) or any(
+        may_be(arg) for node in parts if called(node) in HOLDS for arg in node.args)
 
 
 def targets_of(node):
