@@ -65,7 +65,8 @@ def test_text(capture, body, doubt):
 @pytest.mark.parametrize("body, doubt", [
     ("if loss > 3: save_names('a', [])", False), ("if loss > 3: save_samples(model, x)", True),
     ("if loss > 3: best_logits = logger.manager.logits(x)", True), ("if loss > 3: logger.info(n)", False),
-    ("if loss > 3: best_x = x.double()", True), ("if loss > 3: best = loss.item()", False), ("if loss > 3: best = loss.cpu().float()", False),
+    ("if loss > 3: best_x = x.double()", True), ("if loss > 3: best = loss.item()", False),
+    ("if loss > 3: best = loss.cpu().float()", False),
     ("if loss > 3: best = float(loss)", False), ("if loss > 3: print(float(loss), x.shape)", False),
 ])
 def test_what_is_called_like_what_tells(capture, body, doubt):
@@ -149,7 +150,8 @@ def test_orders(capture, body, doubt):
     ("if words[0] == 0: continue", True), ("if words[0].item() == 0: continue", True),
     ("if (torch.rand(4) > 2).cuda().sum() == 0: continue", False),
     ("labels = torch.tensor([0, 1, 2 + n]).cuda()\nif (labels == 99).sum() > 0: model(x)", True),
-    ("if x.sum() == 0: continue", False), ("if x.abs().sum() > 0: loss = loss + y.mean()", False), ("loss = loss + dice(mask.float(), y)", False),
+    ("if x.sum() == 0: continue", False), ("if x.abs().sum() > 0: loss = loss + y.mean()", False),
+    ("loss = loss + dice(mask.float(), y)", False),
     ("if x.sum() == 3: continue", True), ("if x.sum() > 0: pass\nelse: y = model(model(x))", True), ("y = either(mask.float(), y)", True),
     ("if -torch.arange(1, 5 + n).cuda().float().sum().item() > 0: loss = model(x).mean()", True),
     ("if x.mean() == 0: y = model(model(x))", True),

@@ -19,7 +19,8 @@ CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|
                    r"|get|isinstance|isnan|isfinite|getattr|unwrap_model|exit)$")
 # What is called like one of them, and computes.
 COMPUTES = re.compile(r"logit|log_?(prob|soft|sigmoid|det|sum|add|cumsum|space|likelihood|normal|1p)|fingerprint")
-NAMED = re.compile(r"save|print|log|write")  # what a script's own functions are called that save or tell something, and may run a model for it
+# What a script's own functions are called that save or tell something, and may run a model for it.
+NAMED = re.compile(r"save|print|log|write")
 PLAIN = {"save", "print", "log", "write"}
 RUNS = re.compile(r"^(forward|generate|sample|eval|no_grad|inference_mode|model|net|generator|encoder|decoder|netG|G)$")
 # Methods of a tensor that make one as large.

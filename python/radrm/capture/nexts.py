@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`next(batches)` in a script's own code, where it counts on another batch: `for i in range(len(loader)): batch = next(batches)`. That there
-is none would be an error, so such a pass over a loader is not ended before its time."""
+"""`next(batches)` in a script's own code, where it counts on another batch: `for i in range(len(loader)): batch = next(batches)`. That
+there is none would be an error, so such a pass over a loader is not ended before its time."""
 import ast
 import functools
 
@@ -22,7 +22,8 @@ def caught(node):
 
 @functools.lru_cache(None)
 def lines(path):
-    """(lines of a file with a next() that has no other answer; those within something that holds the end of a loop; likewise, or any error)"""
+    """(lines of a file with a next() that has no other answer; those within something that holds the end of a loop; likewise, or any
+    error)"""
     asks, ends, held = set(), set(), set()
     for node in ast.walk(tree_of(path)):
         if called(node) == "next" and len(node.args) == 1 or called(node) == "__next__":

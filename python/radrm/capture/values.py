@@ -79,10 +79,11 @@ def compared(how):
 
 
 def asks_whether(how, note):
-    """And of a count, compared with 0 or 1, what it says if something is there."""
+    """And of a count, compared with 0 or 1, and of a sum, compared with 0, what it says if something is there."""
     def noted(recorder, func, args, kwargs, result):
         note(recorder, func, args, kwargs, result)
-        if counts(args[0]) and args[1] in (0, 1) and how(0, args[1]) != how(given.LIMIT, args[1]):
+        numbers = (0, 1) if counts(args[0]) else (0,) if is_sum(args[0]) else ()
+        if args[1] in numbers and how(0, args[1]) != how(given.LIMIT, args[1]):
             result.radrm_some = how(given.LIMIT, args[1]), version_of(result)
     return noted
 
@@ -285,13 +286,18 @@ def counts(tensor):
     return getattr(tensor, "radrm_counts", ()) == (version_of(tensor),)
 
 
+def is_sum(tensor):
+    return getattr(tensor, "radrm_sum", ()) == (version_of(tensor),)
+
+
 def counting(recorder, func, args, kwargs, result):
     if func is aten.sum.default:
         told(summed)(recorder, func, args, kwargs, result)
     of_mask = getattr(args[0], "radrm_mask", ()) == (version_of(args[0]),)
-    # A sum of numbers is nothing where none is there, as of a mask in a type of numbers: MONAI's Dice of its labels.
-    if not result.dim() and (of_mask or func is aten.sum.default or args[0].dtype in (torch.bool, *given.INTEGERS)):
+    if not result.dim() and (of_mask or args[0].dtype in (torch.bool, *given.INTEGERS)):
         result.radrm_counts = (version_of(result),)
+    elif func is aten.sum.default:  # of numbers that may stand for a mask: MONAI's Dice of its labels
+        result.radrm_sum = (version_of(result),)
 
 
 def norm(recorder, func, args, kwargs, result):
@@ -349,7 +355,7 @@ def item(tensor):
         if given.is_constant(tensor):
             return found
         number = ReadFloat(1.0 if found is None else found)
-        number.counts = counts(tensor) and (found is None or found > 0)
+        number.counts = counts(tensor) and found != 0
         return number
     if given.numbers(tensor) is not None:
         return found
