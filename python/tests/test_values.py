@@ -755,3 +755,21 @@ def test_scores_of_values_that_are_not_known(capture, labels):
         best = max([0.0, log_loss({labels}, y[:, 0].detach().cpu().numpy().astype("float64"))])
     """)
     assert code == 0 and f.header["flags"] == 0 and f.steps == 9, said
+
+
+def test_sizes_that_are_worked_out_of_numbers_from_the_cpu(capture):
+    """Of how many cells a grid has along each side (TensoRF's): it came back as ones."""
+    code, said, f = capture("""
+    import torch
+    low, high = torch.tensor([[-1.5, -1.5, -1.5], [1.5, 1.5, 1.5]]).to("cuda")
+    side = ((high - low).prod() / 512).pow(1 / 3)
+    sizes = ((high - low) / side + 0.5).long().tolist()
+    assert sizes == [8, 8, 8], sizes
+    assert ((high - low).norm() / torch.tensor(3.0).cuda().sqrt()).long().tolist() == 3
+    model = torch.nn.Parameter(torch.rand(sizes, device="cuda"))
+    optimizer = torch.optim.SGD([model], lr=0.1)
+    for n in range(9):
+        model.sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and 8 ** 3 * 4 in f.events, said

@@ -203,7 +203,8 @@ PURE = LEFT | pure("add", "sub", "rsub", "mul", "div", "floor_divide", "remainde
                    "maximum", "minimum", "where", "masked_fill", "sort", "argsort", "topk", "argmax", "argmin", "amax", "amin",
                    "cumsum", "prod", "mean", "count_nonzero", "flip", "roll",
                    "cat", "stack", "repeat", "gather", "index_select", "unbind", "split", "split_with_sizes", "tril", "triu",
-                   "diagonal", "logical_xor", "bitwise_xor")
+                   "diagonal", "logical_xor", "bitwise_xor", "pow", "square", "sqrt", "rsqrt", "reciprocal", "exp", "log", "log2", "log10",
+                   "norm", "linalg_vector_norm", "fmod")
 # Counted of a batch they are no numbers of the script: its labels that are 1 are no lengths.
 COUNTS = pure("sum", "prod", "cumsum", "count_nonzero", "argmax", "argmin", "argsort", "topk")
 TURNS = {aten.transpose_.default: aten.transpose.int, aten.t_.default: aten.t.default, aten.unsqueeze_.default: aten.unsqueeze.default,
