@@ -167,8 +167,8 @@ def guards(path):
     rest = rests(tree_of(path))
     for node in ast.walk(tree_of(path)):
         if isinstance(node, (ast.If, ast.IfExp)):
-            arms = (node.body, node.orelse or rest.get(node, [])) if isinstance(node, ast.If) else ([node.body], [node.orelse])
-            visit(node.test, little(*arms))
+            arms = (node.body, node.orelse) if isinstance(node, ast.If) else ([node.body], [node.orelse])
+            visit(node.test, little(*arms) | (little(node.body, rest[node]) if rest.get(node) and not node.orelse else set()))
     return found
 
 
