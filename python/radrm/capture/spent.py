@@ -15,7 +15,7 @@ from . import limits
 
 TICK = os.sysconf("SC_CLK_TCK")
 RESERVE = 3  # seconds of the limit that are kept for writing the file
-LOOK = 0.2  # seconds between two looks
+LOOK, MOST = 0.2, 1  # seconds between two looks; that count as waiting at most
 NOTICE = signal.SIGXCPU  # tells a capture that its time is nearly over: what the kernel would send
 BUSY = "RD"  # what threads are that run, or would if there were a processor, or wait for a disk
 CUT = {"processor": "of processor time", "waiting": "in which it waited for something", "clock": "by the clock, on a busy machine"}
@@ -128,7 +128,7 @@ class Watch:
         pids = tree(pid for pid in children(os.getpid()) if pid not in self.before)
         spent = sum(map(taken, pids))
         if spent <= self.spent and not any(map(is_busy, pids)):
-            self.waited += now - self.looked
+            self.waited += min(now - self.looked, MOST)  # of a longer time that nobody looked it is not known
         self.spent, self.looked = max(spent, self.spent), now
         self.clock.write(self.spent, self.waited)
         self.tell(pids, now)
