@@ -143,7 +143,7 @@ int verb_capture(struct cli_call *c)
 		{ "output", 'o', "FILE", "the capture file to write", .value = &w.output },
 		{ "iterations", 0, "N", "optimizer steps to see (default 3)", .value = &w.iterations },
 		{ "timeout", 0, "S", "seconds of processor time that it may take (default 300)", .value = &w.timeout },
-		{ "clock", 0, "S", "seconds that it may take by the clock (default: ten times --timeout)", .value = &w.clock },
+		{ "clock", 0, "S", "seconds that it may take by the clock (default: five times --timeout)", .value = &w.clock },
 		{ "memory", 0, "MIB", "memory of this machine that it may take (default 32768)", .value = &w.memory },
 		{ "gpus", 0, "N", "GPUs that the script is to see (default: the task file's, or 1)", .value = &w.gpus },
 		{ "no-cache", 0, NULL, "capture even if the same script was captured before", .flag = &w.fresh },

@@ -16,7 +16,7 @@ MAX_KERNELS = 4096  # entries of the load part
 MAX_WORK = 1 << 60  # each figure there
 
 # A capture may take so many times its limit of processor time by the clock (spent.py).
-CLOCK = 10
+CLOCK = 5
 
 # Characters of the header's texts.
 MAX_TORCH = 40

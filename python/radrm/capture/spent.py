@@ -85,7 +85,7 @@ class Clock:
 
     def __init__(self, seconds, clock=None):
         """`seconds`: of processor time, and of waiting; `clock`: likewise in all, by default so many times as much that a capture ends
-        with a tenth of a core."""
+        with a fifth of a core."""
         self.bounds = {"processor": seconds, "waiting": seconds, "clock": clock or limits.CLOCK * seconds}
         self.reserve = min(RESERVE, min(self.bounds.values()) / 2)
         self.shared = mmap.mmap(-1, self.FORM.size)
