@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <libgen.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -154,6 +155,18 @@ int io_make_dirs(const char *path, unsigned mode, struct error *err)
 	if (stat(copy, &st) || !S_ISDIR(st.st_mode))
 		return error_set(err, ERR_INVALID, "%s: is not a folder", path);
 	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	(void)st, (void)type, (void)where;
+	remove(path);
+	return 0;	/* what does not go does not keep the rest */
+}
+
+void io_remove_tree(const char *path)
+{
+	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 int io_set_nonblocking(int fd, bool on)

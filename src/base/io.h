@@ -32,6 +32,8 @@ int io_save_file(const char *path, const void *bytes, size_t n, struct error *er
 DIR *io_open_folder(int at, const char *path);
 /* mkdir -p; the last component gets `mode`. */
 int io_make_dirs(const char *path, unsigned mode, struct error *err);
+/* rm -rf: links are removed, not followed; what cannot be removed stays, and the rest goes. */
+void io_remove_tree(const char *path);
 int io_set_nonblocking(int fd, bool on);
 /* First in a program: where the caller closed a standard descriptor, one that refuses to be used takes its place. The next file
  * would have it otherwise, a store or a connection, and be written what was to be printed. */

@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "launch/mps.h"
 
-#include <ftw.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,19 +41,12 @@ struct bench_mps *bench_mps_create(struct error *err)
 	return NULL;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
-{
-	(void)st, (void)type, (void)where;
-	remove(path);
-	return 0;	/* what does not go does not keep the rest */
-}
-
 void bench_mps_destroy(struct bench_mps *m)
 {
 	if (!m)
 		return;
 	bench_mps_end(m);
-	nftw(m->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	io_remove_tree(m->folder);
 	free(m->none);
 	free(m);
 }

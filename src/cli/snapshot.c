@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <ftw.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -231,13 +230,6 @@ static int copy_item(const struct code *c, const struct code_item *it, const cha
 	return S_ISLNK(it->st.st_mode) ? copy_link(c, it, from, to, err) : copy_file(it, from, to, err);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
-{
-	(void)st, (void)type, (void)where;
-	remove(path);
-	return 0;	/* what does not go does not keep the rest */
-}
-
 /* Who made the same one meanwhile was first. */
 static int make_copy(const struct code *c, const char *place, struct error *err)
 {
@@ -254,7 +246,7 @@ static int make_copy(const struct code *c, const char *place, struct error *err)
 		failed = copy_item(c, &c->items[i], part, err);
 	if (!failed && rename(part, place) && errno != EEXIST && errno != ENOTEMPTY)
 		failed = error_errno(err, "%.300s", place);
-	nftw(part, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	io_remove_tree(part);
 	return failed ? error_wrap(err, "--snapshot") : 0;
 }
 

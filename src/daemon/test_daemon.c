@@ -5,10 +5,10 @@
 #include "daemon/daemon.h"
 
 #include "base/alloc.h"
+#include "base/io.h"
 #include "base/scope.h"
 #include "store/store.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -25,12 +25,6 @@ struct place {
 	char dir[32], *radd, *state, *socket, *config;
 	struct daemon_options options;
 };
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st, (void)type, (void)ftw;
-	return remove(path);
-}
 
 static int setup(void **state)
 {
@@ -53,7 +47,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct place *p = *state;
-	nftw(p->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	io_remove_tree(p->dir);
 	free(p->radd);
 	free(p->state);
 	free(p->socket);
