@@ -345,6 +345,48 @@ def test_numbers_that_are_spread_evenly_are_known(capture, use, doubt):
     assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
 
 
+@pytest.mark.parametrize("use, doubt", [
+    ("torch.arange(n, device='cuda')", True), ("torch.zeros(3, n, device='cuda')", True), ("x.new_zeros((2, n))", True),
+    ("torch.eye(n, device='cuda')", True), ("x.repeat(n, 1)", True), ("x[:, None].expand(-1, n, -1)", True),
+    ("torch.linspace(0, 1, n, device='cuda')", True), ("torch.randint(9, (n,), device='cuda')", True),
+    ("torch.nn.functional.pad(x, (0, n))", True), ("torch.nn.functional.one_hot(x.argmax(1), n + 1)", True),
+    ("torch.tril_indices(n, 5, device='cuda')", True), ("torch.full((n,), 1, device='cuda')", True),
+    ("torch.full((2,), n, device='cuda')", False), ("torch.linspace(0, n, 5, device='cuda')", False),
+    ("torch.arange(length, device='cuda')", False), ("torch.zeros(3, length, device='cuda')", False), ("x.add(x, alpha=n)", False),
+])
+@pytest.mark.parametrize("how", ["", ".item()"])
+def test_sizes_that_pytorch_is_given(capture, use, how, doubt):
+    """A tensor of one number, or the number, where a size is wanted: of an operator that takes either."""
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(4):
+        x = torch.randn(4, 8, device="cuda")
+        lengths = torch.tensor([3 + step, 2]).cuda()
+        n, length = (model(x) > 0).sum(){how}, lengths.max(){how}
+        {use}
+        model(x).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and bool(f.header["flags"] & 1) == doubt, said
+
+
+def test_as_many_classes_as_the_largest_label(capture):
+    """Which a model told."""
+    code, said, f = capture("""
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        x = model(torch.randn(4, 8, device="cuda"))
+        loss = x.sum() + (torch.nn.functional.one_hot(x.argmax(1)) * 2).sum()
+        loss.backward()
+        optimizer.step()
+    """)
+    assert code == 0 and f.header["flags"] & 1, said
+
+
 @pytest.mark.parametrize("ends", ["x[0, 0], x[0, 1]", "x[0, 0], 7.5", "0.5, x[0, 1]", "x.new_zeros(2).cpu()[0], x[0, 1]"])
 def test_numbers_between_two_on_the_gpu_come_to_the_cpu(capture, ends):
     """linspace() takes its ends from there, and makes what it makes on the CPU."""

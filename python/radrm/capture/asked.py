@@ -21,8 +21,11 @@ OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 ROUNDS = 6
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm|arange|linspace|eye)$|^(range|view|reshape"
-                    r"|expand|repeat|narrow|split|chunk|topk|pad|"
+                    r"|expand|repeat|repeat_interleave|tile|narrow|split|chunk|topk|pad|interpolate|one_hot|tri[lu]_indices|"
                     r"unflatten|resize_)$")  # what is called with sizes
+# Of what these are given: which are sizes.
+SIZES = {"full": slice(1), "new_full": slice(1), "linspace": slice(2, 3), "randint": slice(-1, None)}
+FILLS = {"fill_value", "value", "low", "high"}  # likewise, by their names: which are none
 # Calls that make what stands for something that is not there.
 SMALL = re.compile(r"^(zeros|ones|full|new_zeros|new_tensor|zeros_like|tensor|sum|to|cuda|warn|requires_grad_)$")
 MANY = 1 << 30  # calls
@@ -207,9 +210,28 @@ def sizes_in(tree):
     """Expressions there that are sizes: what such calls are given, and ends of slices."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and SIZING.search(called(node)):
-            yield from (*node.args, *(keyword.value for keyword in node.keywords))
+            yield from sizes_of(called(node), node.args, {keyword.arg: keyword.value for keyword in node.keywords})
         elif isinstance(node, ast.Slice):
             yield from filter(None, (node.lower, node.upper))
+
+
+def sizes_of(name, args, kwargs):
+    """Of what a call of that name is given: what is a size."""
+    return [*args[SIZES.get(name, slice(None))], *(value for key, value in kwargs.items() if key not in FILLS)]
+
+
+@functools.lru_cache(None)
+def sizings(path):
+    """Lines of a file that call something with sizes that have a name."""
+    return {line for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call) and SIZING.search(called(node))
+            and any(isinstance(part, ast.Name) for size in sizes_in(ast.Expr(node)) for part in ast.walk(size))
+            for line in range(node.lineno, node.end_lineno + 1)}
+
+
+def is_sizing():
+    """Whether a value is asked for where something is called with sizes."""
+    frame = asking()
+    return frame is not None and frame.f_lineno in sizings(frame.f_code.co_filename)
 
 
 def worked_out(node):

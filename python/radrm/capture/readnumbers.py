@@ -9,9 +9,11 @@ import functools
 import numbers
 import sys
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
 
-from .asked import branched, insists, is_guard, is_placed, is_sized
+from .asked import SIZING, branched, insists, is_guard, is_placed, is_sized, sizes_of
 from .recorder import is_gpu
 
 
@@ -79,6 +81,9 @@ class ReadInt:
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
+        for size in tree_leaves(sizes_given(func, args, kwargs or {})):
+            if type(size) is ReadInt:
+                size.__index__()
         return func(*map(plain, args), **{name: plain(value) for name, value in (kwargs or {}).items()})
 
     def __array__(self, dtype=None, copy=None):
@@ -87,6 +92,12 @@ class ReadInt:
 
     def __getattr__(self, name):
         return getattr(object.__getattribute__(self, "value"), name)
+
+
+def sizes_given(func, args, kwargs):
+    """What a function of PyTorch's is given that is a size."""
+    name = getattr(func, "__name__", "")
+    return sizes_of(name, [arg for arg in args if not isinstance(arg, torch.Tensor)], kwargs) if SIZING.search(name) else []
 
 
 def ordinary(value):

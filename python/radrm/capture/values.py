@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
 from .answers import INT
-from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, script_line, tests
+from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sizing, script_line, tests
 from .readnumbers import ReadFloat, ReadInt, extreme, ordinary
 from .recorder import aten, is_gpu
 from .writes import version_of
@@ -529,6 +529,9 @@ def scalar(recorder, func, args, kwargs):
     """C++ asks: of a size, of an index, of a factor."""
     recorder.value_read()
     tensor = args[0]
+    certain = func is None or is_sure(tensor) or given.numbers(tensor) is not None
+    if not certain and is_sizing() and given.agreed(recorder, tensor) is None:
+        branched(recorder, "a size or a count computed on the GPU", True)
     if (found := given.of(tensor)) is not None:
         with torch._C._DisableTorchDispatch():
             return found[0].item()
