@@ -49,6 +49,28 @@ def test_backward_of_cumprod(traced):
     assert torch.autograd.gradcheck(lambda x: CumProd.apply(x, 1), x)
 
 
+def test_what_cumprod_keeps(traced):
+    """With autocast the factors in full precision, and what of them is 0 to the end of the backward pass."""
+    def setup():
+        x = torch.randn(256, 1024, device="cuda", requires_grad=True)
+        half = x.detach().half().requires_grad_()
+
+        def step():
+            y = x.cumprod(1)
+            y.backward(x.detach())
+            del y
+            with torch.autocast("cuda"):
+                z = half.cumprod(1)
+            x.grad = half.grad = None
+            assert z.dtype == torch.float32
+            with torch.autograd.forward_ad.dual_level():
+                assert torch.autograd.forward_ad.make_dual(x, x.detach())[:1, :2].cumprod(1).requires_grad
+        return step
+    f = traced(setup)
+    sizes = [n for n in asked(f.iteration(1)) if n >= MIB // 4]
+    assert sizes == [MIB, MIB, MIB // 4, *[MIB] * 4, *[MIB] * 2] and f.peak_bytes // (MIB // 4) == 27
+
+
 def test_a_grid_of_cudnn(traced):
     def setup():
         theta = torch.randn(4, 2, 3, device="cuda")
