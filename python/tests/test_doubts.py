@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from reader import peak  # noqa: E402
+
 DATA_DEPENDENT = 1
 
 SCRIPT = """
@@ -164,6 +166,26 @@ def test_orders(capture, body, doubt):
 def test_guards_against_nothing(capture, body, doubt):
     found, said = doubts(capture, body)
     assert found == doubt, said
+
+
+@pytest.mark.parametrize("how", ["", ".item()"])
+@pytest.mark.parametrize("test", ["n > 0", "n > 1", "not n <= 1", "n >= 1", "not n == 0"])
+@pytest.mark.parametrize("number", ["(y > 0).sum()", "y.norm()"])
+def test_what_is_done_where_something_is_there(capture, number, test, how):
+    """Of one that is more than 1, too."""
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        y = model(torch.randn(4, 8, device="cuda"))
+        n, loss = {number}{how}, y.sum()
+        if {test}:
+            loss = loss + torch.zeros(1 << 20, device="cuda").mean() * y.sum()
+        loss.backward()
+        optimizer.step()
+    """)
+    assert code == 0 and not f.header["flags"] & 1 and peak(f.events) > 1 << 22, said
 
 
 @pytest.mark.parametrize("body, doubt", [

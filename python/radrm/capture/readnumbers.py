@@ -17,6 +17,9 @@ from .asked import SIZING, branched, insists, is_guard, is_placed, is_sized, siz
 from .recorder import is_gpu
 
 
+SOME = 1 << 22  # a count, where it is only asked whether there is anything
+
+
 def whole(value):
     """An ordinary int, from which on nobody knows where it came from."""
     if is_sized():
@@ -165,9 +168,10 @@ def _overload(cls, whole=()):
         def compare(self, other):
             if (answer := insists()) is not None:
                 return answer
-            if isinstance(other, (int, float, ReadInt)) and not (self.counts and is_guard()):
+            some = self.counts and is_guard()
+            if isinstance(other, (int, float, ReadInt)) and not some:
                 branched(ReadFloat.recorder, "a comparison of a value computed on the GPU")
-            mine, other = ordinary(self), ordinary(other)
+            mine, other = SOME if some else ordinary(self), ordinary(other)
             return getattr(float(mine), name)(float(other) if isinstance(other, int) else other)
         return compare
     for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *whole):
