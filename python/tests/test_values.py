@@ -680,6 +680,9 @@ for i in range(5):
     ("dist.init_process_group('nccl', rank=0, world_size=2); dist.all_reduce(count)", "count"),
     ("dist.init_process_group('nccl', rank=0, world_size=1); dist.all_reduce(count)", None),
     ("dist.init_process_group('nccl', rank=0, world_size=2); dist.recv(other, 1)", "count"),
+    ("dist.init_process_group('nccl', rank=0, world_size=2); dist.batch_isend_irecv([dist.P2POp(dist.irecv, count, 1)])", "count"),
+    ("norm = torch.nn.BatchNorm1d(4).cuda(); norm(torch.randn(8, 4, device='cuda')); count = norm.running_mean", "count"),
+    ("norm = torch.nn.BatchNorm1d(4).cuda().eval(); norm(torch.randn(8, 4, device='cuda')); count = norm.running_mean", None),
 ])
 def test_what_was_written_through_another_tensor_is_not_known(capture, write, read):
     """`.data` has a counter of writes of its own, as autograd sees it."""

@@ -175,7 +175,7 @@ def collectives(recorder, patch, both):
     for name in ("send", "recv"):
         both(name, received)
     patch(torch.distributed.ProcessGroup, "monitored_barrier", lambda *_, **__: None)
-    both("batch_isend_irecv", lambda p2p_op_list: [Done() for _ in p2p_op_list])
+    both("batch_isend_irecv", lambda p2p_op_list: [others(one.tensor) for one in p2p_op_list])
     both("broadcast_object_list", lambda *_, **__: None)
     for function in (all_gather_object, gather_object, scatter_object_list):
         both(function.__name__, function)

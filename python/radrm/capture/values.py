@@ -20,7 +20,7 @@ from .answers import INT
 from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sizing, script_line, tests
 from .readnumbers import ReadFloat, ReadInt, extreme, ordinary
 from .recorder import aten, is_gpu
-from .writes import version_of
+from .writes import version_of, wrote
 
 WHOLE = os.path.join("torch", "nn", "modules", "_functions.py")  # of SyncBatchNorm, which leaves out GPUs without any sample
 
@@ -306,7 +306,16 @@ def norm(recorder, func, args, kwargs, result):
         result.radrm_counts = (version_of(result),)
 
 
+def normalized(recorder, func, args, kwargs, result):
+    """It writes into means and variances, which its declaration does not say."""
+    if args[5]:
+        for running in args[3:5]:
+            wrote(running)
+
+
 AROUND = {
+    **{getattr(aten, name).default: normalized for name in (
+        "cudnn_batch_norm", "native_batch_norm", "batch_norm_gather_stats_with_counts")},
     **{op: norm for op in (aten.linalg_vector_norm.default, aten.norm.Scalar, aten.norm.ScalarOpt_dim)},
     aten.eq.Tensor: compared_with,
     aten.arange.default: counts_up,
