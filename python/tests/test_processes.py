@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Training in processes that the script starts itself."""
+import os
+import pickle
+import signal
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -112,6 +116,26 @@ def test_ddp_of_processes(started):
     assert code == 0 and "the first of 4 processes was captured" in said
     assert f.header["communicators"] == 1 and f.header["flags"] & (PAIR | CUT_SHORT) == 0 and f.steps == 50
     assert (512 * 512 + 512) * 4 in f.events  # a bucket
+
+
+def test_an_answer_that_is_being_written():
+    """Another process ended meanwhile, and somebody looks."""
+    from radrm.capture import processes
+    ended, answer = [], pickle.dumps(((b"capture", 4), 0.5))
+    asked = processes.Processes(None, lambda: ended.append(1))
+    os.write(asked.answers, answer[:7])
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        asked.ended()
+        asked.look()
+        assert asked.mine is not None and not ended
+        os.write(asked.answers, answer[7:])
+        asked.look()
+        assert ended
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        os.close(asked.answers)
 
 
 def test_processes_that_share_a_gpu_are_told(started):

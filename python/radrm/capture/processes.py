@@ -83,6 +83,8 @@ class Processes:
 
     def look(self, *_):
         found = self.answered()
+        if not found:  # it is being written
+            return
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
         mine = self.mine.over(spent.own(), switches > self.switches)
         self.switches = switches
