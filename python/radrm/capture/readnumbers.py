@@ -103,6 +103,16 @@ def sizes_given(func, args, kwargs):
     return sizes_of(name, [arg for arg in args if not isinstance(arg, torch.Tensor)], kwargs) if SIZING.search(name) else []
 
 
+def spelled_out(real):
+    """A function that is given sizes one by one: a first one that came from the GPU, PyTorch takes for all of them."""
+    @functools.wraps(real)
+    def call(*args, **kwargs):
+        if ReadInt in map(type, args):
+            return ReadInt.__torch_function__(real, (), args, kwargs)
+        return real(*args, **kwargs)
+    return call
+
+
 def ordinary(value):
     return value.value if type(value) is ReadInt else float(value) if isinstance(value, ReadFloat) else value
 

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import fileformat as ff, given
 from .answers import INT
 from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sizing, script_line, tests
-from .readnumbers import ReadFloat, ReadInt, extreme, ordinary
+from .readnumbers import ReadFloat, ReadInt, extreme, ordinary, spelled_out
 from .recorder import aten, is_gpu
 from .writes import version_of, wrote
 
@@ -464,6 +464,10 @@ def install(recorder, patch):
     for one in (max, min):
         patch(builtins, one.__name__, extreme(one))
     patch(builtins, INT, integer)
+    for owner, names in ((torch, ("zeros", "ones", "empty", "rand", "randn")),
+                         (torch.Tensor, ("new_zeros", "new_ones", "new_empty", "expand"))):
+        for name in names:
+            patch(owner, name, spelled_out(getattr(owner, name)))
     patch(torch.Tensor, "item", read)
     patch(torch.Tensor, "__format__", written)
     for owner in (torch.Tensor, FakeTensor) if "tolist" in vars(FakeTensor) else (torch.Tensor,):  # its own in 2.4
