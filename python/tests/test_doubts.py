@@ -159,6 +159,8 @@ def test_orders(capture, body, doubt):
     ("if x.mean() == 0: y = model(model(x))", True),
     ("if mask.sum() == 0: y = model(model(x))", True), ("if len(y[mask]) > 5: y = model(model(x))", True),
     ("if (loss > 0).item(): y = model(model(x))", True),
+    ("if mask.any(): loss = y.sum()\nelse: loss = (x @ model.weight).sum()", True),
+    ("if mask.any(): loss = loss + (x @ model.weight).sum()", False),
     ("if mask.all(): y = model(model(x))", True), ("if mask.any(): y = x\nelse: y = model(model(x))", True),
     ("if y[mask].numel() == 0: loss = model(x).sum()", True),
     ("while mask.any():\n    model(x)\n    mask = mask & (model(x) > 0)", True),

@@ -147,8 +147,10 @@ def nothing(test):
 def little(body, other):
     """(answers of a test with which next to nothing is done, and not more than with the other one)"""
     def calls(nodes):
-        found = [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Call)]
-        return len(found) if all(is_quiet(n) or SMALL.search(called(n)) for n in found) else MANY
+        parts = [n for node in nodes for n in ast.walk(node)]
+        found = [n for n in parts if isinstance(n, ast.Call)]
+        few = all(is_quiet(n) or SMALL.search(called(n)) for n in found) and not any(isinstance(n, ast.MatMult) for n in parts)
+        return len(found) if few else MANY
     first, second = calls(body), calls(other) if other or not ends(body) else MANY
     return {answer for answer, mine, others in ((True, first, second), (False, second, first)) if mine <= others and mine < MANY}
 
