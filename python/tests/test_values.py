@@ -351,10 +351,12 @@ def test_numbers_that_are_spread_evenly_are_known(capture, use, doubt):
     ("torch.linspace(0, 1, n, device='cuda')", True), ("torch.randint(9, (n,), device='cuda')", True),
     ("torch.nn.functional.pad(x, (0, n))", True), ("torch.nn.functional.one_hot(x.argmax(1), n + 1)", True),
     ("torch.tril_indices(n, 5, device='cuda')", True), ("torch.full((n,), 1, device='cuda')", True),
-    ("torch.zeros(n, 4, device='cuda')", True), ("torch.randn(n, 1, 4)", True), ("x.new_ones(n, 4)", True), ("x[None].expand(n, -1, -1)", True),
+    ("torch.zeros(n, 4, device='cuda')", True), ("torch.randn(n, 1, 4)", True), ("x.new_ones(n, 4)", True),
+    ("x[None].expand(n, -1, -1)", True),
     ("torch.empty(length, 4, device='cuda')", False), ("with torch.device('cuda'): assert torch.zeros(3, 4).is_cuda", False),
     ("torch.full((2,), n, device='cuda')", False), ("torch.linspace(0, n, 5, device='cuda')", False),
     ("torch.arange(length, device='cuda')", False), ("torch.zeros(3, length, device='cuda')", False), ("x.add(x, alpha=n)", False),
+    ("[x.add(x, alpha=n) for _ in range(step)]", False),
 ])
 @pytest.mark.parametrize("how", ["", ".item()"])
 def test_sizes_that_pytorch_is_given(capture, use, how, doubt):

@@ -224,9 +224,9 @@ def sizes_of(name, args, kwargs):
 
 @functools.lru_cache(None)
 def sizings(path):
-    """Lines of a file that call something with sizes that have a name."""
+    """Lines of a file that call something of PyTorch's with sizes that have a name."""
     return {line for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call) and SIZING.search(called(node))
-            and any(isinstance(part, ast.Name) for size in sizes_in(ast.Expr(node)) for part in ast.walk(size))
+            and called(node) != "range" and any(isinstance(part, ast.Name) for size in sizes_in(ast.Expr(node)) for part in ast.walk(size))
             for line in range(node.lineno, node.end_lineno + 1)}
 
 
