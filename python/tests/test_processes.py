@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import types
 
 import pytest
 
@@ -136,6 +137,19 @@ def test_an_answer_that_is_being_written():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         os.close(asked.answers)
+
+
+def test_a_script_that_ended_has_time_to_hand_in():
+    """The limit comes when it is over."""
+    from radrm.capture import script
+    before = signal.getsignal(signal.SIGXCPU)
+    session = types.SimpleNamespace(late=False, finished=False, since=0, iterations=3, recorder=types.SimpleNamespace(recording=False),
+                                    files=types.SimpleNamespace(end=lambda: os.kill(os.getpid(), signal.SIGXCPU)))
+    try:
+        script.limit(session)
+        assert script.outcome(session, lambda: None) == ("the script ended by itself", 0, True)
+    finally:
+        signal.signal(signal.SIGXCPU, before)
 
 
 def test_processes_that_share_a_gpu_are_told(started):

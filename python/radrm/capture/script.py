@@ -78,6 +78,7 @@ def outcome(session, run):
     error = None
     try:
         run()
+        unlimited()
     except BaseException as e:
         error = e
         unlimited()  # what is left to do may take longer than the limit waits before it comes again
