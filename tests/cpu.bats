@@ -85,6 +85,7 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	[ "$(state "$a")" = RUNNING ]
 	rad gpus --json | jq -e '.host.cpus_held == 2'
 	wait_state "$b" TIMEOUT
+	[[ $(rad why "$b") == *"What helps: a longer --time"[!,]* ]]
 	: >go
 	wait_state "$a" COMPLETED
 	[ "$(field "$a" '.attempts | length')" = 1 ]
@@ -98,6 +99,7 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	wait_state "$a" RUNNING
 	rad suspend "$a"
 	[ "$(field "$a" .reason)" = Suspended ]
+	[[ $(rad why "$a") == *"its processes are stopped, and it keeps its CPUs and memory; 'rad resume'"* ]]
 	rad resume "$a"
 	rad requeue "$a"
 	wait_for 10 sh -c "[ \$(rad show --json $a | jq '.tasks[0].attempts | length') = 2 ]"

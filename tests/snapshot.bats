@@ -103,8 +103,9 @@ refused()
 	echo out >../outside
 	touch -d '2020-02-02 02:02:02' pkg/part.txt
 	chmod +x run.sh
+	ln -s "$REPO" "$WORLD/link"
 	cd pkg
-	id=$(PYTHONPATH=$REPO/pkg:/elsewhere:$REPO submit --hold --snapshot -- \
+	id=$(PYTHONPATH=$REPO/pkg:/elsewhere:$REPO:$WORLD/link/pkg submit --hold --snapshot -- \
 		sh -c 'cat ../lib/lib.txt ../inside ../outside; stat -c %y part.txt; echo $PYTHONPATH; [ -x ../run.sh ] && echo "$PWD"')
 	rm -rf ../lib part.txt
 	rad release "$id"
@@ -113,13 +114,18 @@ refused()
 	copy=$(echo "$COPIES"/*)
 	[ "$(head -n 3 "rad-$id.out")" = $'lib\none\nout' ]
 	[[ $(sed -n 4p "rad-$id.out") == "2020-02-02 02:02:02"* ]]
-	[ "$(tail -n 2 "rad-$id.out")" = "$copy/pkg:/elsewhere:$copy"$'\n'"$copy/pkg" ]
-	rm -rf "$WORLD/lib" ../../outside
+	[ "$(tail -n 2 "rad-$id.out")" = "$copy/pkg:/elsewhere:$copy:$copy/pkg"$'\n'"$copy/pkg" ]
+	rm -rf "$WORLD/lib" "$WORLD/link" ../../outside
 }
 
 @test "what cannot be copied is refused, with what to do, and leaves nothing" {
 	refused sh "$REPO/run.sh"
 	[[ $stderr == *"is not the copy's: name it from the folder"* ]]
+	ln -s "$REPO" "$WORLD/link"
+	refused sh "$WORLD/link/run.sh"
+	[[ $stderr == *"'$WORLD/link/run.sh' is not the copy's"* ]]
+	refused cat "--file=$REPO/pkg/part.txt"
+	[[ $stderr == *"'--file=$REPO/pkg/part.txt' is not the copy's"* ]]
 	cd data
 	refused true
 	[[ $stderr == *"git ignores $REPO/data, so nothing of it is copied"* ]]
@@ -136,14 +142,53 @@ refused()
 	chmod 644 pkg/part.txt
 	rm -rf .git
 	refused true
-	[[ $stderr == *"$REPO is in no git repository"*"git init"* ]]
+	[[ $stderr == *"$REPO is in no git repository that can be read (not a git repository"*"git init"* ]]
 	run -2 --separate-stderr env PATH="$(dirname "$(command -v rad)")" rad submit --snapshot /bin/true
 	[[ $stderr == *"or there is no git here"* ]]
 	git init -q .
 	printf '*\n' >.gitignore
 	refused true
 	[[ $stderr == *"git knows no file in $REPO: 'git add'"* ]]
+	if [ "$(id -u)" -eq 0 ]; then		# git does not read what is another's
+		git init -q .
+		chown -R 65534 .
+		refused true
+		[[ $stderr == *"(detected dubious ownership in repository at '$REPO')"*"'git status' says what to do" ]]
+	fi
+	rm "$WORLD/link"
 	[ ! -e "$COPIES" ]
+}
+
+@test "where a home is a repository, a copy has no copies in it; and the name of a folder may have two lines" {
+	local two=$WORLD/work/$'two\nlines'
+	mkdir "$two"
+	cd "$two"
+	git init -q .
+	echo x >x
+	HOME=$two rad submit --hold --snapshot true
+	HOME=$two rad submit --hold --snapshot true
+	[ "$(find .local/share/rad/snapshots -name x -printf . | wc -c)" -eq 1 ]
+	rad cancel --pending >/dev/null
+	cd "$WORLD"
+	rm -r "$two"
+}
+
+@test "who removed a copy that a task waits for is told to submit again" {
+	local id
+	id=$(submit --hold --snapshot true)
+	rm -r "$COPIES"
+	rad release "$id"
+	rad wait "$id" || :
+	run -0 rad why "$id"
+	[[ $output == *"working directory $COPIES/"*": No such file or directory"* ]]
+	[[ $output == *"What helps: submit it again. Its folder, a copy that --snapshot made, was removed"* ]]
+	[[ $output != *"Once more"* ]]
+	mkdir gone
+	id=$(submit --hold --chdir gone true)
+	rmdir gone
+	rad release "$id"
+	rad wait "$id" || :
+	[[ $(rad why "$id") == *"What helps: its folder, made again; then 'rad requeue'" ]]
 }
 
 @test "a dry run copies nothing; where a copy cannot be written, that is told" {
@@ -153,7 +198,9 @@ refused()
 	ln -s /proc "$WORLD/data-home/rad/snapshots"
 	export XDG_DATA_HOME=$WORLD/data-home
 	run -1 --separate-stderr rad submit --snapshot true
-	[[ $stderr == *"--snapshot: /proc/"* ]] || [[ $stderr == *"$WORLD/data-home"* ]]
+	[[ $stderr == *"--snapshot: copies are kept below XDG_DATA_HOME, or else ~/.local/share: /proc/"* ]]
+	XDG_DATA_HOME=/proc/none run -1 --separate-stderr rad submit --snapshot true
+	[[ $stderr == *"--snapshot: copies are kept below XDG_DATA_HOME, or else ~/.local/share: /proc/none: "* ]]
 	rm -r "$WORLD/data-home"
 }
 

@@ -11,6 +11,9 @@
  * does not look into that folder for this user, or it printed more. */
 int git_ask(const char *folder, const char *const *args, size_t max, struct buf *out);
 
+/* Why git opens no repository for that folder, in git's words; NULL: it does, or there is no git. Free it. */
+char *git_refusal(const char *folder);
+
 /* The full name of the commit that the folder has checked out; NULL: none is known. Free it. */
 char *git_commit(const char *folder);
 

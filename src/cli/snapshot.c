@@ -31,6 +31,7 @@ struct code_item {
 
 struct code {
 	const char *top;
+	char *copies;		/* the folder of all copies, without links; owned. NULL: none is known */
 	struct code_item *items;
 	size_t n, cap;
 	uint64_t bytes;
@@ -41,6 +42,34 @@ static void code_clear(struct code *c)
 	for (size_t i = 0; i < c->n; i++)
 		free(c->items[i].path);
 	free(c->items);
+	free(c->copies);
+}
+
+/* ---- paths ---- */
+
+/* What follows `top` in a path that is it or below it; NULL: it is not. */
+static const char *within(const char *top, const char *path)
+{
+	size_t n = strlen(top);
+	return strncmp(path, top, n) || (path[n] && path[n] != '/') ? NULL : path + n;
+}
+
+/* The same, also where the path leads there by links: git names the top without any. */
+static const char *leads_within(const char *top, const char *path, char real[static PATH_MAX])
+{
+	const char *rel = within(top, path);
+	return rel || *path != '/' || !realpath(path, real) ? rel : within(top, real);
+}
+
+static char *copies_folder(void)
+{
+	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+	bool own = data && *data == '/';
+	if (!own && (!home || *home != '/'))
+		return NULL;
+	scoped_free char *said = alloc_printf("%s/%s/snapshots", own ? data : home, own ? "rad" : ".local/share/rad");
+	char *real = realpath(said, NULL);
+	return real ? real : steal(said);
 }
 
 /* ---- what there is ---- */
@@ -53,7 +82,7 @@ static bool is_left_out(const char *path)
 
 static int list_repository(struct code *c, const char *below, unsigned depth, struct error *err);
 
-/* Of a submodule git names the folder. Neither sockets nor pipes are code. */
+/* Of a submodule git names the folder. Neither sockets nor pipes are code, nor earlier copies where a home is a repository. */
 static int add_path(struct code *c, const char *below, const char *path, bool ignored, unsigned depth, struct error *err)
 {
 	struct code_item it = { .ignored = ignored };
@@ -62,7 +91,7 @@ static int add_path(struct code *c, const char *below, const char *path, bool ig
 	if (len && rel[len - 1] == '/')
 		rel[len - 1] = 0;
 	full = alloc_printf("%s/%s", c->top, rel);
-	if (is_left_out(rel) || lstat(full, &it.st))	/* one that is tracked and was removed */
+	if (is_left_out(rel) || within(c->copies, full) || lstat(full, &it.st))	/* one that is tracked and was removed */
 		return 0;
 	if (S_ISDIR(it.st.st_mode) && !ignored) {
 		scoped_free char *inside = alloc_printf("%s/", rel);
@@ -95,13 +124,6 @@ static int list_repository(struct code *c, const char *below, unsigned depth, st
 	static const char *const kept[] = { "ls-files", "-z", "--cached", "--others", "--exclude-standard", NULL };
 	static const char *const ignored[] = { "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", NULL };
 	return list_by(c, below, kept, false, depth, err) || list_by(c, below, ignored, true, depth, err) ? -1 : 0;
-}
-
-/* What follows `top` in a path that is it or below it; NULL: it is not. */
-static const char *within(const char *top, const char *path)
-{
-	size_t n = strlen(top);
-	return strncmp(path, top, n) || (path[n] && path[n] != '/') ? NULL : path + n;
 }
 
 /* What is below a folder comes next after it. */
@@ -160,10 +182,21 @@ static uint64_t hash_of(const struct code *c)
 
 /* ---- the copy ---- */
 
+static int told_where(struct error *err)
+{
+	return error_wrap(err, "copies are kept below XDG_DATA_HOME, or else ~/.local/share");
+}
+
+static int unwritten(const char *path, struct error *err)
+{
+	error_errno(err, "%.300s", path);
+	return told_where(err);
+}
+
 static int make_folder_of(const char *path, struct error *err)
 {
 	scoped_free char *copy = alloc_string(path);
-	return io_make_dirs(dirname(copy), 0777, err);
+	return io_make_dirs(dirname(copy), 0777, err) ? told_where(err) : 0;
 }
 
 /* What a relative link leads to, from the top: within it the link stays as it is, and means the copy. */
@@ -192,7 +225,7 @@ static int copy_link(const struct code *c, const struct code_item *it, const cha
 	scoped_free char *slash = alloc_string(it->path), *out = NULL;
 	if (*target != '/' && leads_out(it->path, target))
 		out = alloc_printf("%s/%s/%s", c->top, dirname(slash), target);
-	return symlink(out ? out : target, to) ? error_errno(err, "%.300s", to) : 0;
+	return symlink(out ? out : target, to) ? unwritten(to, err) : 0;
 }
 
 static int copy_bytes(int in, int out)
@@ -216,8 +249,8 @@ static int copy_file(const struct code_item *it, const char *from, const char *t
 		return error_errno(err, "%.300s", from);
 	scoped_fd int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (it->st.st_mode & 0777) | 0600);
 	if (out < 0 || copy_bytes(in, out))
-		return error_errno(err, "%.300s", to);
-	return futimens(out, (struct timespec[]){ it->st.st_mtim, it->st.st_mtim }) ? error_errno(err, "%.300s", to) : 0;
+		return unwritten(to, err);
+	return futimens(out, (struct timespec[]){ it->st.st_mtim, it->st.st_mtim }) ? unwritten(to, err) : 0;
 }
 
 static int copy_item(const struct code *c, const struct code_item *it, const char *place, struct error *err)
@@ -226,46 +259,47 @@ static int copy_item(const struct code *c, const struct code_item *it, const cha
 	if (make_folder_of(to, err))
 		return -1;
 	if (it->ignored)
-		return symlink(from, to) ? error_errno(err, "%.300s", to) : 0;
+		return symlink(from, to) ? unwritten(to, err) : 0;
 	return S_ISLNK(it->st.st_mode) ? copy_link(c, it, from, to, err) : copy_file(it, from, to, err);
 }
 
 /* Who made the same one meanwhile was first. */
-static int make_copy(const struct code *c, const char *place, struct error *err)
+static int fill(const struct code *c, const char *place, struct error *err)
 {
 	scoped_free char *part = alloc_printf("%s.part-XXXXXX", place);
-	struct stat st;
 	int failed = 0;
-	if (!lstat(place, &st))
-		return 0;
 	if (make_folder_of(part, err))
 		return -1;
 	if (!mkdtemp(part))
-		return error_errno(err, "%.300s", part);
+		return unwritten(part, err);
 	for (size_t i = 0; i < c->n && !failed; i++)
 		failed = copy_item(c, &c->items[i], part, err);
 	if (!failed && rename(part, place) && errno != EEXIST && errno != ENOTEMPTY)
-		failed = error_errno(err, "%.300s", place);
+		failed = unwritten(place, err);
 	io_remove_tree(part);
-	return failed ? error_wrap(err, "--snapshot") : 0;
+	return failed;
+}
+
+static int make_copy(const struct code *c, const char *place, struct error *err)
+{
+	struct stat st;
+	return lstat(place, &st) && fill(c, place, err) ? error_wrap(err, "--snapshot") : 0;
 }
 
 static char *place_of(const struct code *c)
 {
-	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-	bool own = data && *data == '/';
-	if (!own && (!home || *home != '/'))
-		return NULL;
-	return alloc_printf("%s/%s/snapshots/%s-%016llx", own ? data : home, own ? "rad" : ".local/share/rad", words_base(c->top),
-			    (unsigned long long)hash_of(c));
+	return alloc_printf("%s/%s-%016llx", c->copies, words_base(c->top), (unsigned long long)hash_of(c));
 }
 
 /* ---- the task in it ---- */
 
+/* Also in --config=/path/of/it. */
 static int check_words(const struct code *c, const struct spec *s, struct error *err)
 {
+	char real[PATH_MAX];
 	for (char *const *word = s->argv; word && *word; word++) {
-		const char *rel = within(c->top, *word);
+		const char *value = strchr(*word, '=');
+		const char *rel = leads_within(c->top, **word != '/' && value ? value + 1 : *word, real);
 		for (size_t i = 0; rel && *rel && i < c->n; i++)
 			if (!c->items[i].ignored && !strcmp(c->items[i].path, rel + 1))
 				return error_set(err, ERR_INVALID, "--snapshot: '%.200s' is not the copy's: name it from the folder that "
@@ -278,10 +312,11 @@ static int check_words(const struct code *c, const struct spec *s, struct error 
 static char *moved_paths(const char *top, const char *place, const char *paths)
 {
 	scoped_buf out = { 0 };
+	char real[PATH_MAX];
 	for (const char *p = paths;; p++) {
 		size_t n = strcspn(p, ":");
 		scoped_free char *one = alloc_printf("%.*s", (int)n, p);
-		const char *rel = within(top, one);
+		const char *rel = leads_within(top, one, real);
 		buf_printf(&out, "%s%s", rel ? place : one, rel ? rel : "");
 		p += n;
 		if (!*p)
@@ -335,12 +370,13 @@ static int move_to(struct spec *s, const char *top, const char *place, struct er
 
 static int take_of(struct code *c, struct spec *s, struct error *err)
 {
+	c->copies = copies_folder();
+	if (!c->copies)
+		return error_set(err, ERR_INVALID, "--snapshot: HOME is not set, below which copies are kept");
 	if (list_repository(c, "", 0, err))
 		return -1;
 	sort_items(c);
 	scoped_free char *place = place_of(c);
-	if (!place)
-		return error_set(err, ERR_INVALID, "--snapshot: HOME is not set, below which copies are kept");
 	if (check_folder(c, s, err) || check_size(c, err) || check_words(c, s, err))
 		return -1;
 	return make_copy(c, place, err) || move_to(s, c->top, place, err) ? -1 : 0;
@@ -350,10 +386,13 @@ int snapshot_take(struct spec *s, struct error *err)
 {
 	static const char *const args[] = { "rev-parse", "--show-toplevel", NULL };
 	scoped_buf top = { 0 };
-	if (git_ask(s->cwd, args, PATH_MAX, &top) || top.len < 2)
-		return error_set(err, ERR_INVALID, "--snapshot: %.300s is in no git repository (or there is no git here): what is "
-				 "copied is what git would keep: git init, and a .gitignore for data", s->cwd);
-	top.data[strcspn(top.data, "\n")] = 0;
+	if (git_ask(s->cwd, args, PATH_MAX, &top) || top.len < 2) {
+		scoped_free char *why = git_refusal(s->cwd);
+		return error_set(err, ERR_INVALID, "--snapshot: %.300s is in no git repository that can be read (%.300s): what is copied "
+				 "is what git would keep. Where there is none: git init, and a .gitignore for data; else 'git status' "
+				 "says what to do", s->cwd, why ? why : "or there is no git here");
+	}
+	top.data[--top.len] = 0;	/* the end of the line */
 	struct code c = { .top = top.data };
 	int failed = take_of(&c, s, err);
 	code_clear(&c);

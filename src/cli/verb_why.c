@@ -13,6 +13,7 @@
 #include "cli/which.h"
 #include "submit/wire.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -183,6 +184,21 @@ static void print_what_helps_oom(const json_t *task, const json_t *gpus)
 		printf("What helps: a smaller batch%s\n", had > 0 ? "; no GPU here has more memory" : "");
 }
 
+/* Whether it could not start because its folder is gone, where only one of them helps: a folder can be made again, a copy of
+ * code is made by a submission. */
+static bool print_lost_folder(const json_t *task)
+{
+	const char *folder = member_text(task, "cwd");
+	struct stat st;
+	if (!strstr(member_text(member_last_attempt(task), "evidence"), "not started: working directory ") || !stat(folder, &st) ||
+	    errno != ENOENT)
+		return false;
+	bool copy = strstr(folder, "/rad/snapshots/") != NULL;
+	puts(copy ? "What helps: submit it again. Its folder, a copy that --snapshot made, was removed, so 'rad requeue' does not help"
+		  : "What helps: its folder, made again; then 'rad requeue'");
+	return true;
+}
+
 /* What its user does next. One that completed, or that he cancelled, leaves nothing to do. */
 static void print_next(const json_t *task, const json_t *gpus, const struct term *term)
 {
@@ -192,9 +208,12 @@ static void print_next(const json_t *task, const json_t *gpus, const struct term
 	if (s == TASK_OUT_OF_MEMORY)
 		print_what_helps_oom(task, gpus);
 	if (s == TASK_TIMEOUT)
-		puts("What helps: a longer --time, or --slot, which asks it to save and has it go on later");
+		printf("What helps: a longer --time%s\n", member_number(task, "gpus_requested") > 0 ?
+		       ", or --slot, which asks it to save and has it go on later" : "");
 	if (s == TASK_FAILED && !strcmp(member_text(member_last_attempt(task), "verdict"), "host_oom"))
 		puts("What helps: less memory of the machine, as by fewer loader workers; --mem says how much it takes");
+	if (s == TASK_FAILED && print_lost_folder(task))
+		return;
 	if (s == TASK_FAILED)
 		print_log_end(task, term);
 	if (s != TASK_FAILED && s != TASK_OUT_OF_MEMORY && s != TASK_TIMEOUT && s != TASK_LOST)

@@ -279,9 +279,10 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		reason_stopping(t, out);
 	} else if (t->state == TASK_RUNNING && t->suspended) {
 		out->word = "Suspended";
-		snprintf(out->text, sizeof out->text, "its processes are stopped%s", t->suspended_uid == t->spec->uid ?
-			 ", and it keeps its GPUs and memory; 'rad resume' lets it go on" :
-			 " by an administrator, and it keeps its GPUs and memory; only an administrator may resume it");
+		bool own = t->suspended_uid == t->spec->uid;
+		snprintf(out->text, sizeof out->text, "its processes are stopped%s, and it keeps its %s and memory; %s",
+			 own ? "" : " by an administrator", t->spec->gpus ? "GPUs" : "CPUs",
+			 own ? "'rad resume' lets it go on" : "only an administrator may resume it");
 	} else if (t->state == TASK_RUNNING && c->ops.start_waits && (waits = c->ops.start_waits(c->ops.ctx, t))) {
 		out->word = "Delayed";
 		snprintf(out->text, sizeof out->text, "%s", waits);
