@@ -57,6 +57,17 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	[ "$(cat "rad-$a.out")" = $'[] [] []\n[]\n[]\n[\'\']\n[]' ]
 }
 
+@test "a container is given no GPU" {
+	local a
+	mkdir -p bin
+	printf '%s\n' '#!/bin/sh' 'printf "%s\n" "$@" >docker.txt' >bin/docker
+	chmod +x bin/docker
+	a=$(PATH=$PWD/bin:$PATH submit --gpus 0 -- "$RAD_SOURCE_ROOT/examples/container.sh" image true)
+	wait_state "$a" COMPLETED
+	grep -qx NVIDIA_VISIBLE_DEVICES=void docker.txt
+	run -1 grep -E -- '--gpus|device=' docker.txt
+}
+
 @test "as many run as the machine has CPUs, and rad why tells it; drained GPUs hold none" {
 	local a b
 	rad drain 0

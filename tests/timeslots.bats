@@ -212,7 +212,7 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	wait_for 10 test -e ready
 	wide=$(submit --gpus 2 --gpu-mem 35G -- true)
 	wait_for 20 asked "$deaf"
-	wait_for 10 sh -c "rad why $deaf | grep -q 'none of its processes has a handler'"
+	wait_for 10 sh -c "rad why $deaf | grep -q 'none of its processes has a handler for SIGUSR1, so'"
 	small=$(submit --gpu-mem 5G -- true)
 	timeout 20 rad wait "$small"
 	[ "$(state "$wide")" = PENDING ]

@@ -204,19 +204,29 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 			 "waits for %s:%s", dependency_kind_name(open->kind), task_id_text(open->task, id));
 }
 
+static const char *signal_words(int number, char *buf, size_t size)
+{
+	const char *word = sigabbrev_np(number);	/* those of real time have none */
+	if (word)
+		snprintf(buf, size, "SIG%s", word);
+	else
+		snprintf(buf, size, "signal %d", number);
+	return buf;
+}
+
 /* Asked to make place: it saves what it did, or stays. */
 static void reason_slot(const struct core *c, const struct task *t, struct now now, struct reason *out)
 {
 	const struct attempt *a = task_attempt(t);
 	bool leaving = timeslots_leaving(c->timeslots, t, now.wall_ms);
-	char since[32];
+	char since[32], sig[16];
 	units_format_duration((now.wall_ms - a->slot_asked_ms) / 1000, since, sizeof since);
 	out->word = leaving ? "SlotEnds" : "SlotOver";
 	if (leaving)
 		snprintf(out->text, sizeof out->text, "its time slot is over and others wait: asked %s ago to save and exit", since);
 	else if (timeslots_unheard(c->timeslots, t))
 		snprintf(out->text, sizeof out->text, "its time slot is over and others wait; none of its processes has a handler for "
-			 "its signal, so it got none and keeps its GPU: rad-submit(1), --slot");
+			 "%s, so it got none and keeps its GPU: rad-submit(1), --slot", signal_words(task_signal(t), sig, sizeof sig));
 	else
 		snprintf(out->text, sizeof out->text, "its time slot is over and others wait; asked %s ago (time %u of %d), it did not "
 			 "exit and keeps its GPU", since, a->slot_asks, TIMESLOTS_ASKS);

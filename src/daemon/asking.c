@@ -5,22 +5,16 @@
 
 #include "base/log.h"
 
-#include <signal.h>
 #include <string.h>
-
-static int signal_of(const struct task *t)
-{
-	return t->spec->signal ? t->spec->signal : SIGUSR1;
-}
 
 bool asking_is_heard(const struct launch_home *home, const struct task *t)
 {
-	return launch_hears(home, t, signal_of(t));
+	return launch_hears(home, t, task_signal(t));
 }
 
 void asking_for_place(const struct launch_home *home, const struct task *t)
 {
-	int sig = signal_of(t), n = launch_ask(home, t, sig);
+	int sig = task_signal(t), n = launch_ask(home, t, sig);
 	char id[TASK_ID_TEXT];
 	task_id_text(t->id, id);
 	if (n)

@@ -14,6 +14,7 @@
 #include "base/words.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -568,4 +569,9 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	json_object_set_new(o, "begin_time", json_time_or_null(t->spec->begin_s * 1000));
 	task_show_slowdown(o, last ? &last->seen : NULL);
 	return o;
+}
+
+int task_signal(const struct task *t)
+{
+	return t->spec->signal ? t->spec->signal : SIGUSR1;
 }

@@ -293,6 +293,9 @@ void task_destroy(struct task *t);
  * event does not belong in that state (a corrupt log, or a bug of the caller). Copies what it keeps. */
 int task_apply(struct task *t, const struct event *ev, struct error *err);
 
+/* The signal that asks it to save its work. */
+int task_signal(const struct task *t);
+
 /* Whether that event is legal in that state: the transition table, which rad(7) prints and a test walks. */
 bool task_event_allowed(enum task_state s, enum event_kind k);
 
