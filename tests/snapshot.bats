@@ -100,20 +100,21 @@ refused()
 	git -c protocol.file.allow=always submodule --quiet add "$WORLD/lib" lib
 	ln -s pkg/part.txt inside
 	ln -s ../outside outside
+	ln -s "$REPO/pkg/part.txt" absolute
 	echo out >../outside
 	touch -d '2020-02-02 02:02:02' pkg/part.txt
 	chmod +x run.sh
 	ln -s "$REPO" "$WORLD/link"
 	cd pkg
 	id=$(PYTHONPATH=$REPO/pkg:/elsewhere:$REPO:$WORLD/link/pkg submit --hold --snapshot -- \
-		sh -c 'cat ../lib/lib.txt ../inside ../outside; stat -c %y part.txt; echo $PYTHONPATH; [ -x ../run.sh ] && echo "$PWD"')
+		sh -c 'cat ../lib/lib.txt ../inside ../absolute ../outside; stat -c %y part.txt; echo $PYTHONPATH; [ -x ../run.sh ] && echo "$PWD"')
 	rm -rf ../lib part.txt
 	rad release "$id"
 	rad wait "$id"
 	local copy
 	copy=$(echo "$COPIES"/*)
-	[ "$(head -n 3 "rad-$id.out")" = $'lib\none\nout' ]
-	[[ $(sed -n 4p "rad-$id.out") == "2020-02-02 02:02:02"* ]]
+	[ "$(head -n 4 "rad-$id.out")" = $'lib\none\none\nout' ]
+	[[ $(sed -n 5p "rad-$id.out") == "2020-02-02 02:02:02"* ]]
 	[ "$(tail -n 2 "rad-$id.out")" = "$copy/pkg:/elsewhere:$copy:$copy/pkg"$'\n'"$copy/pkg" ]
 	rm -rf "$WORLD/lib" "$WORLD/link" ../../outside
 }

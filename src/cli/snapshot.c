@@ -32,6 +32,7 @@ struct code_item {
 struct code {
 	const char *top;
 	char *copies;		/* the folder of all copies, without links; owned. NULL: none is known */
+	char *place;		/* of this one; owned. NULL: not known yet */
 	struct code_item *items;
 	size_t n, cap;
 	uint64_t bytes;
@@ -43,6 +44,7 @@ static void code_clear(struct code *c)
 		free(c->items[i].path);
 	free(c->items);
 	free(c->copies);
+	free(c->place);
 }
 
 /* ---- paths ---- */
@@ -215,6 +217,7 @@ static bool leads_out(const char *path, const char *target)
 	return false;
 }
 
+/* An absolute one within the repository leads to the copy's. What git keeps for itself is not copied. */
 static int copy_link(const struct code *c, const struct code_item *it, const char *from, const char *to, struct error *err)
 {
 	char target[PATH_MAX];
@@ -223,7 +226,10 @@ static int copy_link(const struct code *c, const struct code_item *it, const cha
 		return error_errno(err, "%.300s", from);
 	target[n] = 0;
 	scoped_free char *slash = alloc_string(it->path), *out = NULL;
-	if (*target != '/' && leads_out(it->path, target))
+	const char *rel = within(c->top, target);
+	if (rel && !within("/.git", rel))
+		out = alloc_printf("%s%s", c->place, rel);
+	else if (*target != '/' && leads_out(it->path, target))
 		out = alloc_printf("%s/%s/%s", c->top, dirname(slash), target);
 	return symlink(out ? out : target, to) ? unwritten(to, err) : 0;
 }
@@ -264,9 +270,9 @@ static int copy_item(const struct code *c, const struct code_item *it, const cha
 }
 
 /* Who made the same one meanwhile was first. */
-static int fill(const struct code *c, const char *place, struct error *err)
+static int fill(const struct code *c, struct error *err)
 {
-	scoped_free char *part = alloc_printf("%s.part-XXXXXX", place);
+	scoped_free char *part = alloc_printf("%s.part-XXXXXX", c->place);
 	int failed = 0;
 	if (make_folder_of(part, err))
 		return -1;
@@ -274,16 +280,16 @@ static int fill(const struct code *c, const char *place, struct error *err)
 		return unwritten(part, err);
 	for (size_t i = 0; i < c->n && !failed; i++)
 		failed = copy_item(c, &c->items[i], part, err);
-	if (!failed && rename(part, place) && errno != EEXIST && errno != ENOTEMPTY)
-		failed = unwritten(place, err);
+	if (!failed && rename(part, c->place) && errno != EEXIST && errno != ENOTEMPTY)
+		failed = unwritten(c->place, err);
 	io_remove_tree(part);
 	return failed;
 }
 
-static int make_copy(const struct code *c, const char *place, struct error *err)
+static int make_copy(const struct code *c, struct error *err)
 {
 	struct stat st;
-	return lstat(place, &st) && fill(c, place, err) ? error_wrap(err, "--snapshot") : 0;
+	return lstat(c->place, &st) && fill(c, err) ? error_wrap(err, "--snapshot") : 0;
 }
 
 static char *place_of(const struct code *c)
@@ -376,10 +382,10 @@ static int take_of(struct code *c, struct spec *s, struct error *err)
 	if (list_repository(c, "", 0, err))
 		return -1;
 	sort_items(c);
-	scoped_free char *place = place_of(c);
+	c->place = place_of(c);
 	if (check_folder(c, s, err) || check_size(c, err) || check_words(c, s, err))
 		return -1;
-	return make_copy(c, place, err) || move_to(s, c->top, place, err) ? -1 : 0;
+	return make_copy(c, err) || move_to(s, c->top, c->place, err) ? -1 : 0;
 }
 
 int snapshot_take(struct spec *s, struct error *err)
