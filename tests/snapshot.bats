@@ -127,6 +127,18 @@ refused()
 	[[ $stderr == *"'$WORLD/link/run.sh' is not the copy's"* ]]
 	refused cat "--file=$REPO/pkg/part.txt"
 	[[ $stderr == *"'--file=$REPO/pkg/part.txt' is not the copy's"* ]]
+	local one
+	for one in ../outside.txt --data=../outside ./../outside.txt ..; do
+		touch ../outside.txt
+		refused cat "$one"
+		[[ $stderr == *"'$one' leads out of the repository"*"name it by its absolute path" ]]
+	done
+	cd pkg
+	refused cat ./../../outside.txt
+	rad submit --snapshot --hold --parsable cat ../run.sh "$WORLD/work/outside.txt" s/../../../x/ | xargs rad cancel
+	rm -r "$COPIES"
+	cd ..
+	rm ../outside.txt
 	cd data
 	refused true
 	[[ $stderr == *"git ignores $REPO/data, so nothing of it is copied"* ]]

@@ -299,13 +299,26 @@ static char *place_of(const struct code *c)
 
 /* ---- the task in it ---- */
 
+/* From the copy it would be something else. One that begins so may be there later. */
+static bool is_outside(const struct code *c, const struct spec *s, const char *word)
+{
+	const char *rel = within(c->top, s->cwd);
+	scoped_free char *one = alloc_printf("%s%sx", rel + (*rel == '/'), *rel ? "/" : "");
+	scoped_free char *full = alloc_printf("%s/%s", s->cwd, word);
+	struct stat st;
+	return *word != '/' && leads_out(one, word) && (!strcmp(word, "..") || !strncmp(word, "../", 3) || !stat(full, &st));
+}
+
 /* Also in --config=/path/of/it. */
 static int check_words(const struct code *c, const struct spec *s, struct error *err)
 {
 	char real[PATH_MAX];
 	for (char *const *word = s->argv; word && *word; word++) {
-		const char *value = strchr(*word, '=');
-		const char *rel = leads_within(c->top, **word != '/' && value ? value + 1 : *word, real);
+		const char *equals = strchr(*word, '='), *value = **word != '/' && equals ? equals + 1 : *word;
+		const char *rel = leads_within(c->top, value, real);
+		if (is_outside(c, s, value))
+			return error_set(err, ERR_INVALID, "--snapshot: '%.200s' leads out of the repository, and from the copy to "
+					 "something else: name it by its absolute path", *word);
 		for (size_t i = 0; rel && *rel && i < c->n; i++)
 			if (!c->items[i].ignored && !strcmp(c->items[i].path, rel + 1))
 				return error_set(err, ERR_INVALID, "--snapshot: '%.200s' is not the copy's: name it from the folder that "
