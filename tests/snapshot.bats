@@ -204,8 +204,10 @@ refused()
 	[[ $(rad why "$id") == *"What helps: its folder, made again; then 'rad requeue'" ]]
 }
 
-@test "a dry run copies nothing; where a copy cannot be written, that is told" {
+@test "a dry run checks all the same and copies nothing; where a copy cannot be written, that is told" {
 	rad submit --snapshot --dry-run true
+	refused --dry-run cat ../none
+	[[ $stderr == *"'../none' leads out of the repository"* ]]
 	[ ! -e "$COPIES" ]
 	mkdir -p "$WORLD/data-home/rad"
 	ln -s /proc "$WORLD/data-home/rad/snapshots"

@@ -387,7 +387,7 @@ static int move_to(struct spec *s, const char *top, const char *place, struct er
 	return 0;
 }
 
-static int take_of(struct code *c, struct spec *s, struct error *err)
+static int take_of(struct code *c, struct spec *s, bool dry, struct error *err)
 {
 	c->copies = copies_folder();
 	if (!c->copies)
@@ -398,10 +398,12 @@ static int take_of(struct code *c, struct spec *s, struct error *err)
 	c->place = place_of(c);
 	if (check_folder(c, s, err) || check_size(c, err) || check_words(c, s, err))
 		return -1;
+	if (dry)
+		return 0;
 	return make_copy(c, err) || move_to(s, c->top, c->place, err) ? -1 : 0;
 }
 
-int snapshot_take(struct spec *s, struct error *err)
+int snapshot_take(struct spec *s, bool dry, struct error *err)
 {
 	static const char *const args[] = { "rev-parse", "--show-toplevel", NULL };
 	scoped_buf top = { 0 };
@@ -413,7 +415,7 @@ int snapshot_take(struct spec *s, struct error *err)
 	}
 	top.data[--top.len] = 0;	/* the end of the line */
 	struct code c = { .top = top.data };
-	int failed = take_of(&c, s, err);
+	int failed = take_of(&c, s, dry, err);
 	code_clear(&c);
 	return failed;
 }

@@ -151,13 +151,13 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	}
 	for (size_t i = 0; i < flags->n_notes; i++)
 		cli_note("%s", flags->notes[i]);
-	if (flags->snapshot && !flags->dry_run) {
-		if (snapshot_take(spec, &err)) {
+	if (flags->snapshot) {
+		if (snapshot_take(spec, flags->dry_run, &err)) {
 			c->rc = cli_fail(c, &err);
 			spec_unref(spec);
 			return false;
 		}
-		flags->copy = alloc_string(spec->cwd);
+		flags->copy = flags->dry_run ? NULL : alloc_string(spec->cwd);
 	}
 	if (flags->sending)
 		flags->sending(spec);

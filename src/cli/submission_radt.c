@@ -144,7 +144,7 @@ static int submit_all(struct radt_plan *p, const char *path, json_t *tasks, stru
 {
 	for (size_t i = 0; i < p->file.n; i++) {
 		struct radt_job *job = &p->jobs[i];
-		bool ready = !add_dependencies(p, i, err) && !(p->flags.snapshot && snapshot_take(job->spec, err));
+		bool ready = !add_dependencies(p, i, err) && !(p->flags.snapshot && snapshot_take(job->spec, false, err));
 		scoped_json *reply = ready ? submission_queue(job->spec, false, job->capture, err) : NULL;
 		if (!reply) {
 			take_back(p, i);
