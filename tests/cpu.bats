@@ -173,6 +173,8 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	rad report --since 1d -o page.html
 	grep -q bare page.html
 	rad show --json "$a" | jq -e '.tasks[0].attempts[0].gpus == [] and .tasks[0].estimate.claim_mib == null'
+	rad acct --by user --json | jq -e '.totals.tasks == ([.groups[].tasks] | add)'
+	[ "$(rad acct --by user --json | jq .totals.tasks)" -eq "$(rad acct --json | jq .totals.tasks)" ]
 }
 
 @test "Prometheus is told of it" {

@@ -52,8 +52,11 @@ static struct spec *spec_of_row(sqlite3_stmt *st, enum load_depth depth, struct 
 {
 	bool with_environ = depth == LOAD_ALL;
 	json_error_t why;
-	if (depth == LOAD_SUMS)
-		return spec_create();
+	if (depth == LOAD_SUMS) {
+		struct spec *brief = spec_create();
+		brief->gpus = 0;	/* it may have been placed without any */
+		return brief;
+	}
 	scoped_json *obj = json_loads(load_column(st, 3), 0, &why);
 	scoped_json *environ_obj = obj && with_environ ? json_loads(load_column(st, 4), 0, &why) : NULL;
 	if (!obj || (with_environ && !environ_obj)) {
