@@ -222,37 +222,6 @@ static void a_task_of_higher_priority_is_the_head_instead(void **unused)
 	end_world(w);
 }
 
-static void a_drained_gpu_is_not_kept(void **unused)
-{
-	(void)unused;
-	struct core_config config = ordered(ORDER_BACKFILL, 5);
-	struct world *w = new_world(3, &config);
-	for (int i = 0; i < 3; i++)
-		submit(w, spec_of(20000, 1));
-	task_id head = submit(w, spec_of(35000, 2));
-	pass(w, 6);
-	assert_int_equal(kept(w, head), 2);
-	core_drain(w->c, fleet_kept_for(w->c->fleet, 0) ? "GPU-0" : "GPU-1", true);
-	pass(w, 1);
-	assert_int_equal(kept(w, head), 2);
-	assert_int_equal(fleet_kept_for(w->c->fleet, 2), head);
-	/* Nor one that nobody can read any longer; and there is no third, so the other one would idle for as long. Others start
-	 * there, and the next one that waits has GPUs kept for it. */
-	w->n_gpus = 2;
-	pass(w, 1);
-	assert_int_equal(kept(w, head), 0);
-	task_id behind = submit(w, spec_of(35000, 1));
-	pass(w, 6);
-	assert_int_equal(state(w, behind), TASK_PENDING);
-	assert_int_equal(kept(w, behind), 1);
-	/* It was passed for long enough already. */
-	w->n_gpus = 3;
-	pass(w, 1);
-	assert_int_equal(kept(w, behind), 0);
-	assert_int_equal(kept(w, head), 2);
-	end_world(w);
-}
-
 /* A task that completed after a minute alone, with this load. */
 static void teach(struct world *w, uint64_t mib, double smact)
 {
@@ -469,85 +438,6 @@ static void without_times_a_plan_is_backfill(void **unused)
 	end_world(w);
 }
 
-/* One of its GPUs is no part of the plan any more. */
-static void a_task_of_two_gpus_of_which_one_is_drained(void **unused)
-{
-	(void)unused;
-	struct core_config config = ordered(ORDER_PLAN, 100000);
-	config.map.share = SHARE_NEVER;
-	struct world *w = new_world(3, &config);
-	teach_time(w, 32000, 2, 100);
-	teach_time(w, 30000, 1, 100);
-	task_id wide = submit(w, spec_of(32000, 2)), small = submit(w, spec_of(30000, 1)), next = submit(w, spec_of(30000, 1));
-	assert_string_equal(gpu_of(w, wide), "GPU-0");
-	core_drain(w->c, "GPU-1", true);
-	pass(w, 3);
-	assert_int_equal(state(w, small), TASK_RUNNING);
-	assert_int_equal(state(w, next), TASK_PENDING);
-	exits(w, wide, 0, SCAN_NOTHING);
-	pass(w, 3);
-	assert_string_equal(gpu_of(w, next), "GPU-0");
-	end_world(w);
-}
-
-/* Two GPUs of which one is drained: who needs both cannot start until somebody sees to that, whatever else ends. It is first
- * again once both are there. */
-static void who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody(void **unused)
-{
-	(void)unused;
-	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
-		struct core_config config = ordered((enum core_order)order, 600);
-		struct world *w = new_world(2, &config);
-		core_drain(w->c, uuid_of(1), true);
-		task_id wide = submit(w, spec_of(30000, 2)), a = submit(w, spec_of(30000, 1)), b = submit(w, spec_of(30000, 1));
-		pass(w, 2);
-		assert_int_equal(state(w, wide), TASK_PENDING);
-		assert_int_equal(state(w, a), TASK_RUNNING);
-		assert_string_equal(core_task_reason(w->c, core_task(w->c, b), w->now), "Memory");
-		core_drain(w->c, uuid_of(1), false);
-		pass(w, 2);
-		if (order == ORDER_STRICT) {
-			assert_int_equal(pass_blocked_at(w->c->pass), wide);
-			assert_int_equal(state(w, b), TASK_PENDING);
-			assert_string_equal(core_task_reason(w->c, core_task(w->c, b), w->now), "Priority");
-			exits(w, a, 0, SCAN_NOTHING);
-			pass(w, 2);
-			assert_int_equal(state(w, wide), TASK_RUNNING);
-		}
-		end_world(w);
-	}
-}
-
-/* No task comes or ends when a GPU is free for tasks again: undrained, back on the bus, or left by a foreign process. */
-static void a_plan_takes_in_a_gpu_that_comes_back(void **unused)
-{
-	(void)unused;
-	for (int how = 0; how < 3; how++) {
-		struct core_config config = ordered(ORDER_PLAN, 100000);
-		config.map.share = SHARE_NEVER;
-		struct world *w = new_world(2, &config);
-		teach_time(w, 30000, 1, 3000);
-		if (how == 0)
-			core_drain(w->c, "GPU-1", true);
-		w->n_gpus = how == 1 ? 1 : 2;
-		sample(w);
-		task_id runs = submit(w, spec_of(30000, 1));
-		w->foreign_mib = how == 2 ? 5000 : 0;
-		sample(w);
-		task_id next = submit(w, spec_of(30000, 1));
-		hold_memory(w, runs, 30000);
-		pass(w, 3);
-		assert_int_equal(state(w, next), TASK_PENDING);
-		if (how == 0)
-			core_drain(w->c, "GPU-1", false);
-		w->n_gpus = 2;
-		w->foreign_mib = 0;
-		pass(w, 3);
-		assert_string_equal(gpu_of(w, next), "GPU-1");
-		end_world(w);
-	}
-}
-
 /* Of one that waits nothing is known but how long it takes; of the other, its load. */
 static void a_plan_takes_an_unknown_load_for_more_than_half(void **unused)
 {
@@ -566,38 +456,6 @@ static void a_plan_takes_an_unknown_load_for_more_than_half(void **unused)
 	assert_float_equal(first->p.load.smact, 0.7, 0);
 	assert_float_equal(first->p.load.gract, 0.7, 0);
 	assert_float_equal(second->p.load.smact, 0.25, 0.01);
-	end_world(w);
-}
-
-/* A driver that fails to answer once: the plan is as good as it was. */
-static void a_gpu_that_went_and_is_back_costs_no_plan(void **unused)
-{
-	(void)unused;
-	struct core_config config = ordered(ORDER_PLAN, 100000);
-	config.map.share = SHARE_NEVER;
-	struct world *w = new_world(2, &config);
-	teach_time(w, 30000, 1, 3000);
-	sample(w);
-	task_id runs[2] = { submit(w, spec_of(30000, 1)), submit(w, spec_of(30000, 1)) };
-	pass(w, 3);
-	hold_memory(w, runs[0], 30000);
-	hold_memory(w, runs[1], 30000);
-	pass(w, 3);
-	task_id next = submit(w, spec_of(30000, 1));
-	later(w, 100);
-	const struct pass *p = w->c->pass;
-	int64_t made_ms = p->plan.made_ms;
-	assert_true(w->now.mono_ms - made_ms <= 100 && p->plan.n_waiting);
-	for (int i = 0; i < 2; i++) {
-		core_drain(w->c, "GPU-1", !i);
-		later(w, 100);
-	}
-	pass(w, 3);
-	assert_int_equal(state(w, next), TASK_PENDING);
-	assert_int_equal(p->plan.made_ms, made_ms);
-	core_drain(w->c, "GPU-1", true);
-	pass(w, 3);
-	assert_true(p->plan.made_ms > made_ms);
 	end_world(w);
 }
 
@@ -695,6 +553,37 @@ static task_id submit_limited(struct world *w, uint64_t mib, double max_slowdown
 	struct spec *s = spec_of(mib, 1);
 	s->max_slowdown = max_slowdown;
 	return submit(w, s);
+}
+
+static void a_drained_gpu_is_not_kept(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_BACKFILL, 5);
+	struct world *w = new_world(3, &config);
+	for (int i = 0; i < 3; i++)
+		submit(w, spec_of(20000, 1));
+	task_id head = submit(w, spec_of(35000, 2));
+	pass(w, 6);
+	assert_int_equal(kept(w, head), 2);
+	core_drain(w->c, fleet_kept_for(w->c->fleet, 0) ? "GPU-0" : "GPU-1", true);
+	pass(w, 1);
+	assert_int_equal(kept(w, head), 2);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 2), head);
+	/* Nor one that nobody can read any longer; and there is no third, so the other one would idle for as long. Others start
+	 * there, and the next one that waits has GPUs kept for it. */
+	w->n_gpus = 2;
+	pass(w, 1);
+	assert_int_equal(kept(w, head), 0);
+	task_id behind = submit(w, spec_of(35000, 1));
+	pass(w, 6);
+	assert_int_equal(state(w, behind), TASK_PENDING);
+	assert_int_equal(kept(w, behind), 1);
+	/* It was passed for long enough already. */
+	w->n_gpus = 3;
+	pass(w, 1);
+	assert_int_equal(kept(w, behind), 0);
+	assert_int_equal(kept(w, head), 2);
+	end_world(w);
 }
 
 static void limits_on_slow_downs_are_kept(void **unused)
@@ -805,11 +694,7 @@ int main(void)
 		cmocka_unit_test(a_plan_holds_nobody_back_for_another_user),
 		cmocka_unit_test(a_plan_wants_half_of_the_times),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
-		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
-		cmocka_unit_test(who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody),
 		cmocka_unit_test(a_plan_takes_an_unknown_load_for_more_than_half),
-		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),
-		cmocka_unit_test(a_gpu_that_went_and_is_back_costs_no_plan),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
 		cmocka_unit_test(a_plan_after_a_restart),
 		cmocka_unit_test(what_the_head_did_not_need_is_for_those_before_it_at_once),

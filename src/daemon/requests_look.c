@@ -142,8 +142,11 @@ int request_wait(const struct requests *q, const struct message *m, struct reply
 	size_t n = request_ids(m, &ids, err);
 	if (!n || look_check_wait(q, ids, n, err))
 		return -1;
-	enum awaiting_until what = !until ? AWAITING_END : !strcmp(until, "start") ? AWAITING_START :
-				   !strcmp(until, "estimate") ? AWAITING_ESTIMATE : AWAITING_END;
+	enum awaiting_until what = AWAITING_END;
+	if (until && !strcmp(until, "start"))
+		what = AWAITING_START;
+	else if (until && !strcmp(until, "estimate"))
+		what = AWAITING_ESTIMATE;
 	*reply = (struct reply){ .kind = REPLY_WAIT, .awaiting = awaiting_create(q->core, q->store, ids, n, what) };
 	return 0;
 }

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ * GPUs that are out of use for a while, drained or off the bus: who waits for them holds up nobody, and what comes back is
+ * used.
+ */
+#include "core/pass_private.h"
+#include "core/test_world.h"
+
+/* One of its GPUs is no part of the plan any more. */
+static void a_task_of_two_gpus_of_which_one_is_drained(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(3, &config);
+	teach_time(w, 32000, 2, 100);
+	teach_time(w, 30000, 1, 100);
+	task_id wide = submit(w, spec_of(32000, 2)), small = submit(w, spec_of(30000, 1)), next = submit(w, spec_of(30000, 1));
+	assert_string_equal(gpu_of(w, wide), "GPU-0");
+	core_drain(w->c, "GPU-1", true);
+	pass(w, 3);
+	assert_int_equal(state(w, small), TASK_RUNNING);
+	assert_int_equal(state(w, next), TASK_PENDING);
+	exits(w, wide, 0, SCAN_NOTHING);
+	pass(w, 3);
+	assert_string_equal(gpu_of(w, next), "GPU-0");
+	end_world(w);
+}
+
+/* Two GPUs of which one is drained: who needs both cannot start until somebody sees to that, whatever else ends. It is first
+ * again once both are there. */
+static void who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody(void **unused)
+{
+	(void)unused;
+	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
+		struct core_config config = ordered((enum core_order)order, 600);
+		struct world *w = new_world(2, &config);
+		core_drain(w->c, uuid_of(1), true);
+		task_id wide = submit(w, spec_of(30000, 2)), a = submit(w, spec_of(30000, 1)), b = submit(w, spec_of(30000, 1));
+		pass(w, 2);
+		assert_int_equal(state(w, wide), TASK_PENDING);
+		assert_int_equal(state(w, a), TASK_RUNNING);
+		assert_string_equal(core_task_reason(w->c, core_task(w->c, b), w->now), "Memory");
+		core_drain(w->c, uuid_of(1), false);
+		pass(w, 2);
+		if (order == ORDER_STRICT) {
+			assert_int_equal(pass_blocked_at(w->c->pass), wide);
+			assert_int_equal(state(w, b), TASK_PENDING);
+			assert_string_equal(core_task_reason(w->c, core_task(w->c, b), w->now), "Priority");
+			exits(w, a, 0, SCAN_NOTHING);
+			pass(w, 2);
+			assert_int_equal(state(w, wide), TASK_RUNNING);
+		}
+		end_world(w);
+	}
+}
+
+/* No task comes or ends when a GPU is free for tasks again: undrained, back on the bus, or left by a foreign process. */
+static void a_plan_takes_in_a_gpu_that_comes_back(void **unused)
+{
+	(void)unused;
+	for (int how = 0; how < 3; how++) {
+		struct core_config config = ordered(ORDER_PLAN, 100000);
+		config.map.share = SHARE_NEVER;
+		struct world *w = new_world(2, &config);
+		teach_time(w, 30000, 1, 3000);
+		if (how == 0)
+			core_drain(w->c, "GPU-1", true);
+		w->n_gpus = how == 1 ? 1 : 2;
+		sample(w);
+		task_id runs = submit(w, spec_of(30000, 1));
+		w->foreign_mib = how == 2 ? 5000 : 0;
+		sample(w);
+		task_id next = submit(w, spec_of(30000, 1));
+		hold_memory(w, runs, 30000);
+		pass(w, 3);
+		assert_int_equal(state(w, next), TASK_PENDING);
+		if (how == 0)
+			core_drain(w->c, "GPU-1", false);
+		w->n_gpus = 2;
+		w->foreign_mib = 0;
+		pass(w, 3);
+		assert_string_equal(gpu_of(w, next), "GPU-1");
+		end_world(w);
+	}
+}
+
+/* A driver that fails to answer once: the plan is as good as it was. */
+static void a_gpu_that_went_and_is_back_costs_no_plan(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(2, &config);
+	teach_time(w, 30000, 1, 3000);
+	sample(w);
+	task_id runs[2] = { submit(w, spec_of(30000, 1)), submit(w, spec_of(30000, 1)) };
+	pass(w, 3);
+	hold_memory(w, runs[0], 30000);
+	hold_memory(w, runs[1], 30000);
+	pass(w, 3);
+	task_id next = submit(w, spec_of(30000, 1));
+	later(w, 100);
+	const struct pass *p = w->c->pass;
+	int64_t made_ms = p->plan.made_ms;
+	assert_true(w->now.mono_ms - made_ms <= 100 && p->plan.n_waiting);
+	for (int i = 0; i < 2; i++) {
+		core_drain(w->c, "GPU-1", !i);
+		later(w, 100);
+	}
+	pass(w, 3);
+	assert_int_equal(state(w, next), TASK_PENDING);
+	assert_int_equal(p->plan.made_ms, made_ms);
+	core_drain(w->c, "GPU-1", true);
+	pass(w, 3);
+	assert_true(p->plan.made_ms > made_ms);
+	end_world(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
+		cmocka_unit_test(who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody),
+		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),
+		cmocka_unit_test(a_gpu_that_went_and_is_back_costs_no_plan),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
