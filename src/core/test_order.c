@@ -222,6 +222,37 @@ static void a_task_of_higher_priority_is_the_head_instead(void **unused)
 	end_world(w);
 }
 
+static void a_drained_gpu_is_not_kept(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_BACKFILL, 5);
+	struct world *w = new_world(3, &config);
+	for (int i = 0; i < 3; i++)
+		submit(w, spec_of(20000, 1));
+	task_id head = submit(w, spec_of(35000, 2));
+	pass(w, 6);
+	assert_int_equal(kept(w, head), 2);
+	core_drain(w->c, fleet_kept_for(w->c->fleet, 0) ? "GPU-0" : "GPU-1", true);
+	pass(w, 1);
+	assert_int_equal(kept(w, head), 2);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 2), head);
+	/* Nor one that nobody can read any longer; and there is no third, so the other one would idle for as long. Others start
+	 * there, and the next one that waits has GPUs kept for it. */
+	w->n_gpus = 2;
+	pass(w, 1);
+	assert_int_equal(kept(w, head), 0);
+	task_id behind = submit(w, spec_of(35000, 1));
+	pass(w, 6);
+	assert_int_equal(state(w, behind), TASK_PENDING);
+	assert_int_equal(kept(w, behind), 1);
+	/* It was passed for long enough already. */
+	w->n_gpus = 3;
+	pass(w, 1);
+	assert_int_equal(kept(w, behind), 0);
+	assert_int_equal(kept(w, head), 2);
+	end_world(w);
+}
+
 /* A task that completed after a minute alone, with this load. */
 static void teach(struct world *w, uint64_t mib, double smact)
 {
@@ -553,37 +584,6 @@ static task_id submit_limited(struct world *w, uint64_t mib, double max_slowdown
 	struct spec *s = spec_of(mib, 1);
 	s->max_slowdown = max_slowdown;
 	return submit(w, s);
-}
-
-static void a_drained_gpu_is_not_kept(void **unused)
-{
-	(void)unused;
-	struct core_config config = ordered(ORDER_BACKFILL, 5);
-	struct world *w = new_world(3, &config);
-	for (int i = 0; i < 3; i++)
-		submit(w, spec_of(20000, 1));
-	task_id head = submit(w, spec_of(35000, 2));
-	pass(w, 6);
-	assert_int_equal(kept(w, head), 2);
-	core_drain(w->c, fleet_kept_for(w->c->fleet, 0) ? "GPU-0" : "GPU-1", true);
-	pass(w, 1);
-	assert_int_equal(kept(w, head), 2);
-	assert_int_equal(fleet_kept_for(w->c->fleet, 2), head);
-	/* Nor one that nobody can read any longer; and there is no third, so the other one would idle for as long. Others start
-	 * there, and the next one that waits has GPUs kept for it. */
-	w->n_gpus = 2;
-	pass(w, 1);
-	assert_int_equal(kept(w, head), 0);
-	task_id behind = submit(w, spec_of(35000, 1));
-	pass(w, 6);
-	assert_int_equal(state(w, behind), TASK_PENDING);
-	assert_int_equal(kept(w, behind), 1);
-	/* It was passed for long enough already. */
-	w->n_gpus = 3;
-	pass(w, 1);
-	assert_int_equal(kept(w, behind), 0);
-	assert_int_equal(kept(w, head), 2);
-	end_world(w);
 }
 
 static void limits_on_slow_downs_are_kept(void **unused)
