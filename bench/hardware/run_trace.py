@@ -8,10 +8,10 @@
 Tasks come `--scale` times as fast as in the trace, and each trains for so many times fewer steps than it took on the authors'
 machine; their models are train.py's, with the nearest one for those that it does not have. `exclusive` knows nothing of memory and needs
 nothing; `none`, `gpumemnet` (from the summaries, or what `auto` makes of them) and `replay` (captures, made before the trace
-begins) place by magm under MPS, while all memory but --leave is held, so that a GPU is as small as theirs. Who holds it is a
-foreign process, and beside one no task is ever alone: so `exclusive` runs without it, and tasks that ran out of memory ask for
-more instead of a GPU for themselves. What comes twice is known from its first run, whatever the estimator. Writes
-OUT/trace-ESTIMATOR.json after each; what is there is not measured again.
+begins) place by magm under MPS, `shipped` (no estimate) and `shipped-replay` as is shipped, while all memory but --leave is held, so
+that a GPU is as small as theirs. Who holds it is a foreign process, and beside one no task is ever alone: so `exclusive` runs without
+it, and tasks that ran out of memory ask for more instead of a GPU for themselves. What comes twice is known from its first run,
+whatever the estimator. Writes OUT/trace-ESTIMATOR.json after each; what is there is not measured again.
 """
 import argparse
 import contextlib
@@ -52,6 +52,9 @@ SUMMARIES = {"BERT_base": "BERT_base", "BERT_large": "BERT_large", "inception": 
 SMALL_SUMMARIES = {"efficientnet_b0": "efficientNet_cifar100", "resnet18": "resnet18_cifar100", "resnet34": "resnet34_cifar100"}
 # Tasks take seconds instead of hours: so the windows of the load are short, too.
 SETTINGS = "foreign: share\nrecovery: grow\nwindow: 10\nsettle: 3\nwarm: 4\n"
+POLICIES = {"exclusive": "placement: exclusive\nshare: never\n", "shipped": "", "shipped-replay": ""}
+MAGM = "placement: magm\norder: fifo\nshare: mps\n"  # all others
+WITH_CAPTURES = ("replay", "shipped-replay")
 LEAST_STEPS = 8
 CAPTURES_AT_A_TIME = 8
 CAPTURE_S = 180
@@ -64,7 +67,7 @@ def parse_args():
     p.add_argument("--workloads", required=True, type=pathlib.Path, help="its workloads, with h200_steps_per_s and solo_s_a100")
     p.add_argument("--summaries", type=pathlib.Path, help="folder of model summaries, for gpumemnet")
     p.add_argument("--out", required=True, type=pathlib.Path)
-    p.add_argument("--estimators", default="exclusive,none,gpumemnet,replay", help="some of these")
+    p.add_argument("--estimators", default="exclusive,none,gpumemnet,replay", help=f"some of {', '.join(ESTIMATORS)} (default %(default)s)")
     p.add_argument("--scale", type=float, default=200, help="times faster than the trace (default 200)")
     p.add_argument("--tasks", type=int, default=10 ** 6, metavar="N", help="only the first N of those that can run here")
     p.add_argument("--gpus", type=int, default=1, metavar="N", help="how many the machine has; who needs more is left out (default 1)")
@@ -143,9 +146,9 @@ def options_of(args, estimator, workload):
     if estimator == "gpumemnet" and (path := summary_of(args, workload)):
         options += ["--model", path, "--batch-size", batch_of(workload)]
     path = args.out.resolve() / "captures" / f"{workload['workload']}.radcap"
-    if estimator == "replay" and args.sim:
+    if estimator in WITH_CAPTURES and args.sim:
         options += ["--gpu-mem", f"{workload['mem_mib_2025']}M"]
-    elif estimator == "replay" and path.exists():
+    elif estimator in WITH_CAPTURES and path.exists():
         options += ["--capture", path]
     return options
 
@@ -185,8 +188,7 @@ def submit_all(args, estimator, rad, trace, end):
 
 def run_one(args, estimator, trace, deadline_s):
     """Never raises: what went wrong is part of the result."""
-    policy = "placement: exclusive\nshare: never\n" if estimator == "exclusive" else "placement: magm\norder: fifo\nshare: mps\n"
-    result = {"estimator": estimator, **settings_of(args, trace), "config": policy + SETTINGS, "tasks": []}
+    result = {"estimator": estimator, **settings_of(args, trace), "config": POLICIES.get(estimator, MAGM) + SETTINGS, "tasks": []}
     with Workspace() as ws:
         try:
             rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", result["config"])
@@ -230,7 +232,7 @@ def prepare(args, trace, todo):
     if not shutil.which("nvidia-cuda-mps-control"):
         sys.exit("run_trace.py: there is no nvidia-cuda-mps-control here")
     warm_up(args.out)
-    if "replay" in todo:
+    if set(WITH_CAPTURES) & set(todo):
         with Workspace() as ws:
             made = captures.make(args.bin.resolve() / "rad", args.out / "captures",
                                  {w["workload"]: command_of(args, w) for _, _, w in trace},

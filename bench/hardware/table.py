@@ -12,7 +12,9 @@ import sys
 import pages
 
 ORDER = ["exclusive", "streams-rr", "streams-magm", "mps-rr", "mps-magm", "mps-gain", "plan", "mps-packed"]
-ESTIMATORS = {"exclusive": "one a GPU", "none": "none", "gpumemnet": "GPUMemNet", "replay": "replay of captures"}  # of run_trace.py
+# Of run_trace.py: under magm, but for the first and the last two.
+ESTIMATORS = {"exclusive": "one a GPU", "none": "none", "gpumemnet": "GPUMemNet", "replay": "replay of captures",
+              "shipped": "as shipped (gain, plan): none", "shipped-replay": "as shipped: replay of captures"}
 COLUMNS = [("trace total (s)", "trace_total_s", 1), ("mean wait (s)", "avg_wait_s", 1), ("mean execution (s)", "avg_exec_s", 1),
            ("mean JCT (s)", "avg_jct_s", 1), ("SMACT", "mean_smact", 3), ("energy (kJ)", "energy_j", 1), ("OOMs", "oom", 0),
            ("completed", "completed", 0)]

@@ -473,17 +473,20 @@ class Trace(unittest.TestCase):
 
     @unittest.skipUnless(BUILD, "RAD_BUILD_ROOT is not set")
     def test_it_runs_and_goes_on(self):
-        for estimators in ("exclusive", "exclusive,replay"):
+        for estimators in ("exclusive", "exclusive,replay,shipped-replay"):
             done = subprocess.run([sys.executable, HERE / "run_trace.py",
                                    *self.words("--estimators", estimators, "--tasks", "2", "--scale", "500")],
                                   capture_output=True, text=True, timeout=100)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("to measure: replay\n", done.stdout)
+        self.assertIn("to measure: replay, shipped-replay\n", done.stdout)
         self.assertRegex(done.stdout, r"replay: \d+ s \(.*%\), 0 OOM, 2/2 completed")
-        for name in ("exclusive", "replay"):
-            self.assertRegex(done.stdout, rf"\| {table.ESTIMATORS[name]} \| .* \| 2/2 \|")
-        claims = [t["attempts"][0]["claim_mib"] for t in json.loads((self.out / "o" / "trace-replay.json").read_text())["tasks"]]
-        self.assertEqual(claims, [9000, 700])
+        found = {}
+        for name in ("exclusive", "replay", "shipped-replay"):
+            self.assertRegex(done.stdout, rf"\| {re.escape(table.ESTIMATORS[name])} \| .* \| 2/2 \|")
+            found[name] = json.loads((self.out / "o" / f"trace-{name}.json").read_text())
+        for name in ("replay", "shipped-replay"):
+            self.assertEqual([t["attempts"][0]["claim_mib"] for t in found[name]["tasks"]], [9000, 700])
+        self.assertNotIn("placement", found["shipped-replay"]["config"])
 
 
 class Output(unittest.TestCase):
