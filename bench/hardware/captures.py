@@ -8,9 +8,9 @@ from common import WORKLOADS, say, tail
 PER_CAPTURE_S = 300
 
 
-def make(rad, folder, commands, env, at_a_time, deadline_s, folders={}):
+def make(rad, folder, commands, env, at_a_time, deadline_s, folders={}, gpus={}):
     """Writes folder/NAME.radcap for each of `commands` ({name: command}) that it lacks, run in `folders` ({name: folder}) if it
-    is there. Returns {name: {"seconds": S}, with "error" where there is no capture}; nothing is begun after the deadline, and
+    is there, and on as many GPUs as `gpus` says ({name: number}; else one). Returns {name: {"seconds": S}, with "error" where there is no capture}; nothing is begun after the deadline, and
     what then runs is ended."""
     folder.mkdir(parents=True, exist_ok=True)
     todo = [name for name in commands if not (folder / f"{name}.radcap").exists()]
@@ -25,8 +25,8 @@ def make(rad, folder, commands, env, at_a_time, deadline_s, folders={}):
             log = folder / f"{name}.log"
             with open(log, "w") as f:
                 running[name] = log, time.monotonic(), subprocess.Popen(
-                    [rad, "capture", "--no-cache", "--timeout", str(PER_CAPTURE_S), "-o", folder / f"{name}.radcap", "--",
-                     *map(str, commands[name])], env=env, cwd=folders.get(name, WORKLOADS), stdin=subprocess.DEVNULL, stdout=f, stderr=f)
+                    [rad, "capture", "--no-cache", "--timeout", str(PER_CAPTURE_S), "--gpus", str(gpus.get(name, 1)),
+                     "-o", folder / f"{name}.radcap", "--", *map(str, commands[name])], env=env, cwd=folders.get(name, WORKLOADS), stdin=subprocess.DEVNULL, stdout=f, stderr=f)
         for name, (log, begin, process) in list(running.items()):
             if late:
                 process.terminate()

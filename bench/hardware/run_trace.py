@@ -235,8 +235,8 @@ def prepare(args, trace, todo):
     if set(WITH_CAPTURES) & set(todo):
         with Workspace() as ws:
             made = captures.make(args.bin.resolve() / "rad", args.out / "captures",
-                                 {w["workload"]: command_of(args, w) for _, _, w in trace},
-                                 ws.env, CAPTURES_AT_A_TIME, CAPTURE_S)
+                                 {w["workload"]: command_of(args, w) for _, _, w in trace}, ws.env, CAPTURES_AT_A_TIME, CAPTURE_S,
+                                 gpus={w["workload"]: int(w["gpus"]) for _, _, w in trace})
         say(f"captures: {({name: m['seconds'] for name, m in made.items()})}")
 
 

@@ -345,14 +345,14 @@ class First(unittest.TestCase):
                       run_first.tasks_table(found, {"each": {"vit-b32": {"seconds": 2.5}}}))
 
     def test_captures_are_made_once_and_errors_told(self):
-        rad = self.out / "rad"  # capture --no-cache --timeout S -o FILE -- COMMAND
-        rad.write_text("#!/bin/sh\n[ \"$8\" = good ] && echo made >>\"$6\" || { echo no good; exit 4; }\n")
+        rad = self.out / "rad"  # capture --no-cache --timeout S --gpus N -o FILE -- COMMAND
+        rad.write_text("#!/bin/sh\n[ \"${10}\" = good ] && echo made for $6 >>\"$8\" || { echo no good; exit 4; }\n")
         rad.chmod(0o755)
         for n in range(2):
             with contextlib.redirect_stdout(io.StringIO()):
-                made = captures.make(rad, self.out / "c", {"a": ["good"], "b": ["bad"]}, dict(os.environ), 2, 60)
+                made = captures.make(rad, self.out / "c", {"a": ["good"], "b": ["bad"]}, dict(os.environ), 2, 60, gpus={"a": 2})
             self.assertEqual({name: m.get("error") for name, m in made.items()}, {"b": "no good"} if n else {"a": None, "b": "no good"})
-        self.assertEqual((self.out / "c" / "a.radcap").read_text(), "made\n")
+        self.assertEqual((self.out / "c" / "a.radcap").read_text(), "made for 2\n")
         late = captures.make(rad, self.out / "d", {"a": ["good"]}, dict(os.environ), 2, 0)
         self.assertEqual(late, {"a": {"seconds": 0, "error": "not begun in time"}})
 
