@@ -47,31 +47,32 @@ class Results(unittest.TestCase):
             for n, (new, old) in enumerate(itertools.zip_longest(made, there), 1):
                 self.assertEqual(new, old, f"doc/results/{name}:{n} is not what its script makes")
 
-    def stands_in(self, page, text, without=None):
-        """Every line of a table that was printed stands in the page."""
-        there = (ROOT / page).read_text()
+    def stands_in(self, pages, text, without=None):
+        """Every line of a table that was printed stands in one of the pages."""
+        there = "".join((ROOT / page).read_text() for page in pages.split())
         if without:
             text, there = without.sub("", text), without.sub("", there)
         lines = [line for line in text.splitlines() if line.startswith("|")]
         self.assertTrue(lines)
         for line in lines:
-            self.assertIn(line + "\n", there, f"not in {page}")
+            self.assertIn(line + "\n", there, f"not in {pages}")
 
     def test_first_runs(self):
-        sections = re.findall(r"<!-- ([\w ]*) runs -->", (self.copy / "README.md").read_text())
+        pages = ("first.md", "scripts.md")
+        sections = [(page, name) for page in pages for name in re.findall(r"<!-- ([\w ]*) runs -->", (self.copy / page).read_text())]
         self.assertGreater(len(sections), 4)
-        for section in sections:
+        for page, section in sections:
             folder = pathlib.Path("h200/first" if section == "first" else section.replace(" ", "/"))
             alone = folder.parent / "first/run-exclusive.json.gz"  # where a folder has none of its own
             more = [] if (self.copy / folder / alone.name).exists() else ["--alone", f"{{r}}/{alone}"]
-            self.run_script("bench/hardware/run_first.py", "--bin", BUILD, "--out", f"{{r}}/{folder}", "--table", "--page", "{r}/README.md",
+            self.run_script("bench/hardware/run_first.py", "--bin", BUILD, "--out", f"{{r}}/{folder}", "--table", "--page", f"{{r}}/{page}",
                             "--section", section, *more)
-            self.same("README.md", f"{folder}/first.svg")
+            self.same(page, f"{folder}/first.svg")
 
     def test_policies(self):
         for folder in ("h200", "h100/trace"):
-            self.stands_in("doc/results/README.md", self.run_script("bench/hardware/table.py", f"{{r}}/{folder}"))
-        self.stands_in("doc/results/README.md", self.run_script("bench/hardware/simulate_policies.py", "--rad", RAD, "{r}/h200/check"))
+            self.stands_in("doc/results/policies.md doc/results/faults.md", self.run_script("bench/hardware/table.py", f"{{r}}/{folder}"))
+        self.stands_in("doc/results/policies.md", self.run_script("bench/hardware/simulate_policies.py", "--rad", RAD, "{r}/h200/check"))
         self.same("h200/check/simulated.svg")
 
     def test_load_on_another_gpu(self):

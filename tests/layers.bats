@@ -219,11 +219,18 @@ src/map/plan.h:2: struct lane is something else in src/map/map.c:2'
 tests/one.bats:4: cannot fail its test: write '... || false', or a line for each"
 }
 
-@test "a page that the index does not name, and a link to nothing" {
+@test "a page that the index does not name, links to no page and to no heading" {
 	mkdir -p "$tree"/doc/decisions "$tree"/models "$tree"/examples "$tree"/tests "$tree"/workloads
-	echo '[errors](errors.md), [1](decisions/0001-one.md), [gone](gone.md#there), `src/map/ledger.c`, `src/map/lost.h`' >"$tree/doc/README.md"
-	touch "$tree/README.md" "$tree/doc/errors.md" "$tree/doc/decisions/0001-one.md" "$tree/doc/decisions/0002-two.md"
+	cat >"$tree/doc/README.md" <<-'MD'
+	[errors](errors.md), [1](decisions/0001-one.md), [gone](gone.md#there), `src/map/ledger.c`, `src/map/lost.h`
+	[a](errors.md#what-2-errors-say), [b](errors.md#what), [c](#words), [d](#Words)
+	## `Words`
+	MD
+	printf '# What [2 Errors](x:y) say\n```\n# what\n```\n' >"$tree/doc/errors.md"
+	touch "$tree/README.md" "$tree/doc/decisions/0001-one.md" "$tree/doc/decisions/0002-two.md"
 	sees 'doc/decisions/0002-two.md:1: is not in doc/README.md
 doc/README.md:1: links to gone.md, which is not there
+doc/README.md:1: links to #Words, a heading that doc/README.md does not have
+doc/README.md:1: links to #what, a heading that doc/errors.md does not have
 doc/README.md:1: names src/map/lost.h, which is not there'
 }

@@ -10,8 +10,8 @@ PER_CAPTURE_S = 300
 
 def make(rad, folder, commands, env, at_a_time, deadline_s, folders={}, gpus={}):
     """Writes folder/NAME.radcap for each of `commands` ({name: command}) that it lacks, run in `folders` ({name: folder}) if it
-    is there, and on as many GPUs as `gpus` says ({name: number}; else one). Returns {name: {"seconds": S}, with "error" where there is no capture}; nothing is begun after the deadline, and
-    what then runs is ended."""
+    is there, and on as many GPUs as `gpus` says ({name: number}; else one). Returns {name: {"seconds": S}, with "error" where
+    there is no capture}; nothing is begun after the deadline, and what then runs is ended."""
     folder.mkdir(parents=True, exist_ok=True)
     todo = [name for name in commands if not (folder / f"{name}.radcap").exists()]
     running, out, end = {}, {}, time.monotonic() + deadline_s
@@ -26,7 +26,8 @@ def make(rad, folder, commands, env, at_a_time, deadline_s, folders={}, gpus={})
             with open(log, "w") as f:
                 running[name] = log, time.monotonic(), subprocess.Popen(
                     [rad, "capture", "--no-cache", "--timeout", str(PER_CAPTURE_S), "--gpus", str(gpus.get(name, 1)),
-                     "-o", folder / f"{name}.radcap", "--", *map(str, commands[name])], env=env, cwd=folders.get(name, WORKLOADS), stdin=subprocess.DEVNULL, stdout=f, stderr=f)
+                     "-o", folder / f"{name}.radcap", "--", *map(str, commands[name])],
+                    env=env, cwd=folders.get(name, WORKLOADS), stdin=subprocess.DEVNULL, stdout=f, stderr=f)
         for name, (log, begin, process) in list(running.items()):
             if late:
                 process.terminate()

@@ -4,7 +4,7 @@
 
     bench/hardware/run_first.py --bin dist/rad/bin --out results             # on a GPU; again for what is missing
     bench/hardware/run_first.py --bin build --out results --sim              # on a simulated one
-    bench/hardware/run_first.py --bin build --out results --table --page doc/results/README.md
+    bench/hardware/run_first.py --bin build --out results --table --page doc/results/first.md
     bench/hardware/run_first.py --bin dist/rad/bin --out results --scripts PART...   # public scripts in place of its own tasks
 
 The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`,
