@@ -11,7 +11,8 @@ nothing; `none`, `gpumemnet` (from the summaries, or what `auto` makes of them) 
 begins) place by magm under MPS, `shipped` (no estimate) and `shipped-replay` as is shipped, while all memory but --leave is held, so
 that a GPU is as small as theirs. Who holds it is a foreign process, and beside one no task is ever alone: so `exclusive` runs without
 it, and tasks that ran out of memory ask for more instead of a GPU for themselves. What comes twice is known from its first run,
-whatever the estimator. Writes OUT/trace-ESTIMATOR.json after each; what is there is not measured again.
+whatever the estimator. Writes OUT/trace-ESTIMATOR.json after each; what is there is not measured again; and of all that are there a
+table, the lower bound (src/sim/bound.h) for tasks that do what they did in `exclusive`, and OUT/trace.svg.
 """
 import argparse
 import contextlib
@@ -26,9 +27,12 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import captures
-from common import Rad, WORKLOADS, Workspace, in_turn, save, say, tail, train, wait_for
+import gantt
+import simulate_policies
+from common import Rad, WORKLOADS, Workspace, in_turn, last_json, save, say, tail, train, wait_for
+from run_first import bound_s
 from run_policies import metrics, seconds_of, warm_up, watched
-from table import ESTIMATORS, estimators_table
+from table import ESTIMATORS, estimators_table, read
 
 # Model: what train.py is given. Fixed by the dissertation's table 4.1: sequences, full precision of transformers; sizes of images by the
 # dataset.
@@ -75,13 +79,14 @@ def parse_args():
     p.add_argument("--deadline", type=float, default=300, metavar="S", help="per estimator (default 300)")
     p.add_argument("--budget", type=float, default=570, metavar="S", help="for all estimators together (default 570)")
     p.add_argument("--sim", action="store_true", help="simulated A100s, `rad simtask` as the tasks, declared memory for captures")
+    p.add_argument("--table", action="store_true", help="measure nothing: table and picture of what is there")
     args = p.parse_args()
     args.estimators = args.estimators.split(",")
     if unknown := set(args.estimators) - set(ESTIMATORS):
         p.error(f"no such estimator: {', '.join(sorted(unknown))}; there are {', '.join(ESTIMATORS)}")
     if args.summaries and not (args.summaries.is_dir() and any(args.summaries.glob("*.model"))):
         p.error(f"{args.summaries} has no summaries (*.model)")
-    if "gpumemnet" in args.estimators and not args.summaries:
+    if "gpumemnet" in args.estimators and not args.summaries and not args.table:
         p.error("gpumemnet needs --summaries")
     return args
 
@@ -219,9 +224,8 @@ def results_of(args, trace):
     """{estimator: result} of those that are there."""
     found = {}
     for name in ESTIMATORS:
-        path = args.out / f"trace-{name}.json"
-        if path.exists():
-            found[name] = json.loads(path.read_text())
+        for path in (p for end in ("json", "json.gz") if (p := args.out / f"trace-{name}.{end}").exists()):
+            found[name] = json.loads(read(path))
             if other := [k for k, v in settings_of(args, trace).items() if found[name].get(k) != v]:
                 sys.exit(f"run_trace.py: {path} was measured with another {' and '.join(other)}: take another --out")
     return found
@@ -251,12 +255,29 @@ def tell(estimator, result, base):
         + (f"{found['energy_j'] / 1e3:.0f} kJ" if found["energy_j"] else "energy not known"))
 
 
+def show(args, found):
+    """Prints the table and the bound, and draws the picture, as far as there is something of each."""
+    print(estimators_table(found))
+    drawn = [(f"{ESTIMATORS[name]}: {r['metrics']['trace_total_s']:.0f} s",
+              [(name_of.split("-", 1)[1], *rest) for name_of, *rest in simulate_policies.measured_spans(r)], {})
+             for name, r in found.items() if "metrics" in r]
+    if drawn:
+        (args.out / "trace.svg").write_text(gantt.picture(drawn, "Tasks on GPUs over time; with a red edge: lost"))
+    if "metrics" in found.get("exclusive", {}):
+        alone = {**found["exclusive"], "policy": "exclusive"}
+        alone["summary"] = {name: last_json(text) for name, text in alone["output"].items()}
+        try:
+            print(f"lower bound: {bound_s(args.bin.resolve() / 'rad', {'exclusive': alone}):.1f} s")
+        except SystemExit as why:
+            say(f"no lower bound: {why}")
+
+
 def main():
     args, begin = parse_args(), time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     trace = read_trace(args)
     found = results_of(args, trace)
-    todo = [name for name in args.estimators if "metrics" not in found.get(name, {})]
+    todo = [] if args.table else [name for name in args.estimators if "metrics" not in found.get(name, {})]
     say(f"{len(trace)} tasks, the last one {trace[-1][0]:.0f} s after the first; to measure: {', '.join(todo) or 'nothing'}")
     if todo and not args.sim:
         prepare(args, trace, todo)
@@ -267,7 +288,7 @@ def main():
         tell(estimator, found[estimator], found.get("exclusive", {}).get("metrics"))
         return found[estimator].get("metrics", {}).get("completed") == len(trace)
     failed = in_turn(todo, args.budget - (time.monotonic() - begin), measure)
-    print(estimators_table(found))
+    show(args, {name: found[name] for name in ESTIMATORS if name in found})
     return 1 if failed else 0
 
 

@@ -487,6 +487,7 @@ class Trace(unittest.TestCase):
         for name in ("replay", "shipped-replay"):
             self.assertEqual([t["attempts"][0]["claim_mib"] for t in found[name]["tasks"]], [9000, 700])
         self.assertNotIn("placement", found["shipped-replay"]["config"])
+        self.assertEqual((self.out / "o" / "trace.svg").read_text().count("<title>tiny: "), 3)
 
 
 class Output(unittest.TestCase):
