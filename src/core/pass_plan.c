@@ -73,6 +73,12 @@ static uint64_t soon_free_mib(const struct pass *p, const struct map_gpu *g, str
 	return mib < g->total_mib ? mib : g->total_mib;
 }
 
+/* What tasks have between them: without what is foreign, which may stay for ever. */
+static uint64_t plan_total_mib(const struct map_gpu *g)
+{
+	return g->total_mib > g->foreign_mib ? g->total_mib - g->foreign_mib : 0;
+}
+
 /* Returns false where there are more than a plan can hold. */
 static bool plan_list_gpus(struct pass *p, const struct map_gpu *gpus, struct plan_gpu *out, struct now now)
 {
@@ -84,7 +90,7 @@ static bool plan_list_gpus(struct pass *p, const struct map_gpu *gpus, struct pl
 			continue;
 		if (k->n_gpus == PLAN_GPUS)
 			return false;
-		out[k->n_gpus] = (struct plan_gpu){ .total_mib = g->total_mib, .free_mib = soon_free_mib(p, g, now), .mode = g->mode,
+		out[k->n_gpus] = (struct plan_gpu){ .total_mib = plan_total_mib(g), .free_mib = soon_free_mib(p, g, now), .mode = g->mode,
 			.first = g->mig ? SHARE_MIG : p->config->map.share == SHARE_MPS && g->mps_capable ? SHARE_MPS : SHARE_STREAMS };
 		k->slots[k->n_gpus++] = i;
 	}

@@ -264,6 +264,32 @@ static void teach(struct world *w, uint64_t mib, double smact)
 	pass(w, 2);
 }
 
+/* One GPU, of which a process that is nobody's has half: there is room for one task of 100 s at a time, now and later. */
+static void a_plan_counts_on_no_memory_of_others(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_STREAMS;
+	config.map.foreign_share = true;
+	struct world *w = new_world(1, &config);
+	teach_time(w, 12000, 1, 100);
+	w->foreign_mib = 20000;
+	pass(w, 3);
+	task_id id[3];
+	for (int i = 0; i < 3; i++)
+		id[i] = submit(w, spec_of(12000, 1));
+	pass(w, 3);
+	assert_int_equal(state(w, id[0]), TASK_RUNNING);
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	for (int i = 1; i < 3; i++) {
+		const json_t *one = start_among(starts, id[i]);
+		double in_s = json_number_value(json_object_get(one, "in_s"));
+		assert_string_equal(json_string_value(json_object_get(one, "source")), "plan");
+		assert_true(in_s > 100 * i - 40 && in_s < 100 * i + 1);
+	}
+	end_world(w);
+}
+
 /* Of three GPUs one is busy for 3000 s, one for 50 s, and one is free; a task of two GPUs waits that takes 4000 s, and behind
  * it one that takes 900 s. Whoever lets that one have the free GPU, as backfill does, is done 850 s later. */
 static void a_plan_has_the_long_task_start_first(void **unused)
@@ -687,6 +713,7 @@ int main(void)
 		cmocka_unit_test(who_was_refused_behind_the_head_is_asked_again_for_less),
 		cmocka_unit_test(a_wide_task_starts_in_an_endless_stream_of_small_ones),
 		cmocka_unit_test(a_plan_starves_nobody),
+		cmocka_unit_test(a_plan_counts_on_no_memory_of_others),
 		cmocka_unit_test(a_plan_has_the_long_task_start_first),
 		cmocka_unit_test(a_plan_promises_nothing_to_who_is_short_of_host_memory),
 		cmocka_unit_test(a_plan_takes_the_word_of_siblings),

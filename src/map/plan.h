@@ -31,7 +31,7 @@
 #define PLAN_TASKS 160		/* most tasks of a plan, running ones included */
 
 struct plan_gpu {
-	uint64_t total_mib;	/* of the empty GPU */
+	uint64_t total_mib;	/* free once none of our tasks is there */
 	uint64_t free_mib;	/* held for nobody */
 	enum share_mode first;	/* mode of a task that comes alone: SHARE_MPS or SHARE_STREAMS; SHARE_MIG: one task at a time */
 	enum share_mode mode;	/* of the tasks that run there; counts when there are any */
