@@ -4,7 +4,8 @@
  *
  * One task at a time has room kept for it, the head or the first CPU task that waits for it, who came first: what others would
  * take of what is free is weighed against its ask as well. With several there would be heads that keep from each other what
- * neither can use.
+ * neither can use. Those for whom others make place were found one after the other, each beside those before it, so what is
+ * kept for them all fits.
  */
 #include "core/host.h"
 
@@ -35,6 +36,8 @@ struct host {
 	struct host_room held;
 	task_id kept_for;
 	struct host_room kept;
+	struct vacated { task_id task; struct host_room room; } *vacated;
+	size_t n_vacated, cap_vacated;
 };
 
 struct host *host_create(const struct core_config *config)
@@ -49,6 +52,7 @@ void host_destroy(struct host *h)
 	if (!h)
 		return;
 	idmap_free_all(&h->running);
+	free(h->vacated);
 	for (struct host_feed *f; (f = h->feeds);) {
 		h->feeds = f->next;
 		free(f);
@@ -159,12 +163,46 @@ void host_end(struct host *h, task_id id)
 	free(r);
 }
 
+/* What is kept for all but that task. A look finds anew what is kept for those for whom others make place. */
+static struct host_room kept_from(const struct host *h, task_id id, const struct host_look *look)
+{
+	struct host_room kept = look ? look->taken : (struct host_room){ 0 };
+	if (h->kept_for && h->kept_for != id)
+		kept = sum(kept, h->kept);
+	for (size_t i = 0; !look && i < h->n_vacated; i++)
+		if (h->vacated[i].task != id && h->vacated[i].task != h->kept_for)
+			kept = sum(kept, h->vacated[i].room);
+	return kept;
+}
+
 void host_keep(struct host *h, const struct task *t)
 {
-	if (h->kept_for && h->kept_for != t->id)
+	struct host_room others = kept_from(h, t->id, NULL);
+	if (others.mem_mib || others.cpus)
 		return;
 	h->kept_for = t->id;
 	h->kept = host_ask(h, t);
+}
+
+void host_look_take(const struct host *h, struct host_look *look, const struct task *t)
+{
+	if (h->kept_for != t->id)
+		look->taken = sum(look->taken, host_ask(h, t));
+}
+
+void host_vacate(struct host *h, const struct task *t)
+{
+	alloc_grow(h->vacated, h->n_vacated, h->cap_vacated);
+	h->vacated[h->n_vacated++] = (struct vacated){ t->id, host_ask(h, t) };
+}
+
+void host_vacate_no_more(struct host *h, task_id id)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < h->n_vacated; i++)
+		if (id && h->vacated[i].task != id)
+			h->vacated[n++] = h->vacated[i];
+	h->n_vacated = n;
 }
 
 void host_give_up(struct host *h, task_id id)
@@ -203,10 +241,10 @@ static void say_memory(char why[HOST_TEXT], uint64_t ask, uint64_t free_mib, uin
 }
 
 /* A task that asks for nothing of one of them is never refused for it: nothing is taken from what is kept, either. */
-enum host_lack host_asks(const struct host *h, const struct task *t, struct host_room more, char why[HOST_TEXT])
+enum host_lack host_asks(const struct host *h, const struct task *t, const struct host_look *look, char why[HOST_TEXT])
 {
 	const struct core_config *c = h->config;
-	struct host_room ask = host_ask(h, t), kept = h->kept_for && h->kept_for != t->id ? h->kept : (struct host_room){ 0 };
+	struct host_room ask = host_ask(h, t), kept = kept_from(h, t->id, look), more = look ? look->gone : (struct host_room){ 0 };
 	if (ask.mem_mib && core_host_known(c->host_mem_mib)) {
 		uint64_t free_mib = left(c->host_mem_mib, more.mem_mib, h->held.mem_mib);
 		if (ask.mem_mib + kept.mem_mib > free_mib) {

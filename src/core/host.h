@@ -33,11 +33,22 @@ void host_end(struct host *h, task_id id);
 void host_keep(struct host *h, const struct task *t);
 void host_give_up(struct host *h, task_id id);
 
-/* Whether there is room for the task if `more` were free as well; if not, what is lacking, with the arithmetic in `why` (NULL:
- * not wanted). */
+/* For whom others make place (timeslots.h): what the task asks for is kept from all others until host_vacate_no_more (0: of all
+ * of them). While it is, host_keep keeps nothing for others. */
+void host_vacate(struct host *h, const struct task *t);
+void host_vacate_no_more(struct host *h, task_id id);
+
+/* The ledger as timeslots.h looks at it: `gone` is given back, and those who come before have taken `taken`, in place of what
+ * is kept by host_vacate. */
+struct host_look { struct host_room gone, taken; };
+/* The task takes what it asks for. */
+void host_look_take(const struct host *h, struct host_look *look, const struct task *t);
+
+/* Whether there is room for the task, in the look where one is given; if not, what is lacking, with the arithmetic in `why`
+ * (NULL: not wanted). */
 #define HOST_TEXT 200
 enum host_lack { HOST_FITS, HOST_LACKS_MEMORY, HOST_LACKS_CPUS };
-enum host_lack host_asks(const struct host *h, const struct task *t, struct host_room more, char why[HOST_TEXT]);
+enum host_lack host_asks(const struct host *h, const struct task *t, const struct host_look *look, char why[HOST_TEXT]);
 /* What all running tasks hold, loaders of feeds included. */
 struct host_room host_held(const struct host *h);
 /* What one running task holds, without its feed's loader; zeroed: nothing. */

@@ -72,12 +72,16 @@ bool pass_vacate(struct pass *p, const struct pass_vacated *list, size_t n)
 	for (size_t i = 0; !same && i < p->n_vacated; i++)
 		keep_no_more(p, p->vacated[i].task);
 	p->n_vacated = 0;
+	host_vacate_no_more(p->host, 0);
 	for (size_t i = 0; i < n; i++) {
+		host_vacate(p->host, tasks_find(p->tasks, list[i].task));
 		alloc_grow(p->vacated, p->n_vacated, p->cap_vacated);
 		p->vacated[p->n_vacated++] = list[i];
 		if (!same)
 			keep_vacated(p, &list[i]);
 	}
+	if (!same)
+		pass_cpu_again(p);
 	p->wish += !same;
 	p->asked = p->asked || !same;
 	return !same;
@@ -90,6 +94,8 @@ static void vacate_no_more(struct pass *p, task_id id)
 		return;
 	p->vacated[v - p->vacated] = p->vacated[--p->n_vacated];
 	keep_no_more(p, id);
+	host_vacate_no_more(p->host, id);
+	pass_cpu_again(p);
 	p->wish++;
 	p->asked = true;
 }

@@ -210,7 +210,7 @@ bool pass_try(struct pass *p, struct task *t, const struct map_request *asked, s
 	struct map_request with = *asked, *r = &with;
 	if (!r->planned)	/* of one that is, pass_follow_plan said where it may go */
 		with.company = fleet_company(p->fleet, t->spec->uid, t->spec->feed);
-	if (host_asks(p->host, t, (struct host_room){ 0 }, NULL))
+	if (host_asks(p->host, t, NULL, NULL))
 		return false;
 	if (!r->gpus) {
 		pass_place_there(p, t, r, NULL, &(struct placement){ .mode = SHARE_NEVER }, now);

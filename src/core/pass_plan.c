@@ -232,7 +232,7 @@ static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struc
 {
 	struct planning *k = &p->plan;
 	struct plan *out = l->out;
-	if (out->n == out->n_running + PLAN_WAITING || host_asks(p->host, t, (struct host_room){ 0 }, NULL))
+	if (out->n == out->n_running + PLAN_WAITING || host_asks(p->host, t, NULL, NULL))
 		return;
 	const struct map_policy *policy = &p->config->map;
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);

@@ -281,7 +281,7 @@ static void start_one(struct starts *s, const struct task *t)
 		return;
 	}
 	if (t->waiting_for_deps || !t->estimated || !t->spec->gpus || !tasks_in_queue(s->c->tasks, t) ||
-	    host_asks(s->c->host, t, (struct host_room){ 0 }, NULL)) {
+	    host_asks(s->c->host, t, NULL, NULL)) {
 		starts_tell(s, t, INFINITY, NULL);	/* it hangs on more than GPUs */
 		return;
 	}

@@ -162,6 +162,32 @@ static void a_large_one_is_not_passed_for_ever(void **unused)
 }
 
 /* What was kept for one that is held, or that its user may not have, is for others again. */
+/* A task that waits for its GPU has insisted for long, and asks for no CPU: it is in no other's way. */
+static void one_that_waits_for_a_gpu_alone_keeps_no_room(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_cpus(ORDER_BACKFILL, 16);
+	struct world *w = new_world(1, &config);
+	submit(w, whole_gpu(1000));
+	submit(w, whole_gpu(1000));
+	pass(w, 150);
+	task_id small[2] = { submit(w, cpu_task(1000, 8)), submit(w, cpu_task(1000, 8)) }, large = submit(w, cpu_task(1000, 16));
+	int started = -1;
+	for (int t = 0; t < 400 && started < 0; t++) {
+		pass(w, 1);
+		if (t % 20 == 19) {
+			task_id old = small[t / 20 % 2];
+			small[t / 20 % 2] = submit(w, cpu_task(1000, 8));
+			if (state(w, old) == TASK_RUNNING)
+				exits(w, old, 0, SCAN_NOTHING);
+		}
+		if (state(w, large) == TASK_RUNNING)
+			started = t;
+	}
+	assert_in_range(started, 100, 160);
+	end_world(w);
+}
+
 static void room_is_kept_for_nobody_who_cannot_use_it(void **unused)
 {
 	(void)unused;
@@ -389,6 +415,7 @@ int main(void)
 		cmocka_unit_test(cpus_bound_how_many_run),
 		cmocka_unit_test(a_task_with_a_gpu_has_its_cpus_first),
 		cmocka_unit_test(a_large_one_is_not_passed_for_ever),
+		cmocka_unit_test(one_that_waits_for_a_gpu_alone_keeps_no_room),
 		cmocka_unit_test(room_is_kept_for_nobody_who_cannot_use_it),
 		cmocka_unit_test(users_take_turns_by_how_many_they_run),
 		cmocka_unit_test(a_turn_at_a_gpu_is_not_spent),

@@ -424,6 +424,80 @@ static void nobody_is_lent_what_is_being_vacated(void **unused)
 	end_world(w);
 }
 
+static struct spec *with_cpus(struct spec *s, unsigned cpus)
+{
+	s->cpus = cpus;
+	return s;
+}
+
+/* So many members of so many CPUs on GPUs of their own, which save for 1, 7, 13, ... s; one GPU is free. */
+static struct world *with_cpu_pool(struct pool *k, struct core_config *config, unsigned n, unsigned cpus)
+{
+	config->host_cpus = n * cpus;
+	config->max_cpu = 0;
+	struct world *w = new_world(n + 1, config);
+	k->n = 0;
+	for (unsigned i = 0; i < n; i++)
+		pool_add(k, w, with_cpus(spec_of(30000, 1), cpus), 1 + 6 * (int)i);
+	pool_for(k, w, 6);
+	return w;
+}
+
+/* Its GPU is free; who goes first, or a task without GPUs, would have its CPUs before the last one has gone. */
+static void cpus_are_kept_too(void **unused)
+{
+	(void)unused;
+	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
+		struct core_config config = with_slots((enum core_order)order, 5);
+		struct pool k;
+		struct world *w = with_cpu_pool(&k, &config, 2, 4);
+		struct spec *s = with_cpus(spec_of(30000, 1), 8);
+		s->slot_s = -1;
+		task_id wants = submit(w, s), without = submit(w, with_cpus(spec_of(0, 0), 1));
+		assert_in_range(pool_until(&k, w, wants, 60), 7, 7 + 3);
+		assert_int_equal(asks(w, k.ids[0]), 1);
+		assert_int_equal(asks(w, k.ids[1]), 1);
+		assert_int_equal(state(w, without), TASK_PENDING);
+		end_world(w);
+	}
+}
+
+/* Nobody wants them any more: tasks without GPUs, which nothing else wakes, have them at once. */
+static void cpus_are_given_back_where_nobody_wants_them(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(ORDER_BACKFILL, 5);
+	struct pool k;
+	struct world *w = with_cpu_pool(&k, &config, 2, 4);
+	k.save_s[1] = STAYS;
+	task_id wants = submit(w, with_cpus(spec_of(30000, 1), 8)), without = submit(w, with_cpus(spec_of(0, 0), 1));
+	pool_for(&k, w, 20);
+	assert_int_equal(pool_runs(&k, w), 1);
+	assert_int_equal(state(w, without), TASK_PENDING);
+	core_cancel(w->c, wants, 1000, w->now, NULL);
+	core_turn(w->c, w->now);
+	assert_true(state(w, without) == TASK_RUNNING || pool_runs(&k, w) == 2);
+	end_world(w);
+}
+
+/* Two that wait would each find a GPU and the CPUs; together they do not, so nobody goes for the second one. */
+static void cpus_are_promised_once(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(ORDER_BACKFILL, 20);
+	struct pool k;
+	struct world *w = with_cpu_pool(&k, &config, 4, 2);
+	k.save_s[0] = 13;
+	pool_for(&k, w, 30);
+	task_id first = submit(w, with_cpus(spec_of(30000, 1), 4)), second = submit(w, with_cpus(spec_of(30000, 1), 6));
+	pool_for(&k, w, 4);
+	assert_int_equal(asks(w, k.ids[0]) + asks(w, k.ids[1]), 2);
+	assert_int_equal(asks(w, k.ids[2]) + asks(w, k.ids[3]), 0);
+	assert_non_null(pass_vacated_for(w->c->pass, first));
+	assert_null(pass_vacated_for(w->c->pass, second));
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -440,6 +514,9 @@ int main(void)
 		cmocka_unit_test(a_restart_keeps_what_is_being_vacated),
 		cmocka_unit_test(users_are_weighed_as_if_all_had_gone),
 		cmocka_unit_test(nobody_is_lent_what_is_being_vacated),
+		cmocka_unit_test(cpus_are_kept_too),
+		cmocka_unit_test(cpus_are_given_back_where_nobody_wants_them),
+		cmocka_unit_test(cpus_are_promised_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

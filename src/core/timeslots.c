@@ -45,7 +45,7 @@ struct slots_look {
 	struct map_tenant **tenants;	/* of those that were looked at anew, owned */
 	bool *settles;			/* memory of ended tasks is not seen to be free yet */
 	bool *taken;			/* by one that comes before: nobody else is told of it */
-	struct host_room room;		/* of the host, that those who are gone leave */
+	struct host_look host;
 	struct fleet_clock *over[OVER];	/* over for longest first */
 	size_t n_over;
 	struct fleet_clock *later[OVER];	/* not over yet, the ones that will be first */
@@ -200,8 +200,8 @@ static void look_set_gone(struct slots_look *l, struct fleet_clock *one, bool go
 		return;
 	one->gone = gone;
 	struct host_room held = host_held_by(l->s->host, one->task->id);
-	l->room.mem_mib += gone ? held.mem_mib : -held.mem_mib;
-	l->room.cpus += gone ? held.cpus : -held.cpus;
+	l->host.gone.mem_mib += gone ? held.mem_mib : -held.mem_mib;
+	l->host.gone.cpus += gone ? held.cpus : -held.cpus;
 	for (unsigned i = 0; i < n; i++)
 		look_at_slot(l, slots[i]);
 }
@@ -210,7 +210,7 @@ static void look_set_gone(struct slots_look *l, struct fleet_clock *one, bool go
 static bool look_fits(const struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
 	uint32_t turn = 0;
-	if (host_asks(l->s->host, t, l->room, NULL))
+	if (host_asks(l->s->host, t, &l->host, NULL))
 		return false;
 	struct map_request then = *r;
 	then.cores = fleet_cores_room(l->s->fleet, r->cores.wanted, is_gone, l->s->fleet);
@@ -218,8 +218,9 @@ static bool look_fits(const struct slots_look *l, const struct task *t, const st
 	return map_place(&s, &then, where, NULL);
 }
 
-static void look_mark_taken(struct slots_look *l, const struct placement *where)
+static void look_mark_taken(struct slots_look *l, const struct task *t, const struct placement *where)
 {
+	host_look_take(l->s->host, &l->host, t);
 	for (unsigned i = 0; i < where->n; i++)
 		l->taken[where->slots[i]] = l->gpus[where->slots[i]].drained = true;
 }
@@ -234,18 +235,25 @@ static bool look_awaits(const struct slots_look *l, uint32_t slot)
 	return false;
 }
 
+/* Whether it waits for what those who are gone hold of the host. */
+static bool look_awaits_host(const struct slots_look *l, const struct task *t)
+{
+	const struct host_look as_it_is = { .taken = l->host.taken };
+	return host_asks(l->s->host, t, &as_it_is, NULL);
+}
+
 /* Whoever comes later looks elsewhere. It is kept for as long as anybody is leaving there or, once somebody was, a GPU settles;
  * and one look longer, since a plan may have to be made before the pass starts the task. */
 static void look_take(struct slots_look *l, const struct task *t, const struct placement *where)
 {
 	const struct pass_vacated *before = pass_vacated_for(l->s->pass, t->id);
-	struct pass_vacated v = { .task = t->id, .n = where->n };
+	struct pass_vacated v = { .task = t->id, .n = where->n, .awaited = look_awaits_host(l, t) };
 	for (unsigned i = 0; i < where->n; i++) {
 		uint32_t slot = v.slots[i] = where->slots[i];
 		bool settles = l->settles[slot] && !l->gpus[slot].settling;
 		v.awaited = v.awaited || look_awaits(l, slot) || (before && settles);
 	}
-	look_mark_taken(l, where);
+	look_mark_taken(l, t, where);
 	if (v.awaited || (before && before->awaited))
 		l->vacated[l->n_vacated++] = v;
 }
@@ -397,7 +405,7 @@ static void look_holds_for_first(struct slots_look *l, const struct task *t, con
 		look_set_gone(l, sent[i], false);
 	l->has_first = fits;
 	if (fits)
-		look_mark_taken(l, &where);
+		look_mark_taken(l, t, &where);
 }
 
 /* Returns whether those behind it may have what they find. Under `strict` nobody behind a head that finds no place may

@@ -120,7 +120,7 @@ static bool reason_from_host(struct core *c, const struct task *t, struct reason
 		snprintf(out->text, sizeof out->text, "%.399s", err.text);
 		return true;
 	}
-	lack = host_asks(c->host, t, (struct host_room){ 0 }, out->text);
+	lack = host_asks(c->host, t, NULL, out->text);
 	out->word = lack == HOST_LACKS_MEMORY ? "HostMemory" : lack ? "HostCpus" : NULL;
 	return lack;
 }
@@ -613,7 +613,7 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 	task_apply(t, &estimated, NULL);
 	struct map_request r = pass_request(c->pass, t, now);
 	json_t *gpus = r.gpus && fleet_was_read(c->fleet) ? findings_json(c, t, &r, now, &fits) : json_array();
-	fits = (fits || !r.gpus) && !host_asks(c->host, t, (struct host_room){ 0 }, NULL);
+	fits = (fits || !r.gpus) && !host_asks(c->host, t, NULL, NULL);
 	json_t *whole = task_to_json(t, now.wall_ms);
 	json_t *o = json_pack("{si, sb, sb, sO, so}", "schema", 1, "dry_run", true, "fits_now", fits, "estimate",
 			      json_object_get(whole, "estimate"), "gpus", gpus);
