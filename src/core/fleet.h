@@ -209,7 +209,9 @@ struct fleet_clock {
 	int64_t timeslot_ms;	/* when its time slot began: with the attempt, or when it was last asked to make place */
 	bool warned;		/* the signal before its time limit was sent */
 	bool gone;		/* timeslots.c takes it for gone, in the look that is under way */
+	bool vain;		/* it would have to go, and will not, likewise */
 	bool unheard;		/* when it was last asked to make place, none of its processes had a handler for that */
+	bool stays;		/* it was asked in this attempt and had one, was waited for, and did not go */
 };
 /* NULL: no such attempt runs. Valid until the attempt ends. */
 struct fleet_clock *fleet_clock_of(const struct fleet *f, task_id id);

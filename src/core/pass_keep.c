@@ -296,14 +296,20 @@ static bool is_on_kept(const struct pass *p, const struct fleet_run *r)
 	return false;
 }
 
+static bool may_go_at_any_moment(const struct pass *p, const struct task *t)
+{
+	const struct fleet_clock *one = fleet_clock_of(p->fleet, t->id);
+	return task_attempt(t)->slot_asks && !one->unheard && !one->stays;
+}
+
 /* Until a run ends, in seconds: by its limit or by its work, whichever is sooner. Infinite: neither is known, it is suspended,
- * or it was asked to make place and hears it, so it may go at any moment. */
+ * or it was asked to make place and hears it. */
 static double expected_left_s(const struct pass *p, const struct fleet_run *r, struct now now)
 {
 	int64_t limit_ms = task_limit_ends_ms(r->task);
 	double limit_s = limit_ms < INT64_MAX ? (double)(limit_ms - now.wall_ms) / 1000 : INFINITY;
 	bool known = false;
-	if (r->task->suspended || (task_attempt(r->task)->slot_asks && !fleet_clock_of(p->fleet, r->task->id)->unheard))
+	if (r->task->suspended || may_go_at_any_moment(p, r->task))
 		return INFINITY;
 	double work_s = isfinite(r->left_s) || isfinite(r->work_s) ? pass_left_s(p, r, &known) : INFINITY;
 	return fmax(fmin(limit_s, known ? work_s : INFINITY), 0);

@@ -278,6 +278,34 @@ static void nobody_waits_longer_than_the_grace_of_one_that_stays(void **unused)
 	}
 }
 
+/* It has a handler, for something else perhaps. What it costs others to wait for it they pay once in an attempt. */
+static void one_that_stayed_is_not_waited_for_again(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(ORDER_BACKFILL, 2 * GRACE_S);
+	struct pool k;
+	struct world *w = with_pool(&k, &config, 4);
+	k.save_s[3] = STAYS;
+	task_id wide = submit(w, wide_of(4));
+	pool_for(&k, w, 2 * GRACE_S + GRACE_S - 10);
+	assert_int_equal(kept(w, wide), 4);
+	pool_for(&k, w, 20);
+	assert_int_equal(asks(w, k.ids[3]), 1);
+	for (int s = 0; s < 4 * GRACE_S; s++) {
+		pool_goes_on(&k, w);
+		assert_int_equal(kept(w, wide), 0);
+		assert_int_equal(pool_runs(&k, w), 4);
+	}
+	assert_int_equal(asks(w, k.ids[3]), TIMESLOTS_ASKS);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(asks(w, k.ids[i]), 1);
+	/* Another attempt is another chance. */
+	k.save_s[3] = 1;
+	exits(w, k.ids[3], SPEC_REQUEUE_CODE, SCAN_NOTHING);
+	assert_in_range(pool_until(&k, w, wide, 3 * GRACE_S), 0, 2 * GRACE_S + 7 + 3);
+	end_world(w);
+}
+
 /* Its process has gone, and the driver lists it still. */
 static void memory_that_is_not_given_back_is_not_waited_for_for_ever(void **unused)
 {
@@ -508,6 +536,7 @@ int main(void)
 		cmocka_unit_test(what_is_kept_is_given_back_where_nobody_wants_it),
 		cmocka_unit_test(one_that_goes_before_it_takes_the_place),
 		cmocka_unit_test(nobody_waits_longer_than_the_grace_of_one_that_stays),
+		cmocka_unit_test(one_that_stayed_is_not_waited_for_again),
 		cmocka_unit_test(memory_that_is_not_given_back_is_not_waited_for_for_ever),
 		cmocka_unit_test(a_gpu_that_goes_is_not_waited_for),
 		cmocka_unit_test(two_wide_tasks_go_one_after_the_other),

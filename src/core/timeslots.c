@@ -110,8 +110,9 @@ bool timeslots_unheard(const struct timeslots *s, const struct task *t)
 bool timeslots_leaving(const struct timeslots *s, const struct task *t, int64_t wall_ms)
 {
 	const struct attempt *a = task_attempt(t);
-	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(s->config, t) &&
-	       !timeslots_unheard(s, t);
+	const struct fleet_clock *one = fleet_clock_of(s->fleet, t->id);
+	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(s->config, t) && !one->unheard &&
+	       !one->stays;
 }
 
 /* When it is over (mono); INT64_MAX: it has no slot, is asked no more, or is suspended and hears nothing. One that was asked is
@@ -152,6 +153,7 @@ void timeslots_begin(struct timeslots *s, const struct task *t, struct now now)
 	struct fleet_clock *one = fleet_clock_of(s->fleet, t->id);
 	one->timeslot_ms = now.mono_ms - (now.wall_ms - (a->slot_asks ? a->slot_asked_ms : a->start_ms));
 	one->unheard = a->slot_asks && !hears(s, t);
+	one->stays = a->slot_asks > 1 && !one->unheard;
 	next = timeslot_changes_ms(s, one, now);
 	s->due_ms = next < s->due_ms ? next : s->due_ms;
 }
@@ -296,13 +298,13 @@ static bool goes_before(const struct slots_look *l, const struct task *waits, co
 	return users_turn(l, waits, runs);
 }
 
-/* All of these go that may be asked for that one, but for those that are gone already or hear nothing. Returns how many. */
+/* All of these go that may be asked for that one, but for those that are gone already or will not go. Returns how many. */
 static size_t look_send_away(struct slots_look *l, const struct task *t, struct fleet_clock *const *list, size_t n_list,
 			     struct fleet_clock **sent)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < n_list; i++)
-		if (!list[i]->gone && !list[i]->unheard && goes_before(l, t, list[i]->task))
+		if (!list[i]->gone && !list[i]->vain && goes_before(l, t, list[i]->task))
 			look_set_gone(l, sent[n++] = list[i], true);
 	return n;
 }
@@ -326,14 +328,14 @@ static bool look_calls_back(struct slots_look *l, const struct task *t, const st
 	return fits;
 }
 
-/* Whether all of those hear it who would have to go. Who does not is asked all the same, which its user is to know, but goes
- * nowhere: others would go in vain. */
+/* Whether all of those hear it, and did not stay the last time, who would have to go. Who will not is asked all the same, which
+ * its user is to know, but goes nowhere: others would go in vain. */
 static bool look_is_heard(struct slots_look *l, struct fleet_clock **sent, size_t n)
 {
 	bool all = true;
 	for (size_t i = 0; i < n; i++) {
-		sent[i]->unheard = sent[i]->gone && !hears(l->s, sent[i]->task);
-		all = all && !sent[i]->unheard;
+		sent[i]->vain = sent[i]->gone && (sent[i]->stays || !hears(l->s, sent[i]->task));
+		all = all && !sent[i]->vain;
 	}
 	for (size_t i = 0; !all && i < n; i++)
 		look_set_gone(l, sent[i], false);
@@ -379,7 +381,7 @@ static void look_list_later(struct slots_look *l)
 	size_t n = 0, cap = 0, at = 0;
 	for (struct fleet_clock *one; (one = fleet_next_clock(l->s->fleet, &at));) {
 		int64_t end = timeslot_ends_ms(l->s, one);
-		if (one->gone || end <= l->now.mono_ms || end == INT64_MAX)
+		if (one->gone || one->unheard || one->stays || end <= l->now.mono_ms || end == INT64_MAX)
 			continue;
 		alloc_grow(later, n, cap);
 		later[n++] = one;
@@ -442,6 +444,7 @@ static void timeslots_ask(struct timeslots *s, struct fleet_clock *one, struct n
 {
 	struct event ev = { .kind = EV_SLOT_ASKED, .t_ms = now.wall_ms };
 	one->timeslot_ms = now.mono_ms;
+	one->unheard = one->vain && !one->stays;
 	tasks_emit(s->tasks, one->task, &ev, now.wall_ms);
 }
 
@@ -473,22 +476,27 @@ static void look_end(struct slots_look *l)
 	free(l->gpus);
 }
 
-/* Asking comes last: it changes what was looked at. Who heard nothing at the last asking may do so now. Returns whether GPUs
- * are kept that were not, or no longer. */
+/* Their time to save is over too (timeslot_ends_ms). Who heard nothing at the last asking may do so now. */
+static void look_note_stays(struct slots_look *l)
+{
+	for (size_t i = 0; i < l->n_over; i++)
+		l->over[i]->stays = task_attempt(l->over[i]->task)->slot_asks && !l->over[i]->unheard;
+}
+
+/* Asking comes last: it changes what was looked at. Returns whether GPUs are kept that were not, or no longer. */
 static bool timeslots_look(struct timeslots *s, struct slots_look *l)
 {
 	look_begin(l);
-	for (size_t i = 0; i < l->n_over; i++)
-		l->over[i]->unheard = false;
+	look_note_stays(l);
 	look_for_those_who_wait(l);
 	look_end(l);
 	bool changed = pass_vacate(s->pass, l->vacated, l->n_vacated);
 	for (size_t i = 0; i < l->n_over; i++)
-		if (l->over[i]->gone || l->over[i]->unheard)
+		if (l->over[i]->gone || l->over[i]->vain)
 			timeslots_ask(s, l->over[i], l->now);
 	size_t at = 0;
 	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));)
-		one->gone = false;
+		one->gone = one->vain = false;
 	return changed;
 }
 

@@ -10,7 +10,7 @@
  * ago. A task is not asked for the sake of one of lower priority, or of a user whose turn it would not be then (queue/fair.h),
  * since those would come after it again.
  *
- * What tasks were asked to vacate is kept for the task it is for (pass_vacate) until that starts, or could not start there even
+ * What tasks were asked to vacate, GPUs, CPUs and host memory, is kept for the task it is for (pass_vacate) until that starts, or could not start there even
  * if all who were asked had gone: it was cancelled or held, one that goes before it takes the place, a GPU went, or somebody
  * stayed. Nobody knows how soon they go, so nobody else starts there meanwhile, not even for a short time. And where the first
  * that waits for slots will start when those that run now are over, nobody is asked for the sake of one behind it: each would
@@ -18,8 +18,8 @@
  *
  * A task is only asked: one that does not go within `slot_grace` keeps its GPUs, and is asked again a slot later, at most
  * TIMESLOTS_ASKS times in one attempt. One of whose processes none handles the signal gets none: it is asked, so that its user
- * is told, but nobody waits for it to go, and no others are asked whose going would help only with it. Slots run on the
- * monotonic clock, as limits do.
+ * is told, but nobody waits for it to go, and no others are asked whose going would help only with it. So it is, in the rest of
+ * the attempt, with one that was waited for and stayed. Slots run on the monotonic clock, as limits do.
  */
 #ifndef RAD_CORE_TIMESLOTS_H
 #define RAD_CORE_TIMESLOTS_H
