@@ -70,30 +70,6 @@ static int server_is_away(const char *sign, struct error *err)
 			 "started (systemctl start radd); RAD_SOCKET=own has one of your own beside it", sign);
 }
 
-/* A restart takes a second or two; one that could not start has left word of it, and is not waited for. Who was answered once,
- * or has waited once, has a rule of his own for what comes after. */
-static int wait_for_server(const char *path, const char *sign, struct error *err)
-{
-	int64_t from = clock_mono_ms(), now = from;
-	bool told = false;
-	for (; now - from < SERVER_MS; now = clock_mono_ms()) {
-		struct error why = ERROR_INIT;
-		int fd = wire_connect(path, &why);
-		if (fd >= 0)
-			return fd;
-		if (why.code != ERR_UNAVAILABLE)
-			return error_set(err, why.code, "%s", why.text);
-		scoped_free char *words = wire_last_words();
-		if (words)
-			break;
-		if (!told && now - from >= TELL_MS)
-			cli_note("this machine's radd does not answer: waiting for it (%d s at most)", SERVER_MS / 1000);
-		told = told || now - from >= TELL_MS;
-		poll(NULL, 0, RETRY_MS);
-	}
-	return server_is_away(sign, err);
-}
-
 static int wait_for_own(const char *path)
 {
 	scoped_free char *state = wire_own_state_dir();
@@ -144,19 +120,50 @@ int client_connect_now(struct error *err)
 }
 
 /* One call of rad speaks to one daemon: ids that it was given by one mean nothing to another that came up meanwhile. */
-int client_connect(struct error *err)
+static const char *socket_path(void)
 {
 	static char *path;
-	static bool was_there;
-	struct error why = ERROR_INIT;
-	const char *sign = client_server();
 	if (!path)
 		path = wire_socket_path();
+	return path;
+}
+
+/* Until somebody listens: a restart takes a second or two. One that could not start has left word of it, and is not waited for.
+ * *over: all of the time was spent. */
+static int try_again(int for_ms, const char *sign, const char *what, bool *over, struct error *err)
+{
+	int64_t from = clock_mono_ms(), now = from;
+	bool told = false, words = false;
+	for (; now - from < for_ms && !words; now = clock_mono_ms()) {
+		struct error why = ERROR_INIT;
+		int fd = wire_connect(socket_path(), &why);
+		if (fd >= 0)
+			return fd;
+		if (why.code != ERR_UNAVAILABLE)
+			return error_set(err, why.code, "%s", why.text);
+		scoped_free char *said = sign ? wire_last_words() : NULL;
+		words = said;
+		if (!told && now - from >= TELL_MS)
+			cli_note("%s: waiting for it (%d s at most)", what, for_ms / 1000);
+		told = told || now - from >= TELL_MS;
+		if (!words)
+			poll(NULL, 0, RETRY_MS);
+	}
+	*over = !words;
+	return is_away(socket_path(), sign, err);
+}
+
+/* Who was answered once, or has waited once, has a rule of his own for what comes after. */
+int client_connect(struct error *err)
+{
+	static bool was_there;
+	struct error why = ERROR_INIT;
+	const char *sign = client_server(), *path = socket_path();
 	int fd = wire_connect(path, &why);
-	bool away = fd < 0 && why.code == ERR_UNAVAILABLE, patient = away && sign && !nobody_starts(sign) && !was_there;
+	bool away = fd < 0 && why.code == ERR_UNAVAILABLE, patient = away && sign && !nobody_starts(sign) && !was_there, over;
 	was_there = was_there || fd >= 0 || patient;
 	if (patient)
-		return wait_for_server(path, sign, err);
+		return try_again(SERVER_MS, sign, "this machine's radd does not answer", &over, err);
 	if (away && !sign && client_check_elsewhere(path, err))
 		return -1;
 	if (away && !sign && (fd = wait_for_own(path)) >= 0)
@@ -246,25 +253,16 @@ static bool is_closed(int fd)
 	return !got || (got < 0 && errno == ECONNRESET);
 }
 
-/* A radd that answered a moment ago is gone: perhaps only restarted. One that could not start has left word of it. */
+/* A radd that answered a moment ago is gone: perhaps only restarted. */
 static int reconnect(const char *sign, struct error *err)
 {
 	struct error why = ERROR_INIT;
-	int64_t from = clock_mono_ms(), now = from;
-	bool told = false;
-	for (; now - from < AWAY_MS; now = clock_mono_ms()) {
-		why = ERROR_INIT;
-		int fd = client_connect(&why);
-		if (fd >= 0)
-			return fd;
-		scoped_free char *words = sign ? wire_last_words() : NULL;
-		if (words || why.code != ERR_UNAVAILABLE)
-			return error_set(err, why.code, "%s", why.text);
-		if (!told && now - from >= TELL_MS)
-			cli_note("radd went away: waiting for it (%d s at most)", AWAY_MS / 1000);
-		told = told || now - from >= TELL_MS;
-		poll(NULL, 0, RETRY_MS);
-	}
+	bool over = false;
+	int fd = try_again(AWAY_MS, sign, "radd went away", &over, &why);
+	if (fd >= 0)
+		return fd;
+	if (!over)
+		return error_set(err, why.code, "%s", why.text);
 	return error_set(err, ERR_UNAVAILABLE, "radd went away and did not come back in %d s (%.600s); running tasks go on",
 			 AWAY_MS / 1000, why.text);
 }
