@@ -51,6 +51,9 @@ int output_open(const char *path, bool truncate, const char *heading, struct err
 struct output_watch *output_watch_start(const char *path, int written_fd, int64_t epochs);
 /* Reads what is new, a bounded amount at once. True when there is more. NULL: false. */
 bool output_watch_read(struct output_watch *f);
+/* The program has ended: reads what is there, and not what others write into the same file from now on, which may be without
+ * end. Takes NULL. */
+void output_watch_read_rest(struct output_watch *f);
 /* How far the task is by this output, and which file it is: its device and inode. NULL: nothing. */
 void output_watch_progress(const struct output_watch *f, struct progress_report *out, uint64_t *dev, uint64_t *ino);
 /* The last error since output_watch_start. Frees it; takes NULL. */

@@ -122,17 +122,23 @@ static void follow_progress(struct output_watch *f, const char *bytes, size_t n,
 	progress_feed(f->progress, bytes + skipped, n - skipped, clock_mono_ms());
 }
 
-bool output_watch_read(struct output_watch *f)
+/* How long it is now; where more is not read yet than `most`, that is skipped. */
+static bool look(struct output_watch *f, off_t most, off_t *size)
 {
-	static char chunk[1 << 16];
 	struct stat st;
 	if (!f || fstat(f->fd, &st))
 		return false;
 	if (st.st_size < f->at)
 		restart_at(f, 0, false);	/* its owner emptied it */
-	if (st.st_size - f->at > BACKLOG_MAX)
+	if (st.st_size - f->at > most)
 		restart_at(f, st.st_size - BACKLOG_KEPT, true);
-	off_t stop = f->at + READ_AT_ONCE;
+	*size = st.st_size;
+	return true;
+}
+
+static bool read_to(struct output_watch *f, off_t stop, off_t size)
+{
+	static char chunk[1 << 16];
 	while (f->at < stop) {
 		ssize_t n = pread(f->fd, chunk, sizeof chunk, f->at);
 		if (n < 0 && errno == EINTR)
@@ -141,9 +147,22 @@ bool output_watch_read(struct output_watch *f)
 			return false;
 		scan_feed(f->scan, chunk, (size_t)n);
 		f->at += n;
-		follow_progress(f, chunk, (size_t)n, st.st_size - f->at);
+		follow_progress(f, chunk, (size_t)n, size - f->at);
 	}
 	return true;
+}
+
+bool output_watch_read(struct output_watch *f)
+{
+	off_t size;
+	return look(f, BACKLOG_MAX, &size) && read_to(f, f->at + READ_AT_ONCE, size);
+}
+
+void output_watch_read_rest(struct output_watch *f)
+{
+	off_t size;
+	if (look(f, BACKLOG_KEPT, &size))
+		read_to(f, size, size);
 }
 
 void output_watch_progress(const struct output_watch *f, struct progress_report *out, uint64_t *dev, uint64_t *ino)

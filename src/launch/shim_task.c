@@ -275,8 +275,8 @@ static void wait_end(struct attempt_run *run)
 		wait_child(run, more ? 0 : FOLLOW_MS);
 	}
 	clear_leftovers(run);
-	while (read_outputs(run))
-		;
+	output_watch_read_rest(run->out);
+	output_watch_read_rest(run->err);
 	tell_progress(run);
 }
 

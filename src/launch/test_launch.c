@@ -192,6 +192,25 @@ static void test_huge_sparse_output(void **state)
 	assert_true(r.output.offset >= (uint64_t)10 << 30);
 }
 
+/* Another's that writes into the same file goes on when the program has ended, faster than can be read. */
+static void test_output_that_grows_for_ever(void **state)
+{
+	struct bench *b = *state;
+	scoped_free char *path = alloc_printf("%s/log", b->dir);
+	set_script(b, "echo RuntimeError: at last; exit 1\n");
+	pid_t other = fork();
+	if (!other) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (off_t size = 0; ; poll(NULL, 0, 1))
+			if (truncate(path, size += 32 << 20))
+				size = 0;
+	}
+	struct exit_report r = run(b);
+	kill(other, SIGKILL);
+	waitpid(other, NULL, 0);
+	assert_int_equal(r.exit_code, 1);
+}
+
 static void test_background_processes_end(void **state)
 {
 	struct bench *b = *state;
@@ -731,7 +750,7 @@ int main(int argc, char **argv)
 		T(test_appends_and_ignores_old_output), T(test_program_not_found), T(test_folder_missing),
 		T(test_output_folder_missing), T(test_output_is_a_pipe_without_reader), T(test_clean_start),
 		T(test_limits), T(test_much_output), T(test_output_that_is_no_file), T(test_huge_sparse_output),
-		T(test_background_processes_end), T(test_starts_once), T(test_race_for_the_claim),
+		T(test_output_that_grows_for_ever), T(test_background_processes_end), T(test_starts_once), T(test_race_for_the_claim),
 		T(test_shim_keeps_no_script), T(test_adopted_after_kill), T(test_never_started), T(test_failed_again), T(test_shim_killed),
 		T(test_signals_reach_everybody), T(test_signals_reach_orphans),
 		T(test_signals_reach_who_is_made_meanwhile), T(test_who_is_never_seen_twice_is_ended_too),
