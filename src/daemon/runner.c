@@ -60,7 +60,7 @@ struct watch {
 	struct delaying delay;
 	struct starting *starting;	/* NULL: not begun by this radd */
 	struct stopping stopping;
-	bool unstopped;		/* it is suspended, and had no process yet that could be stopped: tried again */
+	int64_t unstopped_ms;	/* mono; it is suspended, and had no process yet that could be stopped: tried again then. 0: it had */
 };
 
 enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_SUSPEND, EFFECT_FORGET, EFFECT_ASK, EFFECT_SIGNAL };
@@ -347,8 +347,9 @@ static void runner_suspend(struct watch *w)
 	int got = 0;
 	for (int i = 0; w->stage == WATCH_RUNNING && i < 2; i++)
 		got += stopping_signal(&w->r->stopping, t, t->suspended ? SIGSTOP : SIGCONT);
-	w->unstopped = t->suspended && !t->stopping && !got && w->stage == WATCH_RUNNING;
-	if (w->unstopped)
+	bool unstopped = t->suspended && !t->stopping && !got && w->stage == WATCH_RUNNING;
+	w->unstopped_ms = unstopped ? clock_mono_ms() + TICK_MS : 0;
+	if (unstopped)
 		runner_want_tick(w->r);
 }
 
@@ -469,7 +470,7 @@ static bool runner_waits_for_server(const struct watch *w)
 static bool runner_has_to_do(const struct watch *w)
 {
 	return runner_waits_for_server(w) || w->stage == WATCH_DELAYED || w->stage == WATCH_UNREAD || w->stopping.next_step_ms ||
-	       w->unstopped || runner_is_blind(w);
+	       w->unstopped_ms || runner_is_blind(w);
 }
 
 static void runner_tick(struct watch *w)
@@ -483,13 +484,20 @@ static void runner_tick(struct watch *w)
 		runner_over(w);
 	else if (w->stopping.next_step_ms && now >= w->stopping.next_step_ms)
 		runner_stop_step(w);
-	else if (w->unstopped)
+	else if (w->unstopped_ms && now >= w->unstopped_ms)
 		runner_suspend(w);
+}
+
+/* Of what takes long and comes again; the rest is done at once. */
+static int64_t due_ms(const struct watch *w)
+{
+	int64_t stop = w->stopping.next_step_ms, suspend = w->unstopped_ms;
+	return stop && suspend ? (stop < suspend ? stop : suspend) : stop + suspend;
 }
 
 static int by_due(const void *a, const void *b)
 {
-	int64_t x = (*(struct watch *const *)a)->stopping.next_step_ms, y = (*(struct watch *const *)b)->stopping.next_step_ms;
+	int64_t x = due_ms(*(struct watch *const *)a), y = due_ms(*(struct watch *const *)b);
 	return (x > y) - (x < y);
 }
 
