@@ -545,7 +545,7 @@ static void daemon_start_parts(struct daemon *d)
 	struct core_config filled = machine_fill(&d->config.core, d->device);
 	machine_tell_cores(&filled);
 	d->core = core_create(&filled, &ops);
-	const struct runner_plan running = { .core = d->core, .config = &d->config,
+	const struct runner_plan running = { .core = d->core, .config = &d->config, .store = d->store,
 					     .home = { d->state_dir, store_mark(d->store), store_marked_ms(d->store) },
 					     .run_dir = d->run_dir, .socket_path = d->socket_path, .device = d->device };
 	d->runner = runner_create(&d->loop, &running);

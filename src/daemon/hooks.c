@@ -5,6 +5,9 @@
  * Who may write a program is looked at before each run, by its whole path, and not once at the start: what was root's then may
  * have been replaced. What lies between the look and the run is closed by the folders: nobody else can rename anything there.
  * So it is run by its real path: whose folder a link is in may have it lead elsewhere by then.
+ *
+ * An epilog lies in the store as "epilog:N" of `meta` from the end of its attempt, in one transaction with that, to its own:
+ * what a radd that ends did not see the end of, the next one runs again.
  */
 #include "daemon/hooks.h"
 
@@ -30,10 +33,12 @@
 #define MAX_OUTPUT (1 << 20)
 #define TOLD_MS (3600 * 1000)
 #define MAX_ENV 12
+#define KEY "epilog:"
 
 struct hook {
 	struct hooks *h;
 	struct hook *next;
+	int64_t number;			/* of an epilog's key */
 	char *env[MAX_ENV];
 	uid_t uid;			/* the task's */
 	char id[TASK_ID_TEXT];
@@ -47,6 +52,8 @@ struct hook {
 struct hooks {
 	uv_loop_t *loop;
 	const struct settings *config;
+	struct store *store;
+	int64_t last_number;
 	struct hook *waiting, **last;	/* epilogs, in the order of the ends */
 	struct hook *epilogs;		/* that run */
 	unsigned running;
@@ -60,21 +67,69 @@ static void hook_warn(void *ctx, const char *text)
 	log_warn("%s", text);
 }
 
-struct hooks *hooks_create(uv_loop_t *loop, const struct settings *config)
-{
-	struct hooks *h = alloc_zero(sizeof *h);
-	h->loop = loop;
-	h->config = config;
-	h->last = &h->waiting;
-	hooks_check(config, hook_warn, NULL);
-	return h;
-}
-
 static void hook_free(struct hook *k)
 {
 	for (size_t i = 0; i < MAX_ENV; i++)
 		free(k->env[i]);
 	free(k);
+}
+
+static void hooks_wait(struct hooks *h, struct hook *k)
+{
+	*h->last = k;
+	h->last = &k->next;
+}
+
+/* What is kept of one ------------------------------------------------------------------------------------------------------ */
+
+static char *key_of(int64_t number, char key[40])
+{
+	snprintf(key, 40, KEY "%lld", (long long)number);
+	return key;
+}
+
+/* Where that fails, the commit says why, and the end of the attempt is not kept either. */
+static void hook_keep(const struct hook *k)
+{
+	char key[40];
+	json_t *env = json_array();
+	for (size_t i = 0; k->env[i]; i++)
+		json_array_append_new(env, json_string(k->env[i]));
+	scoped_json *o = json_pack("{sI, ss, so}", "uid", (json_int_t)k->uid, "id", k->id, "env", env);
+	scoped_free char *text = json_to_text(o);
+	store_set_meta(k->h->store, key_of(k->number, key), text, NULL);
+}
+
+static int hook_restore(void *ctx, const char *key, const char *value)
+{
+	struct hooks *h = ctx;
+	scoped_json *o = json_loads(value, 0, NULL);
+	const json_t *env = json_object_get(o, "env"), *word;
+	struct hook *k = alloc_zero(sizeof *k);
+	size_t i;
+	k->h = h;
+	k->number = h->last_number = strtoll(key + strlen(KEY), NULL, 10);
+	k->uid = (uid_t)json_integer_value(json_object_get(o, "uid"));
+	snprintf(k->id, sizeof k->id, "%s", json_member_text(o, "id"));
+	json_array_foreach(env, i, word)
+		if (i < MAX_ENV - 1 && json_is_string(word))
+			k->env[i] = alloc_string(json_string_value(word));
+	hooks_wait(h, k);
+	return 0;
+}
+
+struct hooks *hooks_create(uv_loop_t *loop, const struct settings *config, struct store *store)
+{
+	struct hooks *h = alloc_zero(sizeof *h);
+	struct error err = ERROR_INIT;
+	h->loop = loop;
+	h->config = config;
+	h->store = store;
+	h->last = &h->waiting;
+	hooks_check(config, hook_warn, NULL);
+	if (store_each_meta(store, KEY, hook_restore, h, &err))
+		log_error("epilogs that were not over at the last end of radd: %s", err.text);
+	return h;
 }
 
 void hooks_destroy(struct hooks *h)
@@ -273,8 +328,9 @@ void hooks_note_end(struct hooks *h, const struct event *ended, const struct tas
 	if (!strcmp(h->config->epilog, "off"))
 		return;
 	struct hook *k = hook_create(h, t, ended);
-	*h->last = k;
-	h->last = &k->next;
+	k->number = ++h->last_number;
+	hook_keep(k);
+	hooks_wait(h, k);
 }
 
 /* Decision 130: his next launches wait, and not everybody's. */
@@ -293,6 +349,8 @@ const char *hooks_hold_back(const struct hooks *h, uid_t uid)
 static void epilog_over(struct hook *k)
 {
 	struct hooks *h = k->h;
+	char key[40];
+	store_set_meta(h->store, key_of(k->number, key), NULL, NULL);
 	for (struct hook **at = &h->epilogs; *at; at = &(*at)->next)
 		if (*at == k) {
 			*at = k->next;
@@ -316,7 +374,8 @@ static void on_epilog(void *ctx, const struct buf *output, const char *why)
 	epilog_over(k);	/* the turn that follows begins the next */
 }
 
-/* Few at a time, so that the end of an array of hundreds is no storm of processes. */
+/* Few at a time, so that the end of an array of hundreds is no storm of processes. Those that are kept are over where the setting
+ * was taken away. */
 void hooks_work(struct hooks *h)
 {
 	while (h->waiting && h->running < EPILOGS_AT_ONCE) {
@@ -326,7 +385,7 @@ void hooks_work(struct hooks *h)
 		k->next = h->epilogs;
 		h->epilogs = k;
 		h->running++;
-		if (hook_start(k, "epilog", h->config->epilog, on_epilog))
+		if (!strcmp(h->config->epilog, "off") || hook_start(k, "epilog", h->config->epilog, on_epilog))
 			epilog_over(k);
 	}
 }

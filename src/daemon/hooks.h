@@ -14,6 +14,7 @@
 #define RAD_DAEMON_HOOKS_H
 
 #include "settings/settings.h"
+#include "store/store.h"
 #include "task/task.h"
 
 #include <jansson.h>
@@ -22,8 +23,9 @@
 struct hooks;
 struct hook;
 
-/* The settings are read each time; they are the caller's, and outlive it. */
-struct hooks *hooks_create(uv_loop_t *loop, const struct settings *config);
+/* The settings are read each time; they and the store are the caller's, and outlive it. Epilogs that the radd before this one
+ * did not see the end of wait to be run (again). */
+struct hooks *hooks_create(uv_loop_t *loop, const struct settings *config, struct store *store);
 /* Ends what runs. Frees itself once the loop has closed its handles. Takes NULL. */
 void hooks_destroy(struct hooks *h);
 
@@ -38,7 +40,7 @@ struct hook *hooks_prolog(struct hooks *h, const struct task *t, hook_done done,
 /* Ends a prolog whose end no longer matters; `done` will not come. Not to be called after `done`. Takes NULL. */
 void hooks_leave(struct hook *hook);
 
-/* An attempt of the task ended, which is not committed yet: notes its epilog, for hooks_work. */
+/* An attempt of the task ended, which is not committed yet: notes its epilog, in the same transaction, for hooks_work. */
 void hooks_note_end(struct hooks *h, const struct event *ended, const struct task *t);
 /* In words, why the user's next launch has to wait: too many of the user's epilogs wait. NULL: it need not. Valid until the
  * next call. */

@@ -737,7 +737,7 @@ struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan)
 {
 	struct runner *r = alloc_zero(sizeof *r);
 	*r = (struct runner){ .loop = loop, .plan = *plan, .servers = servers_create(plan->run_dir, plan->device),
-			      .launches = launching_line_create(loop), .hooks = hooks_create(loop, plan->config),
+			      .launches = launching_line_create(loop), .hooks = hooks_create(loop, plan->config, plan->store),
 			      .forgetting = forgetting_create(loop), .outsiders = outsiders_create(loop, &plan->home) };
 	r->owners = owners_create(plan->core, r->outsiders);
 	r->starting = (struct starting_plan){ .core = plan->core, .home = plan->home, .socket_path = plan->socket_path,

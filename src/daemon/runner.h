@@ -14,11 +14,13 @@
 
 struct device;
 struct runner;
+struct store;
 
 /* What it works with; all of it belongs to others, and outlives it. */
 struct runner_plan {
 	struct core *core;
 	const struct settings *config;	/* kill_wait, mps_idle, stay_on_gpus */
+	struct store *store;		/* of epilogs */
 	struct launch_home home;
 	const char *run_dir, *socket_path;
 	const struct device *device;

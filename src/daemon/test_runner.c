@@ -38,7 +38,7 @@ static int setup(void **state)
 	s->run_dir = alloc_printf("%s/run", s->w.dir);
 	s->w.config.kill_wait_ms = 100;
 	s->device = device_create("nvml", s->w.state_dir, NULL);
-	s->plan = (struct runner_plan){ .core = s->w.core, .config = &s->w.config,
+	s->plan = (struct runner_plan){ .core = s->w.core, .config = &s->w.config, .store = s->w.store,
 					.home = { s->w.state_dir, store_mark(s->w.store), store_marked_ms(s->w.store) },
 					.run_dir = s->run_dir, .socket_path = "/nonexistent/socket",
 					.device = s->device };

@@ -144,7 +144,7 @@ int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*
 
 /* Small values that outlive a restart: "boot" (of the machine), "clock" (how the wall clock stands), "written_by" (version),
  * "store" (its mark, and since when), and what parts of radd keep, each under a word of its own: "drained:GPU-...",
- * "reserve:ID", "limit:UID", "used:UID", "notice:N". */
+ * "reserve:ID", "limit:UID", "used:UID", "notice:N", "epilog:N". */
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err);	/* value NULL: removes it */
 char *store_get_meta(struct store *s, const char *key);	/* free it; NULL if unset */
 /* Calls `each` for those whose keys begin with `prefix`, in order of their keys (of the numbers, where they end in such), until
