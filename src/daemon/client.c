@@ -403,7 +403,7 @@ static void client_send_more(struct client *c)
 	if (c->closing || c->sending_now)
 		return;
 	if (!c->committed) {
-		if (c->hang_up)
+		if (c->hang_up && !c->out.len)	/* else the refusal waits for its commit */
 			client_close(c);
 		return;
 	}

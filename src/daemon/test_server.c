@@ -289,6 +289,30 @@ static void what_is_no_message_is_refused_and_ends_it(void **state)
 	assert_int_equal(s->runs, 0);
 }
 
+/* What is no message comes as the rest of an answer goes out: the refusal, which is not committed then, is told all the same. */
+static void a_refusal_behind_a_long_answer_is_told(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int fd = dial(s);
+	scoped_buf in = { 0 };
+	for (int i = 0; i < 3000; i++)
+		world_submit_held(&s->w);
+	ask(s, fd, "list", "");
+	while (in.len < 4)
+		turn(s), take(fd, &in);
+	/* As much as the socket holds, again and again, until the rest goes at once. */
+	for (size_t had, step = 0; wire_message_bytes(&in) - in.len > step; step = in.len - had) {
+		uv_run(&s->w.loop, UV_RUN_NOWAIT);
+		for (had = in.len; take(fd, &in) > 0;)
+			;
+	}
+	assert_true(wire_message_bytes(&in) > in.len);
+	assert_int_equal(send(fd, "GET /", 5, 0), 5);
+	assert_int_equal(expect_tasks(s, fd, &in), 3000);
+	expect_error(s, fd, &in, "corrupt");
+	assert_true(is_gone(s, fd));
+}
+
 static void nothing_is_told_before_the_commit(void **state)
 {
 	struct serving *s = *state;
@@ -650,7 +674,7 @@ int main(int argc, char **argv)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(answers_come_in_order_one_byte_at_a_time), T(a_long_change_takes_turns),
-		T(what_is_no_message_is_refused_and_ends_it),
+		T(what_is_no_message_is_refused_and_ends_it), T(a_refusal_behind_a_long_answer_is_told),
 		T(nothing_is_told_before_the_commit), T(a_failed_commit_takes_back_what_was_not_told),
 		T(a_wait_is_answered_when_all_are_over), T(a_long_list_behind_a_wait_comes_in_pieces),
 		T(a_request_that_needs_a_name_is_run_again), T(a_lookup_answers_later_and_dies_with_its_client),
