@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TRIM_MS 600000		/* between two looks at how long its logs are */
 #define ENDING_MS 20000		/* what is left of a server and does not end by then hangs in the driver */
 
 /* One that runs, or comes up. */
@@ -26,6 +27,7 @@ struct entry {
 	int64_t idle_ms;	/* mono, when it was first seen without clients; 0: it has some */
 	bool sick;		/* a client of it ended by a fault, which may have left it in a state that takes no others */
 	bool left;		/* its control daemon was killed, and its clients go on: no other comes to it */
+	int64_t trim_ms;	/* mono, when its logs are looked at next */
 	int64_t ending_ms;	/* mono, since when what is left of it is being ended; 0: it is not */
 };
 
@@ -43,7 +45,7 @@ static void servers_add(void *ctx, struct mps_server *server)
 {
 	struct servers *s = ctx;
 	alloc_grow(s->list, s->n, s->cap);
-	s->list[s->n++] = (struct entry){ .server = server };
+	s->list[s->n++] = (struct entry){ .server = server, .trim_ms = clock_mono_ms() + TRIM_MS };
 }
 
 static bool servers_none_needed(const struct servers *s)
@@ -315,7 +317,18 @@ void servers_terminate_clients(struct servers *s, const struct task *t, const pi
 			mps_terminate_clients(s->list[i].server, pids, n);
 }
 
+static void servers_trim(struct servers *s, int64_t mono_ms)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (mono_ms >= s->list[i].trim_ms) {
+			s->list[i].trim_ms = mono_ms + TRIM_MS;
+			mps_trim(s->list[i].server);
+		}
+}
+
 void servers_tidy(struct servers *s, const struct core *core, int64_t idle_ms)
 {
-	servers_stop_idle(s, core, idle_ms, clock_mono_ms());
+	int64_t now = clock_mono_ms();
+	servers_stop_idle(s, core, idle_ms, now);
+	servers_trim(s, now);
 }

@@ -389,6 +389,14 @@ void mps_stop(struct mps_server *s)
 		log_warn("stopping MPS of %s: %s", s->whose, err.text);
 }
 
+void mps_trim(struct mps_server *s)
+{
+	struct proc_id helper;
+	struct error err = ERROR_INIT;
+	if (run_shim(s, "mps-trim", NULL, NULL, -1, &helper, &err))
+		log_warn_limited("emptying logs of MPS of %s: %s", s->whose, err.text);
+}
+
 /* One helper for all: a task may have as many processes as it likes, and this is done in the loop. */
 void mps_terminate_clients(struct mps_server *s, const pid_t *pids, size_t n)
 {

@@ -66,6 +66,10 @@ struct proc_id mps_control(const struct mps_server *s);
  * clients that they had, and nobody can reach them any more. Looks at all processes, at most every 100 ms. */
 bool mps_is_left(struct mps_server *s);
 
+/* Empties those of its logs that have grown beyond so many bytes: a line or more comes with each client, and the run folder is
+ * in memory as a rule. A helper does it, with its user's rights. Returns at once. */
+#define MPS_LOG_MOST (16 << 20)
+void mps_trim(struct mps_server *s);
 /* Asks the control daemon to quit, with 5 s for its clients. A helper ends it, and what is left of it, with TERM and then KILL
  * if it does not. Returns at once. */
 void mps_stop(struct mps_server *s);

@@ -4,6 +4,7 @@
  *	mps-try FOLDER UID GID CONTROL MS		runs one for so long at most, without GPUs: "1" if it answers, "0" if it ends
  *	mps-ask FOLDER UID GID CONTROL			writes "1" to standard output if it answers
  *	mps-terminate FOLDER UID GID CONTROL "PID PID..." [MS]	has every server of it end those of them that are its clients
+ *	mps-trim FOLDER UID GID CONTROL			empties its logs that have grown beyond MPS_LOG_MOST
  *	mps-stop FOLDER UID GID CONTROL PID START	quit, then TERM, then KILL, also of what is left of it; removes its FOLDER/pid
  * FOLDER belongs to the daemon's user; FOLDER/pipe and FOLDER/log to UID alone, since the sockets that the control daemon
  * makes are open to everybody. CONTROL is the path of nvidia-cuda-mps-control. It runs in the foreground (-f), where it keeps
@@ -354,6 +355,22 @@ static int stop(const struct mps *m, struct proc_id control)
 	return SHIM_DONE;
 }
 
+/* What is on the disk counts: a writer that does not append goes on where it was, behind a hole. */
+static int trim(const struct mps *m)
+{
+	if (identity_become(m->uid, m->gid, NULL))
+		return SHIM_FAILED;
+	scoped_dir DIR *folder = opendir(m->log);
+	for (struct dirent *e; folder && (e = readdir(folder));) {
+		struct stat st;
+		scoped_fd int fd = openat(dirfd(folder), e->d_name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && (int64_t)st.st_blocks * 512 > MPS_LOG_MOST &&
+		    ftruncate(fd, 0))
+			return SHIM_FAILED;
+	}
+	return SHIM_DONE;
+}
+
 static int64_t number(const char *text)
 {
 	int64_t value = 0;
@@ -376,6 +393,8 @@ int shim_mps(int argc, char **argv)
 		return try_out(&m, number(argv[6]));
 	if (!strcmp(word, "mps-ask") && argc == 6)
 		return answer_alive(&m);
+	if (!strcmp(word, "mps-trim") && argc == 6)
+		return trim(&m);
 	if (!strcmp(word, "mps-terminate") && (argc == 7 || (argc == 8 && number(argv[7]) >= 0)))
 		return terminate_clients(&m, argv[6], argc == 8 ? number(argv[7]) : MPS_TERMINATE_MS);
 	if (!strcmp(word, "mps-stop") && argc == 8 && number(argv[6]) > 1)

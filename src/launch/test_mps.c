@@ -495,6 +495,44 @@ static void test_locked_by_another(void **state)
 		assert_true(clock_mono_ms() < end);
 }
 
+static char *log_of(struct bench *b, const char *name, off_t bytes)
+{
+	char *path = alloc_printf("%s/mps/%u.0/log/%s", b->dir, (unsigned)mps_uid(b->server), name);
+	scoped_fd int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	assert_int_equal(posix_fallocate(fd, 0, bytes), 0);
+	return path;
+}
+
+static off_t bytes_of(const char *path)
+{
+	struct stat st;
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_size;
+}
+
+/* Whoever put a link there is not to have root empty what it leads to. */
+static void test_long_logs_are_emptied(void **state)
+{
+	struct bench *b = *state;
+	start_ready(b);
+	scoped_free char *other = alloc_printf("%s/other", b->dir), *link = NULL;
+	scoped_free char *small = log_of(b, "a.log", 1000), *large = log_of(b, "server.log", MPS_LOG_MOST + 4096);
+	assert_int_equal(rename(large, other), 0);
+	free(large);
+	large = log_of(b, "server.log", MPS_LOG_MOST + 4096);
+	link = alloc_printf("%s/mps/%u.0/log/b.log", b->dir, (unsigned)mps_uid(b->server));
+	assert_int_equal(symlink(other, link), 0);
+	mps_trim(b->server);
+	for (int64_t end = clock_mono_ms() + DEADLINE_MS; bytes_of(large) && clock_mono_ms() < end; poll(NULL, 0, 5))
+		;
+	assert_int_equal(bytes_of(large), 0);
+	scoped_free char *again = alloc_printf("$RAD_SHIM mps-trim %s/mps/%u.0 %u %u /bin/true", b->dir, (unsigned)getuid(),
+					       (unsigned)getuid(), (unsigned)getgid());
+	assert_int_equal(system(again), 0);
+	assert_int_equal(bytes_of(other), MPS_LOG_MOST + 4096);
+	assert_int_equal(bytes_of(small), 1000);
+}
+
 static void test_stop_when_its_client_fails(void **state)
 {
 	struct bench *b = *state;
@@ -613,7 +651,7 @@ int main(void)
 		T(test_dies_at_start), T(test_dies_later),
 		T(test_never_waits_for_it), T(test_two_at_once), T(test_adopted), T(test_stop),
 		T(test_left_behind), T(test_late_stop), T(test_locked_by_another),
-		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_clients),
+		T(test_long_logs_are_emptied), T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_clients),
 		T(test_terminate_a_stranger), T(test_terminate_comes_to_an_end), T(test_bad_places),
 		T(test_not_installed),
 	};
