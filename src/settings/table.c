@@ -86,7 +86,7 @@ const struct setting settings_table[] = {
 	  .help = "must be free on top of a claim at admission" },
 	{ ROW("host_mem", SETTING_GIB, core.host_mem_mib, "auto"), .min = 0, .max = 1 << 20, .off = SETTING_OFF_IS_ZERO,
 	  .automatic = true, .server_only = true, .help = "host memory that tasks get in all, of what they ask for with --mem" },
-	{ COUNT("host_cpus", core.host_cpus, "auto", 0, 65536), .off = SETTING_OFF_IS_ZERO, .automatic = true, .server_only = true,
+	{ COUNT("host_cpus", core.host_cpus, "auto", 0, 65536), .off = SETTING_OFF_IS_ZERO, .automatic = true,
 	  .help = "CPUs that tasks get in all, of what they ask for with --cpus-per-task" },
 	{ NUMBER("max_cpu", core.max_cpu, "1.5", 0, 64), .off = SETTING_OFF_IS_ZERO, .server_only = true,
 	  .help = "part of those CPUs that tasks may need together before no more of them share a GPU" },

@@ -59,6 +59,7 @@ static struct core_config config_of(struct cluster_nodes *ns)
 	ns->estimator = known_estimator(o, estimate_find("declared", NULL));
 	config.estimator = &ns->estimator;
 	config.recover.mode = RECOVER_OFF;
+	config.host_cpus = CORE_HOST_AUTO;	/* the outer scheduler counts them */
 	config.readings_stand = true;
 	config.fence = config.fence && (!strcmp(o->estimator, "oracle") || !strcmp(o->estimator, "replay"));
 	return config;

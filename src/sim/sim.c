@@ -221,6 +221,7 @@ static struct spec *spec_of(struct simulation *s, uint32_t workload)
 	/* Without a ledger placement is that of the published system, which learns nothing from one run for the next. */
 	(*spec)->signature = s->o->core.map.ledger ? alloc_string(w->name) : NULL;
 	(*spec)->gpus = w->gpus;
+	(*spec)->cpus = w->cpus;
 	(*spec)->share = s->o->share;
 	(*spec)->gpu_mem_mib = strcmp(s->o->estimator, "oracle") ? 0 : w->declared_mib ? w->declared_mib : w->mem_mib;
 	memcpy((*spec)->estimates_mib, w->estimates_mib, sizeof w->estimates_mib);
@@ -373,6 +374,7 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 	ops.estimate = on_estimate;
 	config.estimator = &asked;
 	config.readings_stand = true;
+	config.max_cpu = 0;	/* what tasks take of CPUs, of which they only ask for some, is not simulated */
 	s->core = core_create(&config, &ops);
 	if (o->loads == SIM_LOADS_KNOWN)
 		known_remember(o, o->devices, o->n_devices, s->core);

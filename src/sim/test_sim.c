@@ -263,15 +263,14 @@ static void a_task_of_two_gpus_runs_at_the_slower(void **state)
 	end_scene(s);
 }
 
-/* Nobody knows what they need: the second finds no memory when its last buffers come, 20 s after its start. */
 /* Beside a GPU that is taken, in as long as it says, and as many at once as there are CPUs, where these are counted. */
 static void one_without_gpus_waits_for_cpus_alone(void **state)
 {
 	(void)state;
 	struct scene *s = new_scene(1);
-	set(s, "host_cpus", "2");
-	set(s, "max_cpu", "off");
+	set(s, "host_cpus", "10");	/* four run, four are kept for the one that waits for the GPU */
 	uint32_t train = workload(s, 1000, 30000, 1, .9, .5), prepare = workload(s, 100, 0, 0, 0, 0);
+	s->workloads.list[train].cpus = 4;
 	arrive(s, 0, train);
 	arrive(s, 0, train);
 	for (unsigned i = 0; i < 3; i++)
@@ -289,6 +288,7 @@ static void one_without_gpus_waits_for_cpus_alone(void **state)
 	end_scene(s);
 }
 
+/* Nobody knows what they need: the second finds no memory when its last buffers come, 20 s after its start. */
 static void an_out_of_memory_wastes_its_time(void **state)
 {
 	(void)state;

@@ -133,6 +133,7 @@ static void bad_input_gets_one_clear_line(void **state)
 		{ HEADER "a,1,5,,.5,.5\n", NULL, trace, "T.csv:2: workload 'a' has no mem_mib" },
 		{ HEADER "a,1.5,1,1,.5,.5\n", NULL, trace, "W.csv:2: gpus: '1.5' is not a whole number" },
 		{ HEADER "a,65,1,1,.5,.5\n", NULL, trace, "W.csv:2: gpus: '65'" },
+		{ "workload,gpus,solo_s,mem_mib,gract,smact,cpus\na,1,1,1,.5,.5,2.5\n", NULL, trace, "W.csv:2: cpus: '2.5' is not a whole" },
 		{ HEADER "a,1,-3,1,.5,.5\n", NULL, trace, "W.csv:2: solo_s: '-3'" },
 		{ HEADER "a,1,1e9,1,.5,.5\n", NULL, trace, "W.csv:2: solo_s: '1e9'" },
 		{ HEADER "a,1,1,1e12,.5,.5\n", NULL, trace, "W.csv:2: mem_mib: '1e12'" },

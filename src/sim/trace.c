@@ -17,17 +17,18 @@
 #define MOST_SUBMIT_S 1e9	/* of a trace: about thirty years */
 #define MOST_MIB 16777216.0	/* 16T */
 #define MOST_TASKS 10000000
+#define MOST_CPUS 65536
 
 const char *const sim_class_names[SIM_CLASSES] = { "light", "medium", "heavy" };
 
 enum column {
 	NAME, GPUS, SOLO, MEM, GRACT, SMACT, N_NEEDED,
-	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, START, DECLARED, NEED, KERNELS, CLASS, N_COLUMNS,
+	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, START, DECLARED, NEED, KERNELS, CPUS, CLASS, N_COLUMNS,
 };
 
 static const char *const column_names[N_COLUMNS] = {
 	"workload", "gpus", "solo_s", "mem_mib", "gract", "smact", "horus_mib", "faketensor_mib", "gpumemnet_mib",
-	"watts", "start_s", "declared_mib", "need_mib", "kernels_s", "class",
+	"watts", "start_s", "declared_mib", "need_mib", "kernels_s", "cpus", "class",
 };
 const char *const *const sim_estimator_columns = column_names + ESTIMATES;
 
@@ -45,6 +46,14 @@ static bool is_empty(const struct csv *c, const int at[N_COLUMNS], unsigned i)
 	return at[i] < 0 || !*c->fields[at[i]];
 }
 
+static int check_whole(const struct csv *c, const int at[N_COLUMNS], unsigned i, double v, double most, struct error *err)
+{
+	if (!(floor(v) < v) && v <= most)
+		return 0;
+	error_set(err, ERR_INVALID, "%s: '%.20s' is not a whole number up to %g", column_names[i], c->fields[at[i]], most);
+	return csv_wrong(c, err);
+}
+
 static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workload *w, struct error *err)
 {
 	static const struct { double min, max; } range[N_NEEDED] = {
@@ -59,10 +68,8 @@ static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workl
 		if (read_number(c, at, i, needed ? range[i].min : 0, i < N_NEEDED ? range[i].max : MOST_MIB, &v[i], err))
 			return -1;
 	}
-	if (floor(v[GPUS]) < v[GPUS]) {
-		error_set(err, ERR_INVALID, "gpus: '%.20s' is not a whole number", c->fields[at[GPUS]]);
-		return csv_wrong(c, err);
-	}
+	if (check_whole(c, at, GPUS, v[GPUS], SPEC_MAX_GPUS, err) || check_whole(c, at, CPUS, v[CPUS], MOST_CPUS, err))
+		return -1;
 	if (v[START] > 0 && v[START] >= v[SOLO] && !w->missing) {
 		error_set(err, ERR_INVALID, "start_s: %g is not below solo_s %g, of which it is a part", v[START], v[SOLO]);
 		return csv_wrong(c, err);
@@ -72,6 +79,7 @@ static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workl
 		return csv_wrong(c, err);
 	}
 	w->gpus = (unsigned)v[GPUS];
+	w->cpus = (unsigned)v[CPUS];
 	w->solo_ms = (int64_t)ceil(v[SOLO] * 1000);
 	w->start_ms = (int64_t)(v[START] * 1000);
 	w->mem_mib = (uint64_t)ceil(v[MEM]);

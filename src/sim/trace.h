@@ -7,7 +7,7 @@
  *			beginning in which it computes nothing yet; declared_mib, what its user says it needs; need_mib, the
  *			least with which it still works (a caching allocator frees what it keeps before it gives up; mem_mib,
  *			what it takes where nothing limits it, if not given); kernels_s, how many kernels it runs in a
- *			second; and class (light, medium, heavy). Memory, loads, kernels and watts
+ *			second; cpus, which it asks for; and class (light, medium, heavy). Memory, loads, kernels and watts
  *			are per GPU, of the task alone and computing; solo_s is its time alone. Further columns are ignored.
  *	trace		submit_s,workload are needed; in the order of submit_s. Where they are there and not empty, gpus, solo_s and
  *			declared_mib count for that task instead of the workload's; limit_s is the time limit that its user gave
@@ -32,7 +32,7 @@
 
 struct sim_workload {
 	char *name;		/* owned */
-	unsigned gpus;
+	unsigned gpus, cpus;
 	int64_t solo_ms, start_ms;	/* start_ms: of solo_ms */
 	uint64_t mem_mib, need_mib, declared_mib;	/* need_mib: 0: all of mem_mib; declared_mib: 0: the truth */
 	double gract, smact;	/* 0..1 */
