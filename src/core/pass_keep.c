@@ -206,6 +206,8 @@ void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struc
 		p->keeping = r->task;
 		p->keep_since_ms = now.mono_ms;
 	}
+	host_give_up(p->host, p->head);	/* which may wait for these GPUs */
+	host_keep(p->host, tasks_find(p->tasks, r->task));
 	for (uint32_t i = 0; i < s.n; i++)
 		n += fleet_kept_for(p->fleet, i) == r->task;
 	for (; n < r->gpus && (slot = least_busy(p, &s, r)) >= 0; n++)

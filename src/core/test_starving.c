@@ -6,6 +6,7 @@
  *	LIFE_S		from then on its GPUs are kept for it, and what runs there ends: each small task runs for so long at most, or
  *			makes place when its slot is over;
  *	LIFE_S		once more where small tasks run out of memory, since those go before it, and may have to be alone.
+ *	LIFE_S		once more where tasks ask for CPUs: room may be kept for a task without GPUs that came first.
  * A task that is recovering itself is first in line when those before it run, and waits as long.
  */
 #include "core/test_world.h"
@@ -34,6 +35,7 @@ struct stream {
 	unsigned users;
 	bool slots, limits, fail;
 	uint64_t most_mib;
+	unsigned cpus;		/* of the host; 0: they are not counted */
 };
 
 static unsigned draw(struct stream *s, unsigned below)
@@ -46,6 +48,9 @@ static void another(struct stream *s, struct small *k)
 {
 	struct spec *spec = spec_of(3000 + draw(s, (unsigned)s->most_mib - 3000), 1);
 	*k = (struct small){ .left_s = 5 + (int)draw(s, LIFE_S - 5), .save_s = 1 + (int)draw(s, 6), .fails = s->fail && !draw(s, 6) };
+	if (s->cpus && !draw(s, 4))
+		spec->gpus = 0, spec->gpu_mem_mib = 0, k->fails = false;
+	spec->cpus = s->cpus ? draw(s, s->cpus) : 0;
 	spec->uid = 1000 + draw(s, s->users);
 	spec->slot_s = s->slots ? 5 + (int)draw(s, 40) : -1;
 	spec->time_limit_s = s->limits && draw(s, 2) ? k->left_s + 1 : 0;
@@ -68,7 +73,8 @@ static void small_goes_on(struct stream *s, struct small *k)
 	if (t->n_attempts != k->begun) {
 		k->begun = t->n_attempts;
 		core_started(w->c, k->id, (struct proc_id){ 10 + (pid_t)draw(s, 30000), 1 }, w->now);
-		hold_memory(w, k->id, t->spec->gpu_mem_mib);
+		if (t->spec->gpus)
+			hold_memory(w, k->id, t->spec->gpu_mem_mib);
 	}
 	bool leaving = timeslots_leaving(w->c->timeslots, t, w->now.wall_ms);
 	if (k->left_s-- <= 0)
@@ -108,7 +114,7 @@ static int waits_s(struct stream *s, task_id wide)
 static void starts_in_time(struct stream *s, task_id wide, unsigned seed, const char *doing)
 {
 	const struct core_config *c = core_get_config(s->w->c);
-	int most = (int)(c->pass_max_ms / 1000) + LIFE_S * (1 + s->fail) + SETTLES_S, after = waits_s(s, wide);
+	int counted = s->cpus > 0, most = (int)(c->pass_max_ms / 1000) + LIFE_S * (1 + s->fail + counted) + SETTLES_S * (1 + counted), after = waits_s(s, wide);
 	if (after > most || state(s->w, wide) != TASK_RUNNING)
 		fail_msg("seed %u, order %s, policy %s: a task of %u GPUs of %u %s for %d s, and %d s are allowed", seed,
 			 core_order_name(c->order), map_rank_name(c->map.rank), core_task(s->w->c, wide)->spec->gpus, s->w->n_gpus,
@@ -135,6 +141,9 @@ static void stream_begins(struct stream *s, unsigned gpus)
 	s->limits = draw(s, 2);
 	s->fail = draw(s, 2);
 	s->most_mib = draw(s, 2) ? 10000 : 38000;
+	s->cpus = draw(s, 2) ? 8 : 0;
+	config.host_cpus = s->cpus;
+	config.max_cpu = 0;
 	s->w = new_world(gpus, &config);
 	s->w->mps_together = draw(s, 2);
 	for (unsigned i = 0; i < LIVE; i++)
@@ -152,6 +161,7 @@ static void one_case(unsigned seed)
 	struct spec *spec = spec_of(20000, 1 + draw(&s, gpus));
 	spec->exclusive = draw(&s, 2);
 	spec->slot_s = -1;
+	spec->cpus = s.cpus ? draw(&s, s.cpus + 1) : 0;
 	spec->uid = 1000 + draw(&s, s.users + 1);
 	task_id wide = submit(s.w, spec);
 	starts_in_time(&s, wide, seed, "waits");
