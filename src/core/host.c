@@ -2,10 +2,11 @@
  * See host.h. What an attempt holds is noted when it begins and given back as it was, so that the sums come out whatever became
  * of the task meanwhile. After a restart they are made of the attempts that run.
  *
- * One task at a time has room kept for it, the head or the first CPU task that waits for it, who came first: what others would
- * take of what is free is weighed against its ask as well. With several there would be heads that keep from each other what
- * neither can use. Those for whom others make place were found one after the other, each beside those before it, so what is
- * kept for them all fits.
+ * One task at a time has room kept for it, the head or a CPU task that waits for it, who came first: what others would take
+ * of what is free is weighed against its ask as well. Who was refused that is next, as far as one of its kind (with GPUs or
+ * without), or one head after the other would go before CPU tasks, since GPU tasks are placed first. With several there would be
+ * heads that keep from each other what neither can use. Those for whom others make place were found one after the other, each
+ * beside those before it, so what is kept for them all fits.
  */
 #include "core/host.h"
 
@@ -36,6 +37,7 @@ struct host {
 	struct host_room held;
 	task_id kept_for;
 	struct host_room kept;
+	enum host_kind kind, turn;	/* of whom it is kept for; who was refused because of the other kind is next */
 	struct vacated { task_id task; struct host_room room; } *vacated;
 	size_t n_vacated, cap_vacated;
 };
@@ -178,9 +180,15 @@ static struct host_room kept_from(const struct host *h, task_id id, const struct
 void host_keep(struct host *h, const struct task *t)
 {
 	struct host_room others = kept_from(h, t->id, NULL);
-	if (others.mem_mib || others.cpus)
+	bool taken = others.mem_mib || others.cpus;
+	enum host_kind kind = t->spec->gpus ? HOST_GPU_TASKS : HOST_CPU_TASKS, keeper = h->n_vacated ? HOST_GPU_TASKS : h->kind;
+	if (taken && keeper != kind)
+		h->turn = kind;
+	if (taken || (h->turn && h->turn != kind && h->kept_for != t->id))
 		return;
+	h->turn = h->turn == kind ? HOST_ANY : h->turn;
 	h->kept_for = t->id;
+	h->kind = kind;
 	h->kept = host_ask(h, t);
 }
 
@@ -209,6 +217,18 @@ void host_give_up(struct host *h, task_id id)
 {
 	if (h->kept_for == id)
 		h->kept_for = 0;
+}
+
+void host_give_way(struct host *h, task_id first)
+{
+	if (h->kind == HOST_CPU_TASKS && h->kept_for != first)
+		h->kept_for = 0;
+}
+
+void host_end_turn(struct host *h, enum host_kind kind)
+{
+	if (h->turn == kind && !h->kept_for && !h->n_vacated)
+		h->turn = HOST_ANY;
 }
 
 struct host_room host_held(const struct host *h)

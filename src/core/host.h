@@ -29,9 +29,14 @@ void host_begin(struct host *h, const struct task *t);
 /* The task's attempt has ended. */
 void host_end(struct host *h, task_id id);
 /* Keeps what the task asks for from all others until it begins or host_give_up is called for it; nothing where it is kept for
- * another task already. */
+ * another task already, or where it is the other kind's turn, of which one was refused before. */
 void host_keep(struct host *h, const struct task *t);
 void host_give_up(struct host *h, task_id id);
+/* The first CPU task that nobody may pass: what is kept for another one is not. */
+void host_give_way(struct host *h, task_id first);
+/* Tasks of that kind were asked: if it was their turn, and none took it, it is over. */
+enum host_kind { HOST_ANY, HOST_GPU_TASKS, HOST_CPU_TASKS };
+void host_end_turn(struct host *h, enum host_kind kind);
 
 /* For whom others make place (timeslots.h): what the task asks for is kept from all others until host_vacate_no_more (0: of all
  * of them). While it is, host_keep keeps nothing for others. */

@@ -2,8 +2,8 @@
  *
  * CPU tasks: those that ask for no GPU. They wait for their user's limits and for the host's memory and CPUs (host.h), and for
  * nothing else: whether GPUs are busy, drained, silent or not read yet is nothing to them. Nor does a GPU wait for them: they
- * are placed behind all others of a turn, so that who goes to a GPU has his CPUs first. The first one that lacks room is passed
- * by smaller ones for pass_max; then room is kept for it, unless some is kept for a task with GPUs.
+ * are placed behind all others of a turn, so that who goes to a GPU has his CPUs first. A user's first one that lacks room is
+ * passed by smaller ones for pass_max; then room is kept for it, or next, where some is kept for a task with GPUs.
  */
 #include "core/pass_private.h"
 
@@ -19,11 +19,14 @@ void pass_place_cpu_tasks(struct pass *p, struct now now)
 	unsigned stayed = 0;
 	struct queue_walk w;
 	const struct queue *q = tasks_cpu_queue(p->tasks);
+	host_end_turn(p->host, queue_length(q) ? HOST_GPU_TASKS : HOST_CPU_TASKS);
 	if (!queue_length(q) || p->seen.cpu == tasks_version(p->tasks))
 		return;
 	queue_walk_begin(&w, q, QUEUE_RECOVERY);
 	for (struct task *t; stayed < PASS_BEHIND && (t = queue_walk_next(&w));) {
 		bool may = pass_may_try(p, t, &w, now);
+		if (may && p->config->order == ORDER_STRICT)	/* users take turns, so another was the first a moment ago */
+			host_give_way(p->host, t->id);
 		struct map_request r = pass_request(p, t, now);
 		if (may && pass_try(p, t, &r, now))
 			continue;
@@ -31,11 +34,13 @@ void pass_place_cpu_tasks(struct pass *p, struct now now)
 			host_give_up(p->host, t->id);
 			continue;
 		}
-		if (!stayed++)
+		stayed++;
+		if (queue_first_of(q, t->spec->uid) == t)
 			keep_room(p, t, now);
 		if (p->config->order == ORDER_STRICT)
 			break;
 	}
 	queue_walk_end(&w);
+	host_end_turn(p->host, HOST_CPU_TASKS);
 	p->seen.cpu = tasks_version(p->tasks);
 }

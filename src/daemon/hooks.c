@@ -374,8 +374,8 @@ static void on_epilog(void *ctx, const struct buf *output, const char *why)
 	epilog_over(k);	/* the turn that follows begins the next */
 }
 
-/* Few at a time, so that the end of an array of hundreds is no storm of processes. Those that are kept are over where the setting
- * was taken away. */
+/* Few at a time, so that the end of an array of hundreds is no storm of processes. Where the setting was taken away meanwhile,
+ * those that wait are over. */
 void hooks_work(struct hooks *h)
 {
 	while (h->waiting && h->running < EPILOGS_AT_ONCE) {
