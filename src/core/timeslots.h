@@ -13,8 +13,8 @@
  * What tasks were asked to vacate, GPUs, CPUs and host memory, is kept for the task it is for (pass_vacate) until that starts,
  * or could not start there even if all who were asked had gone: it was cancelled or held, one that goes before it takes the
  * place, a GPU went, or somebody stayed. Nobody knows how soon they go, so nobody else starts there meanwhile, not even for a
- * short time. And where the first that waits for slots will start when those that run now are over, nobody is asked for the sake
- * of one behind it: each would begin a new slot there.
+ * short time. And where the first that waits for slots will start when those that run now are over, nobody is asked for the
+ * sake of one behind it: each would begin a new slot there.
  *
  * A task is only asked: one that does not go within `slot_grace` keeps its GPUs, and is asked again a slot later, at most
  * TIMESLOTS_ASKS times in one attempt. One of whose processes none handles the signal gets none: it is asked, so that its user

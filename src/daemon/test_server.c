@@ -289,7 +289,7 @@ static void what_is_no_message_is_refused_and_ends_it(void **state)
 	assert_int_equal(s->runs, 0);
 }
 
-/* What is no message comes as the rest of an answer goes out: the refusal, which is not committed then, is told all the same. */
+/* What is no message comes as the rest of an answer goes out: the refusal, not committed yet, is told all the same. */
 static void a_refusal_behind_a_long_answer_is_told(void **state)
 {
 	struct serving *s = *state;
