@@ -156,7 +156,7 @@ const struct setting settings_table[] = {
 	  .help = "GPUs that the running tasks of one user have, in sum" },
 	{ COUNT("max_queued", core.allowance.most[ALLOWANCE_QUEUED], "off", 1, 10000000), .off = SETTING_OFF_IS_ZERO,
 	  .help = "unfinished tasks of one user beyond which he may submit none, administrators apart" },
-	{ ROW("max_mem", SETTING_GIB, core.allowance.most[ALLOWANCE_MEM], "off"), .max = 4194304, .off = SETTING_OFF_IS_ZERO,
+	{ ROW("max_mem", SETTING_GIB, core.allowance.most[ALLOWANCE_MEM], "off"), .min = 1.0 / 1024, .max = 4194304, .off = SETTING_OFF_IS_ZERO,
 	  .help = "GPU memory that is held for the running tasks of one user, over all GPUs" },
 	{ TEXT("prolog", prolog, "off"), .server_only = true,
 	  .help = "a program of the administrator's, run before each attempt; while it fails, the task waits" },

@@ -288,6 +288,8 @@ char *settings_range(const struct setting *row)
 		return range_of_words(row);
 	if (row->type == SETTING_TEXT)
 		return alloc_string("a text of printable characters");
-	return alloc_printf("%s from %.15g to %.15g%s%s", types[row->type].what, row->min, row->max, types[row->type].unit,
+	bool small = row->type == SETTING_GIB && row->min > 0 && row->min < 1;
+	return alloc_printf("%s from %.15g%s to %.15g%s%s", types[row->type].what, small ? row->min * MIB_A_GIB : row->min,
+			    small ? " MiB" : "", row->max, types[row->type].unit,
 			    row->automatic ? ", auto or off" : row->off ? ", or off" : "");
 }

@@ -38,6 +38,12 @@ static struct settings_who *who_find(const struct settings *s, const char *name)
 
 /* Texts ----------------------------------------------------------------------------------------------------------------- */
 
+/* "0", "0G", "0.0": to some no limit, to others nothing at all. */
+static bool is_zero(const char *value)
+{
+	return *value == '0' && !value[strcspn(value, "123456789")];
+}
+
 static int who_parse_one(const char *word, size_t len, struct allowance *a, bool says[ALLOWANCE_COUNT], struct error *err)
 {
 	const char *equals = memchr(word, '=', len);
@@ -45,7 +51,9 @@ static int who_parse_one(const char *word, size_t len, struct allowance *a, bool
 	if (k == ALLOWANCE_COUNT)
 		return error_set(err, ERR_INVALID, "'%.*s': expected max_running=N, max_gpus=N, max_queued=N or max_mem=SIZE",
 				 (int)(len < 60 ? len : 60), word);
-	scoped_free char *value = alloc_printf("%.*s", (int)(word + len - equals - 1), equals + 1);
+	scoped_free char *value = alloc_printf("%.*s", (int)(word + len - equals - 1), equals + 1), *range = settings_range(row_of(k));
+	if (is_zero(value))
+		return error_set(err, ERR_INVALID, "%s: '%.40s' would let nothing run: it is %s (no limit)", allowance_word(k), value, range);
 	if (value_parse(row_of(k), value, &a->most[k], err))
 		return error_wrap(err, "%s", allowance_word(k));
 	says[k] = true;
