@@ -762,16 +762,16 @@ named/my task.rad' ]
 	gone "$pid"
 }
 
-# plays_radd VERSION: answers everything as a radd of that release would its status, one question a connection.
+# plays_radd VERSION [UID]: answers everything as a radd of that release would its status, one question a connection.
 plays_radd()
 {
-	python3 - "$WORLD/other.sock" "$1" <<'PYTHON' 3>&- &
+	python3 - "$WORLD/other.sock" "$1" "${2:-$(id -u)}" <<'PYTHON' 3>&- &
 import json, socket, struct, sys
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])
 listener.listen()
 listener.settimeout(30)
-said = json.dumps({"v": 1, "schema": 1, "version": sys.argv[2], "protocol": 1, "pid": 1, "devices": "sim:1xa100-40g", "state_dir": "/",
+said = json.dumps({"v": 1, "schema": 1, "version": sys.argv[2], "uid": int(sys.argv[3]), "protocol": 1, "pid": 1, "devices": "sim:1xa100-40g", "state_dir": "/",
                    "gpus": [], "troubles": []}).encode()
 while True:
     one, _ = listener.accept()
@@ -791,7 +791,13 @@ PYTHON
 	plays_radd 0.0.1
 	RAD_SOCKET=$WORLD/other.sock run rad doctor
 	kill "$PLAYED"
-	[[ "$output" == *"warn  daemon     radd is 0.0.1, rad is "*": restart radd"* ]]
+	[[ "$output" == *"warn  daemon     radd is 0.0.1, rad is "*": restart radd (rad stop: "* ]]
+	rm "$WORLD/other.sock"
+	# RAD_SOCKET may name one that is not the caller's to stop.
+	plays_radd 0.0.1 4242
+	COLUMNS=300 RAD_SOCKET=$WORLD/other.sock run rad doctor
+	kill "$PLAYED"
+	[[ "$output" == *": restart radd (it is another user's, whose 'rad stop' and next 'rad submit' do it; tasks go on)"* ]]
 	rm "$WORLD/other.sock"
 	# Of two builds of one release the later one's is the greater version.
 	plays_radd 0.1.0+20000101000000.01234567

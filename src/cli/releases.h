@@ -5,7 +5,9 @@
 #ifndef RAD_CLI_RELEASES_H
 #define RAD_CLI_RELEASES_H
 
-/* What to do about it, as a sentence, to be freed; NULL: they are the same. `radd`: what it says it is. */
-char *releases_advice(const char *radd);
+#include <jansson.h>
+
+/* What to do about it, as a sentence, to be freed; NULL: they are the same. `status`: radd's answer to that. */
+char *releases_advice(const json_t *status);
 
 #endif

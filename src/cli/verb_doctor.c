@@ -70,7 +70,7 @@ static void check_daemon(struct doctor *d)
 		doctor_say(d, words || fd >= 0 ? GRADE_FAIL : GRADE_WARN, "daemon", "%s", err.text);
 	else if (!d->gpus)
 		doctor_say(d, GRADE_FAIL, "daemon", "%s", err.text);
-	else if ((differ = releases_advice(member_text(d->status, "version"))))
+	else if ((differ = releases_advice(d->status)))
 		doctor_say(d, GRADE_WARN, "daemon", "%s", differ);
 	else
 		doctor_say(d, GRADE_OK, "daemon", "radd %s, pid %lld, on %s, devices %s", member_text(d->status, "version"),

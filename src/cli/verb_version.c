@@ -35,7 +35,7 @@ int verb_version(struct cli_call *c)
 		       (long long)member_int(status, "pid"));
 	else
 		printf("radd: %s\n", err.text);
-	scoped_free char *differ = status ? releases_advice(member_text(status, "version")) : NULL;
+	scoped_free char *differ = status ? releases_advice(status) : NULL;
 	if (differ)
 		fprintf(stderr, "rad: %s\n", differ);
 	return CLI_DONE;
