@@ -119,6 +119,19 @@ refused()
 	rm -rf "$WORLD/lib" "$WORLD/link" ../../outside
 }
 
+@test "PATH: programs that are copied are the copy's; those of an environment that git ignores stay" {
+	local id copy
+	mkdir -p tools data/venv/bin
+	printf '%s\n' '#!/bin/sh' 'echo one; echo "$PATH"' >tools/step
+	chmod +x tools/step
+	id=$(PATH=$REPO/data/venv/bin:$REPO/tools:$PATH submit --hold --snapshot step)
+	echo 'echo two' >tools/step
+	rad release "$id"
+	rad wait "$id"
+	copy=$(echo "$COPIES"/*)
+	[ "$(cat "rad-$id.out")" = $'one\n'"$REPO/data/venv/bin:$copy/tools:$PATH" ]
+}
+
 @test "what cannot be copied is refused, with what to do, and leaves nothing" {
 	refused sh "$REPO/run.sh"
 	[[ $stderr == *"is not the copy's: name it from the folder"* ]]
@@ -223,6 +236,11 @@ refused()
 	printf 'Experiment,Workload,Status,Run,Devices,Collocation,File,Listeners,Params\n1,1,,,0,-,run.sh,,\n' >exp.csv
 	git add exp.csv
 	local id
+	echo '1,2,,,0,-,run.sh,,../none' >>exp.csv
+	refused --dry-run --radt exp.csv
+	[[ $stderr == *"exp.csv:3: --snapshot: '../none' leads out of the repository"* ]]
+	[ ! -e "$COPIES" ]
+	sed -i 3d exp.csv
 	id=$(rad submit --snapshot --hold --radt exp.csv --parsable)
 	[ "$(rad show --json "$id" | jq -r '.tasks[0].cwd')" = "$(echo "$COPIES"/*)" ]
 	rad cancel "$id"

@@ -327,16 +327,26 @@ static int check_words(const struct code *c, const struct spec *s, struct error 
 	return 0;
 }
 
-/* A PYTHONPATH with the copy's folders in place of the repository's. */
-static char *moved_paths(const char *top, const char *place, const char *paths)
+static bool is_ignored(const struct code *c, const char *rel)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->items[i].ignored && within(c->items[i].path, rel))
+			return true;
+	return false;
+}
+
+/* Folders with the copy's in place of the repository's. One that git ignores is not copied: what is in it knows where it is, as
+ * an environment's programs do. */
+static char *moved_paths(const struct code *c, const char *paths)
 {
 	scoped_buf out = { 0 };
 	char real[PATH_MAX];
 	for (const char *p = paths;; p++) {
 		size_t n = strcspn(p, ":");
 		scoped_free char *one = alloc_printf("%.*s", (int)n, p);
-		const char *rel = leads_within(top, one, real);
-		buf_printf(&out, "%s%s", rel ? place : one, rel ? rel : "");
+		const char *rel = leads_within(c->top, one, real);
+		bool moves = rel && !(*rel && is_ignored(c, rel + 1));
+		buf_printf(&out, "%s%s", moves ? c->place : one, moves ? rel : "");
 		p += n;
 		if (!*p)
 			return buf_steal(&out);
@@ -344,46 +354,52 @@ static char *moved_paths(const char *top, const char *place, const char *paths)
 	}
 }
 
-static void move_environ(struct spec *s, const char *top, const char *place)
+/* "PATH=/repo/bin": the same with the copy's; NULL: another variable. */
+static char *moved_variable(const struct code *c, const struct spec *s, const char *item)
 {
-	size_t n = 0;
-	while (s->environ[n])
-		n++;
-	scoped_free char **list = alloc_zero((n + 1) * sizeof *list), *path = NULL;
-	scoped_free char *pwd = alloc_printf("PWD=%s", s->cwd);
+	static const char *const names[] = { "PATH=", "PYTHONPATH=" };
+	if (!strncmp(item, "PWD=", 4))
+		return alloc_printf("PWD=%s", s->cwd);
+	for (size_t i = 0; i < COUNT_OF(names); i++)
+		if (!strncmp(item, names[i], strlen(names[i]))) {
+			scoped_free char *moved = moved_paths(c, item + strlen(names[i]));
+			return alloc_printf("%s%s", names[i], moved);
+		}
+	return NULL;
+}
+
+static void move_environ(const struct code *c, struct spec *s)
+{
+	size_t n = alloc_count(s->environ);
+	char **list = alloc_zero((n + 1) * sizeof *list);
 	for (size_t i = 0; i < n; i++) {
-		list[i] = s->environ[i];
-		if (!strncmp(list[i], "PWD=", 4))
-			list[i] = pwd;
-		if (strncmp(list[i], "PYTHONPATH=", 11) || path)
-			continue;
-		scoped_free char *moved = moved_paths(top, place, list[i] + 11);
-		list[i] = path = alloc_printf("PYTHONPATH=%s", moved);
+		char *moved = moved_variable(c, s, s->environ[i]);
+		list[i] = moved ? moved : alloc_string(s->environ[i]);
 	}
 	spec_set_environ(s, list);
+	alloc_free_list(list);
 }
 
 /* A folder that git ignores would be the one it is a link to. */
 static int check_folder(const struct code *c, const struct spec *s, struct error *err)
 {
 	const char *folder = within(c->top, s->cwd);
-	for (size_t i = 0; folder && *folder && i < c->n; i++)
-		if (c->items[i].ignored && within(c->items[i].path, folder + 1))
-			return error_set(err, ERR_INVALID, "--snapshot: git ignores %.300s, so nothing of it is copied", s->cwd);
+	if (folder && *folder && is_ignored(c, folder + 1))
+		return error_set(err, ERR_INVALID, "--snapshot: git ignores %.300s, so nothing of it is copied", s->cwd);
 	return folder ? 0 : error_set(err, ERR_INVALID, "--snapshot: %.300s is not below %.300s", s->cwd, c->top);
 }
 
 /* One of which git knows no file is made. */
-static int move_to(struct spec *s, const char *top, const char *place, struct error *err)
+static int move_to(const struct code *c, struct spec *s, struct error *err)
 {
-	scoped_free char *cwd = alloc_printf("%s%s", place, within(top, s->cwd)), *was = NULL;
+	scoped_free char *cwd = alloc_printf("%s%s", c->place, within(c->top, s->cwd)), *was = NULL;
 	if (strlen(cwd) >= SPEC_MAX_PATH)
 		return error_set(err, ERR_INVALID, "--snapshot: the path of the copy is too long: %.300s...", cwd);
 	if (io_make_dirs(cwd, 0777, err))
 		return error_wrap(err, "--snapshot");
 	was = s->cwd;
 	s->cwd = steal(cwd);
-	move_environ(s, top, place);
+	move_environ(c, s);
 	return 0;
 }
 
@@ -400,7 +416,7 @@ static int take_of(struct code *c, struct spec *s, bool dry, struct error *err)
 		return -1;
 	if (dry)
 		return 0;
-	return make_copy(c, err) || move_to(s, c->top, c->place, err) ? -1 : 0;
+	return make_copy(c, err) || move_to(c, s, err) ? -1 : 0;
 }
 
 int snapshot_take(struct spec *s, bool dry, struct error *err)

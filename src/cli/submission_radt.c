@@ -127,7 +127,7 @@ static int make_specs(struct radt_plan *p, const char *path, const struct args *
 	}
 	for (size_t i = 0; i < p->file.n; i++) {
 		scoped_json *would = submission_queue(p->jobs[i].spec, true, NULL, err);
-		if (!would)
+		if (!would || (p->flags.snapshot && snapshot_take(p->jobs[i].spec, true, err)))
 			return error_wrap(err, "%s:%zu", path, p->jobs[i].row->line);
 	}
 	return 0;
