@@ -44,9 +44,9 @@ waits() { submit "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; done'; }
 	[ "$(cat "rad-$a.out" "rad-$b.out" "rad-$c.out")" = $'prepared\ntrained on 0\nplotted' ]
 }
 
-@test "no GPU is in its environment, whatever it sets" {
+@test "no GPU is in its environment, whatever it sets, and one thread, as it counts as one CPU" {
 	local a
-	a=$(submit --gpus 0 -- sh -c 'echo "[$CUDA_VISIBLE_DEVICES] [$RAD_GPU_UUIDS] [$RAD_GPU_MEM_MIB]"
+	a=$(unset OMP_NUM_THREADS; submit --gpus 0 -- sh -c 'echo "[$CUDA_VISIBLE_DEVICES] [$RAD_GPU_UUIDS] [$RAD_GPU_MEM_MIB] $OMP_NUM_THREADS"
 		CUDA_VISIBLE_DEVICES=0 sh -c "echo [\$CUDA_VISIBLE_DEVICES]"; env -u CUDA_VISIBLE_DEVICES sh -c "echo [\$CUDA_VISIBLE_DEVICES]"
 		CUDA_VISIBLE_DEVICES=GPU-1 python3 -c "
 import os
@@ -54,7 +54,7 @@ print([os.environ[\"CUDA_VISIBLE_DEVICES\"]])
 os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"0\"
 os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	wait_state "$a" COMPLETED
-	[ "$(cat "rad-$a.out")" = $'[] [] []\n[]\n[]\n[\'\']\n[]' ]
+	[ "$(cat "rad-$a.out")" = $'[] [] [] 1\n[]\n[]\n[\'\']\n[]' ]
 }
 
 @test "a container is given no GPU" {
@@ -120,7 +120,7 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 
 @test "what is of GPUs is refused" {
 	local words
-	for words in '--gpu-mem 1G' --exclusive '--share mps' '--constraint a100' '--max-slowdown 2' --capture=auto; do
+	for words in '--gpu-mem 1G' --exclusive '--share mps' '--constraint a100' '--max-slowdown 2' --capture=auto '--slot 1h'; do
 		run -2 rad submit --gpus 0 $words true
 		[[ "$output" == *"'gpus' is 0 and '"*"' is of GPUs: leave one of them out" ]]
 	done

@@ -67,15 +67,10 @@ static struct host_room sum(struct host_room a, struct host_room b)
 	return (struct host_room){ a.mem_mib + b.mem_mib, a.cpus + b.cpus };
 }
 
-static unsigned cpus_of(const struct spec *s)
-{
-	return s->cpus || s->gpus ? s->cpus : 1;
-}
-
 /* The task's own, without its feed. */
 static struct host_room own_ask(const struct task *t)
 {
-	return (struct host_room){ t->host_mem_mib, cpus_of(t->spec) };
+	return (struct host_room){ t->host_mem_mib, spec_cpus(t->spec) };
 }
 
 /* Where the feed is, or would be. */
@@ -287,7 +282,7 @@ enum host_lack host_asks(const struct host *h, const struct task *t, const struc
 
 int host_feasible(const struct core_config *c, const struct spec *spec, uint64_t mem_mib, struct error *err)
 {
-	unsigned cpus = cpus_of(spec) + spec->feed_cpus;
+	unsigned cpus = spec_cpus(spec) + spec->feed_cpus;
 	mem_mib += spec->feed_mem_mib;
 	char want[32], have[32];
 	if (core_host_known(c->host_mem_mib) && mem_mib > c->host_mem_mib)

@@ -165,10 +165,11 @@ static void set_task(struct environment_list *l, const struct launch_request *r)
 		environment_set(l, "RAD_ARRAY_TASK_ID", "%d", TASK_INDEX(t->id));
 		environment_set(l, "RAD_ARRAY_JOB_ID", "%u", TASK_JOB(t->id));
 	}
-	if (t->spec->cpus)
-		environment_set(l, "RAD_CPUS", "%u", t->spec->cpus);
-	if (t->spec->cpus && !environment_get(l->items, "OMP_NUM_THREADS"))	/* else every library takes all there are */
-		environment_set(l, "OMP_NUM_THREADS", "%u", t->spec->cpus);
+	unsigned cpus = spec_cpus(t->spec);
+	if (cpus)
+		environment_set(l, "RAD_CPUS", "%u", cpus);
+	if (cpus && !environment_get(l->items, "OMP_NUM_THREADS"))	/* else every library takes all there are */
+		environment_set(l, "OMP_NUM_THREADS", "%u", cpus);
 	if (t->spec->feed)
 		environment_set_text(l, "RAD_FEED", t->spec->feed);
 	environment_set(l, "RAD_REQUEUE_CODE", "%d", t->spec->requeue_code ? t->spec->requeue_code : SPEC_REQUEUE_CODE);

@@ -43,6 +43,7 @@ static void fill(struct bench *b, task_id id)
 {
 	memset(b, 0, sizeof *b);
 	b->spec.environ = user_env;
+	b->spec.gpus = 2;
 	b->attempt = (struct attempt){ .mode = SHARE_STREAMS, .claim_mib = 12578 };
 	b->task = (struct task){ .id = id, .spec = &b->spec, .attempts = &b->attempt, .n_attempts = 1 };
 	b->gpus[0] = (struct launch_gpu){ .uuid = "GPU-a", .index = 2 };
@@ -157,6 +158,11 @@ static void test_submitted_inside_a_task(void **state)
 	b.spec.cpus = 0;
 	env = launch_environment(&b.in);
 	assert_var(env, "OMP_NUM_THREADS", NULL);
+	alloc_free_list(env);
+	b.spec.gpus = 0;	/* counts as one CPU, and computes as one */
+	env = launch_environment(&b.in);
+	assert_var(env, "RAD_CPUS", "1");
+	assert_var(env, "OMP_NUM_THREADS", "1");
 	alloc_free_list(env);
 	b.spec.environ = own;
 	env = launch_environment(&b.in);

@@ -134,6 +134,7 @@ static int check_without_gpu(const struct spec *s, struct error *err)
 		{ "gpu_mem", s->gpu_mem_mib }, { "exclusive", s->exclusive }, { "share", s->share != SHARE_AUTO },
 		{ "gpu_model", s->gpu_model }, { "constraint", s->constraint }, { "max_slowdown", s->max_slowdown > 0 },
 		{ "capture", s->capture || s->capture_until_s }, { "model", s->model }, { "lease", s->lease },
+		{ "slot", s->slot_s > 0 },
 	};
 	for (size_t i = 0; i < COUNT_OF(of_gpus); i++)
 		if (of_gpus[i].said)

@@ -115,6 +115,11 @@ struct spec *spec_ref(struct spec *s)
 	return s;
 }
 
+unsigned spec_cpus(const struct spec *s)
+{
+	return s->cpus || s->gpus ? s->cpus : 1;
+}
+
 bool spec_waits(const struct spec *s, int64_t submit_ms)
 {
 	return s->n_deps > 0 || s->begin_s * 1000 > submit_ms;

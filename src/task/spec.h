@@ -159,6 +159,9 @@ void spec_unref(struct spec *s);
 void spec_set_argv(struct spec *s, char *const *words);
 void spec_set_environ(struct spec *s, char *const *words);
 
+/* CPUs of the machine that count as its own: of a task without GPUs one, if it says nothing. */
+unsigned spec_cpus(const struct spec *s);
+
 /* Whether the task has to wait when it is submitted: for others, or for its time. */
 bool spec_waits(const struct spec *s, int64_t submit_ms);
 
