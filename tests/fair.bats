@@ -97,7 +97,7 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	is "$two" PENDING
 	because "$two" UserLimit
 	run rad why "$two"
-	[[ "$output" == *"user $ALICE may have max_running 1 and has 1 now; the limit is group:$group in $RAD_CONFIG:"* ]]
+	[[ "$output" == *"user $ALICE may have max_running 1 and has 1 now, and it asks for 1; the limit is group:$group in $RAD_CONFIG:"* ]]
 	# Nobody but the administrator raises it, and nobody sets another's.
 	run as "$ALICE" rad limit max_running=5
 	[[ "$output" == *"own max_running has no effect"* ]]

@@ -77,9 +77,10 @@ struct allowance pass_allowance(const struct pass *p, uid_t uid);
 /* Whether too few GPUs are in use for the task, whatever ends there: it would wait for drained, silent or reserved ones. Then
  * it holds up nobody, and nothing is kept for it any more. */
 bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now);
-/* Which limit of its user keeps this task from being tried, or the user's first task, behind which it waits. ALLOWANCE_COUNT:
- * none does. */
-enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct now now);
+/* Which limit of its user keeps this task from being tried, or the user's first task, behind which it waits; which of the two,
+ * and how much that one asks for. ALLOWANCE_COUNT: none does. */
+struct pass_left_out { enum allowance_kind kind; const struct task *by; uint64_t asks; };
+struct pass_left_out pass_left_out(struct pass *p, const struct task *t, struct now now);
 /* The head of the main queue that did not fit in the last pass; 0: none. */
 task_id pass_blocked_at(const struct pass *p);
 

@@ -79,20 +79,28 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 
 /* What a user may have ------------------------------------------------------------------------------------------------ */
 
-enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct now now)
+/* The limit that refuses this one by itself. */
+static struct pass_left_out left_out_itself(struct pass *p, const struct task *t, struct now now, bool *never)
+{
+	const struct map_request r = pass_request(p, t, now);
+	const struct fair_taken more = pass_would_take(p, &r);
+	enum allowance_kind kind = pass_refused(p, &r, never);
+	return (struct pass_left_out){ kind, t, kind == ALLOWANCE_COUNT ? 0 : allowance_has(&more, kind) };
+}
+
+struct pass_left_out pass_left_out(struct pass *p, const struct task *t, struct now now)
 {
 	const struct allowance a = pass_allowance(p, t->spec->uid);
 	const struct task *first = queue_first_of(tasks_queue(p->tasks), t->spec->uid);
+	const struct pass_left_out none = { .kind = ALLOWANCE_COUNT };
 	bool never;
 	if (!allowance_limits(&a))
-		return ALLOWANCE_COUNT;
-	struct map_request r = pass_request(p, t, now);
-	enum allowance_kind kind = pass_refused(p, &r, &never);
-	if (kind != ALLOWANCE_COUNT || t->queue != QUEUE_MAIN || !t->spec->gpus || !first || first == t)
-		return kind;
-	r = pass_request(p, first, now);
-	kind = pass_refused(p, &r, &never);
-	return never ? ALLOWANCE_COUNT : kind;
+		return none;
+	struct pass_left_out left = left_out_itself(p, t, now, &never);
+	if (left.kind != ALLOWANCE_COUNT || t->queue != QUEUE_MAIN || !t->spec->gpus || !first || first == t)
+		return left;
+	left = left_out_itself(p, first, now, &never);
+	return never ? none : left;
 }
 
 /* Whether the task's user may have it now, by its latest estimate. If not, the user is left out of the rest of the walk, so

@@ -229,7 +229,9 @@ static void who_has_what_he_may_have_waits_and_holds_up_nobody(void **unused)
 		scoped_free char *why = why_of(w, wide), *behind = why_of(w, small), *mem = why_of(w, more);
 		assert_non_null(strstr(why, "\"UserLimit\""));
 		assert_non_null(strstr(why, "max_gpus"));
+		assert_non_null(strstr(why, "max_gpus 2 and has 1 now, and it asks for 2"));
 		assert_non_null(strstr(behind, "\"UserLimit\""));
+		assert_non_null(strstr(behind, "max_gpus 2 and has 1 now, and task 2, which is before it, asks for 2"));
 		assert_non_null(strstr(mem, "max_mem"));
 		exits(w, bobs, 0, SCAN_NOTHING);
 		assert_int_equal(state(w, more), TASK_RUNNING);

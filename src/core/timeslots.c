@@ -416,7 +416,7 @@ static bool look_for(struct slots_look *l, const struct task *t)
 {
 	struct map_request r = pass_request(l->s->pass, t, l->now);
 	struct placement where;
-	if (pass_left_out(l->s->pass, t, l->now) != ALLOWANCE_COUNT)
+	if (pass_left_out(l->s->pass, t, l->now).kind != ALLOWANCE_COUNT)
 		return true;	/* its user has what he may have: a place would not help it */
 	r.planned = NULL;	/* a plan counts with places that are there */
 	r.later = false;

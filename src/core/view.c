@@ -29,15 +29,20 @@ static const char *user_word(const struct task *t)
 static bool reason_allowance(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
 	const struct allowance a = pass_allowance(c->pass, t->spec->uid);
-	enum allowance_kind kind = pass_left_out(c->pass, t, now);
+	const struct pass_left_out left = pass_left_out(c->pass, t, now);
 	const struct fair_taken taken = fair_taken_of(c->fair, t->spec->uid);
+	const enum allowance_kind kind = left.kind;
+	char id[TASK_ID_TEXT], who[TASK_ID_TEXT + 32] = "it";
 	if (kind == ALLOWANCE_COUNT)
 		return false;
+	if (left.by != t)
+		snprintf(who, sizeof who, "task %s, which is before it,", task_id_text(left.by->id, id));
 	const char *source = c->ops.allowance_source ? c->ops.allowance_source(c->ops.ctx, t->spec->uid, kind) : "";
 	out->word = "UserLimit";
-	snprintf(out->text, sizeof out->text, "user %s may have %s %llu%s and has %llu now%s%s", user_word(t),
+	snprintf(out->text, sizeof out->text, "user %s may have %s %llu%s and has %llu now, and %s asks for %llu%s%s", user_word(t),
 		 allowance_word(kind), (unsigned long long)a.most[kind], kind == ALLOWANCE_MEM ? " MiB" : "",
-		 (unsigned long long)allowance_has(&taken, kind), *source ? "; the limit is " : "", source);
+		 (unsigned long long)allowance_has(&taken, kind), who, (unsigned long long)left.asks,
+		 *source ? "; the limit is " : "", source);
 	return true;
 }
 
@@ -60,7 +65,7 @@ static const struct task *first_in_turn(struct core *c, struct now now)
 	struct queue_walk w;
 	const struct task *first;
 	queue_walk_begin(&w, tasks_queue(c->tasks), QUEUE_MAIN);
-	while ((first = queue_walk_next(&w)) && pass_left_out(c->pass, first, now) != ALLOWANCE_COUNT)
+	while ((first = queue_walk_next(&w)) && pass_left_out(c->pass, first, now).kind != ALLOWANCE_COUNT)
 		queue_walk_leave_user(&w);
 	queue_walk_end(&w);
 	return first;
@@ -73,7 +78,7 @@ static json_t *turn_json(struct core *c, const struct task *t, struct now now)
 {
 	char id[TASK_ID_TEXT];
 	if (!c->config.fair.on || queue_users(tasks_queue(c->tasks)) < 2 || !tasks_in_queue(c->tasks, t) ||
-	    !t->spec->gpus || pass_left_out(c->pass, t, now) != ALLOWANCE_COUNT)
+	    !t->spec->gpus || pass_left_out(c->pass, t, now).kind != ALLOWANCE_COUNT)
 		return json_null();
 	const struct task *first = first_in_turn(c, now);
 	if (!first)
