@@ -536,6 +536,23 @@ while True:
 	one_line_error "yesterweek"
 }
 
+@test "acct: nothing since midnight, and tasks of which none began: no heading without rows" {
+	RAD_SOCKET=$WORLD/new.sock
+	mkdir new-state
+	radd --devices sim:1xa100-40g --state "$PWD/new-state" 2>/dev/null 3>&- 4>&- &
+	local pid=$!
+	wait_for 10 rad gpus
+	[ "$(rad acct)" = "No task ended since midnight: --since 7d looks further back" ]
+	[ "$(rad acct --by user)" = "$(rad acct)" ]
+	[ "$(rad acct --since 2h)" = "No task ended in that time" ]
+	rad cancel "$(submit --hold true)"
+	rad acct >acct.txt
+	grep -q '^USER ' acct.txt
+	run ! grep '^GPU ' acct.txt
+	kill "$pid"
+	gone "$pid"
+}
+
 @test "acct: what was held at its submission is in sums by user as in others" {
 	local held begun gone
 	held=$(rad submit --parsable --hold --gpu-mem 1G -- true)

@@ -21,8 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NO_TASKS "No task ended in that time"
-
 /* ---- what a task took ---- */
 
 /* Sums and maxima over attempts; NaN where nothing is known. */
@@ -217,10 +215,11 @@ static void print_groups(struct acct_groups *g, const char *title, bool times, s
 		{ "GPU HOURS", .right = true }, { "SHARES", .right = true }, { "PEAK", .right = true, .drop = 1 },
 		{ unit.title, .right = true },
 	};
-	struct table *table = table_create(columns, COUNT_OF(columns));
 	char text[FORMAT_LEN];
-	if (g->n)
-		qsort(g->list, g->n, sizeof *g->list, compare_names);
+	if (!g->n)	/* none of them began: a heading with nothing below it */
+		return;
+	struct table *table = table_create(columns, COUNT_OF(columns));
+	qsort(g->list, g->n, sizeof *g->list, compare_names);
 	for (size_t i = 0; i < g->n; i++) {
 		table_cell(table, STYLE_PLAIN, g->list[i].name);
 		table_printf(table, STYLE_PLAIN, "%u", g->list[i].tasks);
@@ -299,6 +298,13 @@ struct acct_asked {
 	struct acct_list list;
 };
 
+/* Whoever did not say since when is told what that means. */
+static void print_none(const struct acct_asked *a)
+{
+	bool said = a->month || a->since || a->until;
+	puts(said ? "No task ended in that time" : "No task ended since midnight: --since 7d looks further back");
+}
+
 /* What all of its tables and JSON end with. */
 struct acct_sums { struct acct_groups users, gpus; struct account account; double most_j; };
 
@@ -357,7 +363,7 @@ static json_t *print_json(json_t *request, struct error *err)
 	return reply;
 }
 
-static json_t *print_tables(json_t *request, struct error *err)
+static json_t *print_tables(const struct acct_asked *a, json_t *request, struct error *err)
 {
 	struct acct_sums sums = { .most_j = NAN };
 	struct term term = term_ask();
@@ -365,7 +371,7 @@ static json_t *print_tables(json_t *request, struct error *err)
 	const json_t *tasks = json_object_get(reply, "tasks");
 	acct_sums_add(&sums, tasks);
 	if (reply && !json_array_size(tasks)) {
-		puts(NO_TASKS);
+		print_none(a);
 	} else if (reply) {
 		/* One unit in all of its tables, so that they can be compared. */
 		const struct format_energy_unit unit = format_energy_unit(sums.most_j);
@@ -381,7 +387,7 @@ static json_t *print_tables(json_t *request, struct error *err)
 	return reply;
 }
 
-static int print_by(struct cli_call *c, json_t *reply, bool json, bool csv)
+static int print_by(struct cli_call *c, const struct acct_asked *a, json_t *reply)
 {
 	struct term term = term_ask();
 	json_t *groups = json_object_get(reply, "groups");
@@ -391,15 +397,15 @@ static int print_by(struct cli_call *c, json_t *reply, bool json, bool csv)
 		return cli_fail(c, &err);
 	}
 	acct_groups_name(groups);
-	if (json)
+	if (a->json)
 		return cli_print_json(json_incref(reply));
-	if (!csv && !json_array_size(groups)) {
-		puts(NO_TASKS);
+	if (!a->csv && !json_array_size(groups)) {
+		print_none(a);
 		return CLI_DONE;
 	}
-	if (!csv)
+	if (!a->csv)
 		print_totals(json_object_get(reply, "totals"), acct_groups_unit(groups));
-	acct_groups_print(groups, &term, csv);
+	acct_groups_print(groups, &term, a->csv);
 	return CLI_DONE;
 }
 
@@ -434,11 +440,11 @@ static int print_asked(struct cli_call *c, const struct acct_asked *a, json_t *r
 	if (!a->json)
 		accounts_want(request, wanted, COUNT_OF(wanted));
 	scoped_json *reply = a->by ? client_call(request, &err) : a->csv ? fetch_csv(request, &err) :
-			     a->json ? print_json(request, &err) : print_tables(request, &err);
+			     a->json ? print_json(request, &err) : print_tables(a, request, &err);
 	if (!reply)
 		return cli_fail(c, &err);
 	if (a->by)
-		return print_by(c, reply, a->json, a->csv);
+		return print_by(c, a, reply);
 	if (json_is_true(json_object_get(reply, "truncated")))
 		cli_note("that is not all, nor are the sums by user and GPU: this radd, of an earlier release, tells 10000 tasks at most. "
 			 "--by sums up all");
