@@ -74,6 +74,8 @@ int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_me
 uint64_t pass_largest_mib(const struct pass *p, const struct spec *spec);
 /* What the user may have at one time. */
 struct allowance pass_allowance(const struct pass *p, uid_t uid);
+/* What its user would have more. */
+struct fair_taken pass_would_take(const struct pass *p, const struct map_request *r);
 /* Whether too few GPUs are in use for the task, whatever ends there: it would wait for drained, silent or reserved ones. Then
  * it holds up nobody, and nothing is kept for it any more. */
 bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now);

@@ -171,9 +171,7 @@ void pass_take_turn(struct pass *p, const struct task *t, const struct map_reque
 void pass_end_turn(struct pass *p, task_id id);
 void pass_forget_turns(struct pass *p);
 
-/* pass_refused.c; pass_allowance too */
-/* What its user would have more. */
-struct fair_taken pass_would_take(const struct pass *p, const struct map_request *r);
+/* pass_refused.c; pass_allowance and pass_would_take too */
 /* What keeps its user from having it now; *never: at any time. */
 enum allowance_kind pass_refused(const struct pass *p, const struct map_request *r, bool *never);
 /* The entry of that kind as of the fleet's shape, a new one where there was none. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * When tasks that wait are expected to start. Under ORDER_PLAN that is what the plan promises. Else the queue is played through
  * in its order: each task starts at the first end of another, not before the one ahead of it, at which as many GPUs as it
- * wants have the memory that it claims and bear another task; it ends when its own time is over. Ends are what the running
+ * wants have the memory that it claims and bear another task, and its user may have it; it ends when its own time is over. Who
+ * waits for what his user may have holds up the user's other tasks and no others, as in a pass. Ends are what the running
  * task says of itself, else what runs like it took, else its time limit; one that nobody knows never comes, and who needs it
  * has no expected start. How tasks slow each other is not played: the true start may be later, and earlier where others may be
  * passed.
@@ -39,7 +40,15 @@ struct stay {
 	struct share_task load;
 	bool alone;
 	double part, cores;
+	size_t user;
+	struct fair_taken gives;	/* back to its user, at its end */
 };
+
+/* What a user has as of at_s. `left_out`: of this moment, as pass_may_try leaves him out. */
+struct starts_user { uid_t uid; struct allowance may; struct fair_taken taken; bool left_out; };
+
+/* One that waits, and what it comes to. `open`: not found yet. */
+struct wait { const struct task *t; struct map_request q; size_t user; bool open; double at_s; const char *source; };
 
 /* A GPU as of at_s. `gpu` has no tenants. */
 struct room {
@@ -63,8 +72,36 @@ struct starts {
 	enum known known;		/* of the ends until then the least sure */
 	size_t gone;			/* stays that are over by at_s */
 	size_t steps;
-	json_t *list;
+	struct wait *waits;		/* in the order of the queue */
+	size_t n_waits, cap_waits;
+	struct starts_user *users;
+	size_t n_users, cap_users;
 };
+
+static size_t user_of(struct starts *s, uid_t uid)
+{
+	size_t i = 0;
+	while (i < s->n_users && s->users[i].uid != uid)
+		i++;
+	if (i < s->n_users)
+		return i;
+	alloc_grow(s->users, s->n_users, s->cap_users);
+	s->users[s->n_users++] = (struct starts_user){ uid, pass_allowance(s->c->pass, uid), fair_taken_of(s->c->fair, uid), false };
+	return i;
+}
+
+/* What a task has on one of its GPUs, the first of which stands for itself. */
+static struct fair_taken part_of(unsigned gpu, uint64_t mib)
+{
+	return (struct fair_taken){ .tasks = !gpu, .gpus = 1, .mib = mib };
+}
+
+static void user_give_back(struct starts_user *u, struct fair_taken gives)
+{
+	u->taken.tasks -= gives.tasks < u->taken.tasks ? gives.tasks : u->taken.tasks;
+	u->taken.gpus -= gives.gpus < u->taken.gpus ? gives.gpus : u->taken.gpus;
+	u->taken.mib -= least_of(u->taken.mib, gives.mib);
+}
 
 static int stays_by_end(const void *a, const void *b)
 {
@@ -117,7 +154,8 @@ static void list_stays(struct starts *s)
 			alloc_grow(s->stays, s->n, s->cap);
 			s->stays[s->n++] = (struct stay){ end, how, r.slots[i], r.held_mib, load,
 							  task_attempt(r.task)->mode == SHARE_NEVER, part,
-							  isnan(cores) ? 0 : cores * part };
+							  isnan(cores) ? 0 : cores * part, user_of(s, r.task->spec->uid),
+							  part_of(i, r.held_mib) };
 		}
 	}
 	if (s->n)
@@ -175,6 +213,7 @@ static bool starts_go_on(struct starts *s)
 		s->known = one->known > s->known ? one->known : s->known;
 		s->tasks -= one->part;
 		s->cores -= one->cores;
+		user_give_back(&s->users[one->user], one->gives);
 	}
 	return true;
 }
@@ -229,99 +268,129 @@ static bool starts_find(struct starts *s, const struct map_request *q, uint32_t 
 
 /* A stay for each of its GPUs, so that who comes behind it waits for it as for those that run now. A task of unknown length
  * stays for ever. */
-static void starts_place(struct starts *s, const struct task *t, const struct map_request *q, const uint32_t *slots,
-			 enum known *how)
+static void starts_place(struct starts *s, struct wait *w, const struct fair_taken *more, const uint32_t *slots)
 {
-	enum known own;
-	double all = run_time(s->c, t, &own);
+	const struct map_request *q = &w->q;
+	enum known own, how = q->cores.used_up ? s->known : KNOWN_PROGRESS;
+	double all = run_time(s->c, w->t, &own);
 	const struct map_policy *policy = &s->c->config.map;
 	bool alone = map_wants_alone(policy, q);
 	double part = 1.0 / q->gpus, cores = q->cores.have > 0 ? q->cores.more : 0;
-	*how = q->cores.used_up ? s->known : KNOWN_PROGRESS;
+	struct fair_taken *taken = &s->users[w->user].taken;
+	*taken = (struct fair_taken){ taken->tasks + 1, taken->gpus + more->gpus, taken->mib + more->mib, taken->cpu_tasks };
 	s->tasks++;
 	s->cores += cores;
 	for (unsigned i = 0; i < q->gpus; i++) {
 		struct room *r = &s->rooms[slots[i]];
 		struct map_gpu *g = &r->gpu;
-		struct share_task load = estimates_load(s->c->estimates, t, g->name).load;
+		struct share_task load = estimates_load(s->c->estimates, w->t, g->name).load;
 		uint64_t mib = alone ? g->available_mib : least_of(claim_of(s, q), g->available_mib);
-		*how = r->known > *how ? r->known : *how;
+		how = r->known > how ? r->known : how;
 		g->available_mib -= mib;
 		if (!g->n_tasks)
 			g->mode = map_first_mode(policy, q, alone, g);
 		room_change(r, &load, 1);
 		r->alone = alone;
 		add_stay(s, (struct stay){ s->at_s + all, own > r->known ? own : r->known, slots[i], mib, load, alone, part,
-					    cores * part });
+					    cores * part, w->user, part_of(i, more->mib / q->gpus) });
 	}
+	w->open = false;
+	w->at_s = s->at_s;
+	w->source = known_words[how];
 }
 
-static void starts_tell(struct starts *s, const struct task *t, double at_s, const char *source)
+/* What is known of it at once; else it is open. */
+static struct wait first_look(struct starts *s, const struct task *t)
 {
-	char id[TASK_ID_TEXT];
-	bool known = source && isfinite(at_s);
-	json_array_append_new(s->list, json_pack("{ss, so, so, so}", "id", task_id_text(t->id, id),
-		"start_time", known ? json_time_or_null(s->now.wall_ms + (int64_t)(at_s * 1000)) : json_null(),
-		"in_s", known ? json_round3(at_s) : json_null(), "source", json_text_or_null(known ? source : NULL)));
+	struct wait w = { .t = t, .at_s = INFINITY };
+	if (begins_later(t, s->now.wall_ms)) {
+		const struct dependency *open;
+		w.source = "begin";
+		if (!tasks_waits_in_vain(s->c->tasks, t, &open) && !open)
+			w.at_s = (double)(t->spec->begin_s * 1000 - s->now.wall_ms) / 1000;
+		return w;
+	}
+	if (t->waiting_for_deps || !t->estimated || !t->spec->gpus || !tasks_in_queue(s->c->tasks, t) ||
+	    host_asks(s->c->host, t, NULL, NULL))
+		return w;	/* it hangs on more than GPUs */
+	w.q = pass_request(s->c->pass, t, s->now);
+	w.user = user_of(s, t->spec->uid);
+	w.open = !w.q.planned;
+	if (w.q.planned)
+		w.at_s = w.q.planned_s, w.source = "plan";
+	return w;
 }
 
 static bool starts_full(const struct starts *s)
 {
-	return json_array_size(s->list) >= MOST_STARTS;
+	return s->n_waits >= MOST_STARTS;
 }
 
-static void start_one(struct starts *s, const struct task *t)
+static void add_wait(struct starts *s, const struct task *t)
+{
+	alloc_grow(s->waits, s->n_waits, s->cap_waits);
+	s->waits[s->n_waits++] = first_look(s, t);
+}
+
+/* One pass, as of at_s: the first that finds no place ends it. */
+static void play_pass(struct starts *s)
 {
 	uint32_t slots[SPEC_MAX_GPUS];
-	enum known how = KNOWN_NOT;
-	if (begins_later(t, s->now.wall_ms)) {
-		const struct dependency *open;
-		bool free_then = !tasks_waits_in_vain(s->c->tasks, t, &open) && !open;
-		starts_tell(s, t, free_then ? (double)(t->spec->begin_s * 1000 - s->now.wall_ms) / 1000 : INFINITY, "begin");
-		return;
+	for (size_t i = 0; i < s->n_users; i++)
+		s->users[i].left_out = false;
+	for (size_t i = 0; i < s->n_waits && s->steps < MOST_STEPS; i++, s->steps++) {
+		struct wait *w = &s->waits[i];
+		struct starts_user *u = w->open ? &s->users[w->user] : NULL;
+		bool never = false;
+		if (!u || u->left_out)
+			continue;
+		const struct fair_taken more = pass_would_take(s->c->pass, &w->q);
+		bool refused = allowance_refuses(&u->may, &u->taken, &more, &never) != ALLOWANCE_COUNT;
+		u->left_out = refused && !never;
+		if (!refused && !starts_find(s, &w->q, slots))
+			return;
+		if (!refused)
+			starts_place(s, w, &more, slots);
 	}
-	if (t->waiting_for_deps || !t->estimated || !t->spec->gpus || !tasks_in_queue(s->c->tasks, t) ||
-	    host_asks(s->c->host, t, NULL, NULL)) {
-		starts_tell(s, t, INFINITY, NULL);	/* it hangs on more than GPUs */
-		return;
-	}
-	struct map_request q = pass_request(s->c->pass, t, s->now);
-	if (q.planned) {
-		starts_tell(s, t, q.planned_s, "plan");
-		return;
-	}
-	bool there = s->at_s > 0 && s->steps < MOST_STEPS && starts_find(s, &q, slots);
-	while (!there && s->steps < MOST_STEPS && starts_go_on(s))
-		there = starts_find(s, &q, slots);
-	if (there)
-		starts_place(s, t, &q, slots, &how);
-	else
-		s->gone = s->n, s->at_s = 0;	/* who comes behind it starts later still, and nobody knows when */
-	starts_tell(s, t, there ? s->at_s : INFINITY, known_words[how]);
 }
 
-static void start_outside(void *ctx, const struct task *t)
+static void wait_outside(void *ctx, const struct task *t)
 {
 	struct starts *s = ctx;
 	if (t->state == TASK_PENDING && !starts_full(s) && (!tasks_in_queue(s->c->tasks, t) || !t->spec->gpus))
-		start_one(s, t);
+		add_wait(s, t);
+}
+
+static json_t *wait_json(const struct starts *s, const struct wait *w)
+{
+	char id[TASK_ID_TEXT];
+	bool known = w->source && isfinite(w->at_s);
+	return json_pack("{ss, so, so, so}", "id", task_id_text(w->t->id, id),
+		"start_time", known ? json_time_or_null(s->now.wall_ms + (int64_t)(w->at_s * 1000)) : json_null(),
+		"in_s", known ? json_round3(w->at_s) : json_null(), "source", json_text_or_null(known ? w->source : NULL));
 }
 
 /* Who waits comes in the order of the queue, so each finds what those before it left; then who is not in the queue yet. */
 json_t *core_starts_json(struct core *c, struct now now)
 {
-	struct starts s = { .c = c, .now = now, .gpus = fleet_gpus(c->fleet, now), .n_gpus = fleet_size(c->fleet),
-			    .list = json_array() };
+	struct starts s = { .c = c, .now = now, .gpus = fleet_gpus(c->fleet, now), .n_gpus = fleet_size(c->fleet) };
+	json_t *list = json_array();
 	struct queue_walk queued;
 	list_stays(&s);
 	list_rooms(&s);
 	queue_walk_begin(&queued, tasks_queue(c->tasks), QUEUE_RECOVERY);
 	for (const struct task *t; !starts_full(&s) && (t = queue_walk_next(&queued));)
-		start_one(&s, t);
+		add_wait(&s, t);
 	queue_walk_end(&queued);
+	while (s.steps < MOST_STEPS && starts_go_on(&s))
+		play_pass(&s);
 	if (!starts_full(&s))
-		core_each_task(c, start_outside, &s);
+		core_each_task(c, wait_outside, &s);
+	for (size_t i = 0; i < s.n_waits; i++)
+		json_array_append_new(list, wait_json(&s, &s.waits[i]));
 	free(s.stays);
 	free(s.rooms);
-	return json_pack("{si, so, sb}", "schema", 1, "starts", s.list, "truncated", starts_full(&s));
+	free(s.waits);
+	free(s.users);
+	return json_pack("{si, so, sb}", "schema", 1, "starts", list, "truncated", starts_full(&s));
 }

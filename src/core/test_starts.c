@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+enum { ALICE = 1000, BOB };
+
 /* One GPU, with a task of load 0.3 for 100 s and one of 0.85 for 500 s. What waits is let in when both together no longer keep
  * the GPU too busy: memory is there all the time, and after 100 s it would be 0.85 alone. */
 static void starts_are_told_by_loads_too(void **unused)
@@ -112,12 +114,62 @@ static void who_stands_behind_an_unknown_start_has_none(void **unused)
 	end_world(w);
 }
 
+static struct allowance two_gpus(void *ctx, uid_t uid)
+{
+	(void)ctx;
+	struct allowance a = { { 0 } };
+	a.most[ALLOWANCE_GPUS] = uid == ALICE ? 2 : 0;
+	return a;
+}
+
+static double starts_in(const json_t *starts, task_id id)
+{
+	return json_number_value(json_object_get(start_among(starts, id), "in_s"));
+}
+
+/* There is room for all of Alice's on the idle GPUs, but she may have two at a time: they follow each other, in their order, and
+ * the wide one does not let the small ones behind it pass. Bob waits for nobody's limit but for a GPU. */
+static void what_a_user_may_have_is_played(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_FIFO, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(4, &config);
+	w->c->ops.allowance = two_gpus;
+	teach_time(w, 5000, 1, 100);
+	task_id hers[6];
+	for (int i = 0; i < 6; i++) {
+		struct spec *s = spec_of(5000, i == 3 ? 2 : 1);
+		s->uid = ALICE;
+		s->time_limit_s = i == 3 ? 300 : 0;
+		hers[i] = submit(w, s);
+	}
+	for (int i = 0; i < 2; i++) {
+		struct spec *s = spec_of(5000, 1);
+		s->uid = BOB;
+		assert_int_equal(state(w, submit(w, s)), TASK_RUNNING);
+	}
+	struct spec *s = spec_of(5000, 1);
+	s->uid = BOB;
+	task_id bobs = submit(w, s);
+	assert_int_equal(state(w, hers[1]), TASK_RUNNING);
+	assert_int_equal(state(w, hers[2]), TASK_PENDING);
+	assert_int_equal(state(w, bobs), TASK_PENDING);
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	const double expected_s[] = { 100, 200, 500, 500 };
+	for (int i = 2; i < 6; i++)
+		assert_true(fabs(starts_in(starts, hers[i]) - expected_s[i - 2]) < 30);
+	assert_true(fabs(starts_in(starts, bobs) - 100) < 30);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(starts_of_those_who_run_alone_follow_each_other),
 		cmocka_unit_test(who_stands_behind_an_unknown_start_has_none),
 		cmocka_unit_test(nobody_waits_and_nothing_runs),
+		cmocka_unit_test(what_a_user_may_have_is_played),
 		cmocka_unit_test(starts_are_told_by_loads_too),
 		cmocka_unit_test(starts_count_with_what_is_held_for_the_unknown),
 	};
