@@ -132,6 +132,14 @@ static int fill_gpus(const struct cli_call *c, const struct reserve_wish *w, jso
 	return 0;
 }
 
+/* As they were understood: an --end that is a minute too early is that of the next day. */
+static void print_span(const json_t *request)
+{
+	char begin[FORMAT_LEN], end[FORMAT_LEN];
+	scoped_json *from = json_time_or_null(member_int(request, "begin_ms")), *to = json_time_or_null(member_int(request, "end_ms"));
+	printf("%s to %s\n", format_time(json_string_value(from), begin), format_time(json_string_value(to), end));
+}
+
 static int make_one(struct cli_call *c, const struct reserve_wish *w)
 {
 	struct error err = ERROR_INIT;
@@ -152,7 +160,8 @@ static int make_one(struct cli_call *c, const struct reserve_wish *w)
 	printf("Reservation %lld: ", (long long)member_int(reply, "id"));
 	if (c->n_words)	/* "2" is two of them, and not the GPU of that number */
 		printf("%s GPU%s, chosen now: ", c->words[0], !strcmp(c->words[0], "1") ? "" : "s");
-	printf("GPU %s\n", where);
+	printf("GPU %s, ", where);
+	print_span(request);
 	print_overlaps(json_object_get(reply, "overlaps"), 0, json_object_get(gpus, "gpus"), &term);
 	return CLI_DONE;
 }
