@@ -107,13 +107,15 @@ truth_comes_out()
 		export RAD_STATE=$WORLD/state RAD_NO_START=0
 		rad submit true
 		rad doctor | grep 'state  '
+		RAD_STATE=$WORLD/state/new rad doctor | grep 'state  '
 	EOF
 	run unshare -m --propagation private bash only-read
 	echo "$output"
 	[[ "${lines[0]}" == "radd: $WORLD/state/lock: Read-only file system: have it mounted for writing"*"what was stored in $WORLD/state is safe"* ]]
 	[[ "${lines[1]}" == "rad: starting radd: $WORLD/state/start.lock: Read-only file system: have it mounted for writing"*"export RAD_STATE="* ]]
 	[[ "${lines[2]}" == "fail  state "*"$WORLD/state is mounted read-only"* ]]
-	[ "${#lines[@]}" -eq 3 ]
+	[[ "${lines[3]}" == "fail  state "*"$WORLD/state is mounted read-only"* ]]	# one that is to be made there
+	[ "${#lines[@]}" -eq 4 ]
 	start_radd
 	[ "$(state "$id")" = HELD ]
 }

@@ -408,7 +408,7 @@ teardown()
 	run rad submit true
 	echo "$output"
 	[ "$status" -eq 3 ] && one_line_error "is full" || rc=1
-	rad doctor | grep -q "^fail  *state  .*: no task is accepted until there is more on its disk" || rc=1
+	rad doctor | grep -q "^fail  *state  .*: no task is accepted until its disk has more than 16M" || rc=1
 	: >go
 	wait_state "$id" COMPLETED || rc=1
 	rm "$WORLD/small/fill"

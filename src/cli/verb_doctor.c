@@ -265,7 +265,7 @@ static void check_state(struct doctor *d)
 		return;
 	}
 	if (access(dir, F_OK)) {
-		if (!d->status)
+		if (!d->status && takes_writes(d, begun))
 			doctor_say(d, GRADE_OK, "state", "%s will be made", dir);
 		return;
 	}
@@ -276,7 +276,7 @@ static void check_state(struct doctor *d)
 	uint64_t bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	enum grade grade = bytes < STORE_MIN_ROOM_BYTES ? GRADE_FAIL : bytes < LOW_DISK ? GRADE_WARN : GRADE_OK;
 	doctor_say(d, grade, "state", "%s, %s of room%s", dir, units_format_mib((double)bytes / MIB, room, sizeof room),
-		   grade == GRADE_FAIL ? ": no task is accepted until there is more on its disk" :
+		   grade == GRADE_FAIL ? ": no task is accepted until its disk has more than 16M" :
 		   grade == GRADE_WARN ? ": soon no task can be accepted: make room on its disk" : "");
 }
 
