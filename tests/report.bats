@@ -167,6 +167,11 @@ agree()
 	wait_state "$id" RUNNING
 	rad report --json | jq -e --arg id "$id" '.runs[0].tasks[] | select(.id == $id) | .state == "RUNNING" and .attempts[0].end_s == null'
 	rad report -u nobody --json | jq -e '.runs[0].tasks == []'
+	# The page says of which tasks it is.
+	rad report -u nobody --since 2020-01-01 --until 2020-02-01 --json | jq -e '.runs[0].note ==
+		"tasks of nobody that ended from 2020-01-01 00:00:00 to 2020-02-01 00:00:00, and those that still run"'
+	rad report --since 2020-01-01 -o whole.html
+	grep -q '</b>: tasks that ended since 2020-01-01 00:00:00, and those that still run</p>' whole.html
 	# Of one user, summary and table of users agree: means of what has ended, hours and energy of what runs, too.
 	wait_for 15 sh -c "rad show --json $id | jq -e '.tasks[0].attempts[0].energy_j > 0'"
 	rad submit --wait --gpu-mem 1G true

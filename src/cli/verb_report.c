@@ -157,15 +157,27 @@ static char *feeds_note(const json_t *tasks)
 	return alloc_string(buf_text(&text));
 }
 
+/* Of which tasks the page is: a page that is kept, or sent to somebody, has to say so itself. */
+static char *span_note(const json_t *span, const char *user)
+{
+	char since[FORMAT_LEN], until[FORMAT_LEN];
+	int64_t to_ms = json_object_get(span, "to_ms") ? member_int(span, "to_ms") : -1;
+	scoped_json *from = json_time_or_null(member_int(span, "from_ms")), *to = json_time_or_null(to_ms);
+	return alloc_printf("tasks%s%s that ended %s %s%s%s, and those that still run", user ? " of " : "", user ? user : "",
+			    to_ms < 0 ? "since" : "from", format_time(json_string_value(from), since), to_ms < 0 ? "" : " to ",
+			    to_ms < 0 ? "" : format_time(json_string_value(to), until));
+}
+
 /* The answers to acct, series and gpus, put together as a file of one run. */
-static json_t *run_of(const json_t *accounts, const json_t *series, const json_t *gpus, struct reach reach, const char *title)
+static json_t *run_of(const json_t *accounts, const json_t *series, const json_t *gpus, struct reach reach, const char *title,
+		      const char *which)
 {
 	char name[256] = "this server";
 	gethostname(name, sizeof name - 1);
 	scoped_free char *feeds = feeds_note(json_object_get(accounts, "tasks"));
 	bool cut = json_is_true(json_object_get(accounts, "truncated"));
 	const char *more = "there are more tasks than are listed here (the totals are of all): ask for a shorter time";
-	scoped_free char *note = alloc_printf("%s%s%s", cut ? more : "", cut && *feeds ? ". " : "", feeds);
+	scoped_free char *note = alloc_printf("%s%s%s%s%s", which, cut ? ". " : "", cut ? more : "", *feeds ? ". " : "", feeds);
 	/* Places in series are those of its own list, so that comes first; the other knows of idle GPUs too. */
 	json_t *list = json_array();
 	json_array_extend(list, json_object_get(series, "gpus"));
@@ -238,7 +250,8 @@ static int add_server(struct cli_call *c, struct report *r, const struct asked *
 	scoped_json *series = ask_series(reach, err);
 	if (!series)
 		return cli_fail(c, err);
-	scoped_json *run = run_of(accounts, series, gpus, reach, a->title);
+	scoped_free char *which = span_note(span, a->user);
+	scoped_json *run = run_of(accounts, series, gpus, reach, a->title, which);
 	return report_add_json(r, "", run, err) ? cli_fail(c, err) : CLI_DONE;
 }
 
