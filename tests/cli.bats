@@ -45,6 +45,12 @@ setup() { cd "$WORLD/work"; }
 	one_line_error "here it is rad queue"
 	run rad kill 3
 	one_line_error "here it is rad cancel"
+	run -2 rad watch
+	one_line_error "here it is rad top, or rad queue --watch 5"
+	run -2 rad resubmit 5
+	one_line_error "here it is rad requeue"
+	run -2 rad lease --gpu-mem 2G python train.py
+	one_line_error "a lease is for the shell or program that calls it: 'rad run python' runs a command"
 }
 
 @test "submit of an array: one log stands for all" {

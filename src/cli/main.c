@@ -110,7 +110,9 @@ static const char *of_others(const char *word)
 		{ "retry", "requeue" }, { "rerun", "requeue" }, { "restart", "requeue" }, { "pause", "suspend, or rad hold" },
 		{ "follow", "logs -f" }, { "attach", "logs -f, or rad run --pty" }, { "remove", "cancel, or rad purge" },
 		{ "clean", "purge" }, { "enqueue", "submit" }, { "config", "doctor, or radd --check-config" }, { "man", "help" },
-		{ "shell", "run --pty bash" }, { "bash", "run --pty bash" },
+		{ "shell", "run --pty bash" }, { "bash", "run --pty bash" }, { "watch", "top, or rad queue --watch 5" },
+		{ "edit", "update" }, { "modify", "update" }, { "priority", "update --priority" }, { "continue", "resume" },
+		{ "resubmit", "requeue" }, { "explain", "why" },
 	};
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (!strcmp(word, words[i].theirs))

@@ -217,7 +217,11 @@ int verb_lease(struct cli_call *c)
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
-	if (!cli_options(c, options) || !cli_want_words(c, 0, wish.give_back ? 1 : 0))
+	if (!cli_options(c, options))
+		return c->rc;
+	if (c->n_words && !wish.give_back)
+		return cli_usage(c, "a lease is for the shell or program that calls it: 'rad run %.60s' runs a command", c->words[0]);
+	if (!cli_want_words(c, 0, 1))
 		return c->rc;
 	wish.process = getppid();
 	if (wish.pid && !process_want_pid(c, wish.pid, &wish.process))
