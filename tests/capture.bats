@@ -20,6 +20,8 @@ setup_file()
 		    print(*sys.argv[1:sys.argv.index("--")], file=f)
 		with open(os.environ["WORLD"] + "/capturing", "w") as f:
 		    print(os.getpid(), file=f)
+		with open(os.environ["WORLD"] + "/paths", "w") as f:
+		    print(os.environ["PATH"], os.environ["PYTHONPATH"], sep="\n", file=f)
 		what = os.environ.get("STAND_IN", "fail")
 		while what == "hang" and not os.path.exists("go"):
 		    time.sleep(0.05)
@@ -51,6 +53,24 @@ teardown_file() { end_world; }
 	# in the task's folder, nice, in a session of its own
 	[[ "$(cat "$WORLD/captured")" == *"/work/sub 19 "* ]]
 	[[ "$(cat "$WORLD/options")" == *" --gpus 1" ]]
+}
+
+@test "of a copy of the code: its programs and modules are the copy's there, too" {
+	local copy
+	mkdir -p repo/bin repo/lib
+	cd repo
+	git init -q .
+	cp "$WORLD/bin/task.py" bin/own.py
+	touch lib/part.py
+	git add -A
+	export STAND_IN=$captures/max-split
+	id=$(PATH=$PWD/bin:$PATH PYTHONPATH=$PWD/lib submit --snapshot --capture=auto -- own.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	copy=$(field "$id" .cwd)
+	[ "$copy" != "$PWD" ]
+	[[ ":$(head -n 1 "$WORLD/paths"):" == *":$copy/bin:"* ]]
+	[[ ":$(tail -n 1 "$WORLD/paths"):" == *":$copy/lib:"* ]]
+	[[ "$(cat "$WORLD/paths")" != *"$PWD/"* ]]
 }
 
 @test "until then it waits, and rad why says for what" {

@@ -139,9 +139,22 @@ static int tell(const char *id, const struct spec *captured, const char *why, in
 
 /* ---- leaving a process behind ---- */
 
+/* Where the task finds its programs and modules: of a copy of its code (snapshot.h) not where the caller does. */
+static void set_paths(const struct spec *s)
+{
+	static const char *const names[] = { "PATH", "PYTHONPATH" };
+	for (size_t i = 0; i < COUNT_OF(names); i++)
+		for (char *const *item = s->environ; item && *item; item++) {
+			size_t n = strlen(names[i]);
+			if (!strncmp(*item, names[i], n) && (*item)[n] == '=')
+				setenv(names[i], *item + n + 1, 1);
+		}
+}
+
 static void set_variables(const struct spec *s, const char *id)
 {
 	char index[16];
+	set_paths(s);
 	setenv("RAD_TASK_ID", id, 1);
 	setenv("RAD_ATTEMPT", "1", 1);
 	setenv("PWD", s->cwd, 1);
