@@ -164,6 +164,7 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	wait_state "$a" RUNNING
 	rad queue | grep -E "^ *$a +bare +.* 0 +- +-$"
 	rad show "$a" | grep -q 'asks for  no GPU'
+	rad show "$a" | grep -q 'CPUs  1, and one thread, since it does not say (--cpus-per-task)'
 	rad show "$a" | grep -q 'to now without a GPU'
 	rad why "$a" | grep -q 'attempt 1 without a GPU: running'
 	wait_state "$a" COMPLETED

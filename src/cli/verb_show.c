@@ -146,6 +146,8 @@ static void show_request(const struct term *term, const json_t *t)
 		line(term, "host memory", "%s", format_mib(member_number(t, "host_mem_mib"), host));
 	if (!isnan(member_number(t, "cpus")))
 		line(term, "CPUs", "%lld", (long long)member_int(t, "cpus"));
+	else if (!n)
+		line(term, "CPUs", "1, and one thread, since it does not say (--cpus-per-task)");
 	if (!isnan(member_number(e, "claim_mib")))
 		line(term, "memory", "%s held on each GPU (%s: needs %s, takes up to %s)", format_mib(member_number(e, "claim_mib"), claim),
 		     member_text(e, "estimator"), format_mib(member_number(e, "need_mib"), need),
