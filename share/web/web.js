@@ -398,10 +398,11 @@ function label(rows, titles) {
 	return rows;
 }
 
-function table(head, rows) {
-	const cell = c => c instanceof Element && c.tagName === 'TD' ? c : make('td', {}, c);
+function table(head, rows, numbers = []) {
+	const kind = i => numbers.includes(head[i]) ? { class: 'n' } : {};
+	const cell = (c, i) => c instanceof Element && c.tagName === 'TD' ? c : make('td', kind(i), c);
 	return make('div', { class: 'wide stack' }, make('table', {},
-		make('thead', {}, make('tr', {}, ...head.map(h => make('th', {}, h)))),
+		make('thead', {}, make('tr', {}, ...head.map((h, i) => make('th', kind(i), h)))),
 		make('tbody', {}, ...label(rows.map(row => make('tr', {}, ...row.map(cell))), head))));
 }
 
@@ -586,7 +587,8 @@ function historyUsers(data) {
 	return make('section', {}, make('h2', {}, 'Users'),
 		saved >= all / 100 && saved > 0 ? make('p', {}, `Tasks that ended were on GPUs for ${duration(all)}. As some shared theirs, ` +
 			`that took ${duration(all - saved)} of the GPUs' time: ${percent(saved / all)} less. (Each alone is somewhat faster.)`) : null,
-		table(['User', 'Tasks', 'GPU time', 'As shares', 'Waited', 'Energy'], users.map(row)));
+		table(['User', 'Tasks', 'GPU time', 'As shares', 'Waited', 'Energy'], users.map(row),
+			['Tasks', 'GPU time', 'As shares', 'Waited', 'Energy']));
 }
 
 function historyTasks(data) {
@@ -598,7 +600,7 @@ function historyTasks(data) {
 	const row = t => [taskLink(t.id), t.name, t.user, STATES[t.state] || t.state, moment(t.end_time), memory(t.peak_mib),
 		memory(t.claim_mib || NaN)];
 	const head = ['ID', 'Name', 'User', 'State', 'Ended', 'Peak memory', 'Expected'];
-	if (data.tasks.length) section.append(table(head, data.tasks.slice(0, 200).map(row)));
+	if (data.tasks.length) section.append(table(head, data.tasks.slice(0, 200).map(row), ['ID', 'Peak memory', 'Expected']));
 	return section;
 }
 
