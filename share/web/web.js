@@ -157,9 +157,10 @@ async function readEvents(reader) {
 }
 
 function heard() {
+	const gone = Boolean(state.gpus && !state.gpus.up);
 	state.heard = Date.now();
-	setLive(true, 'live');
-	document.body.querySelector('main').classList.toggle('old', Boolean(state.gpus && !state.gpus.up));
+	setLive(!gone, gone ? 'radd is away' : 'live');
+	document.body.querySelector('main').classList.toggle('old', gone);
 }
 
 function setLive(on, text) {
@@ -359,7 +360,7 @@ function showQueue() {
 	const data = state.word && state.found ? state.found : state.queue;
 	replace(byId('queue').tBodies[0], ...data.rows.map(queueRow));
 	const more = data.more > 0 ? `and ${data.more} more: ${state.word ? 'say more' : 'find them above, or with rad queue'}` :
-		data.rows.length ? '' : state.word ? 'Nothing holds that.' : 'Nothing runs, and nothing waits.';
+		data.rows.length ? '' : state.word ? 'Nothing holds that.' : state.told ? 'Nothing runs, and nothing waits.' : 'Not known.';
 	say('more', more);
 	const users = (state.queue.users || []).filter(u => u.unfinished > 0 || u.used_s > 0);
 	byId('turns').hidden = users.length < 2;
