@@ -31,7 +31,10 @@
 enum known { KNOWN_PROGRESS, KNOWN_RUNS, KNOWN_LIMIT, KNOWN_COUNTED, KNOWN_NOT };
 static const char *const known_words[] = { "progress", "runs", "limit", "capture", NULL };
 
-/* Somebody is on a slot until then: the whole of a task or, where it runs on several, a part, which needs so many cores. */
+#define NO_SLOT UINT32_MAX
+
+/* Somebody is on a slot until then: the whole of a task or, where it runs on several, a part, which needs so many cores. On none:
+ * a task without GPUs, or one of which the plan says where it will be; until then its user has it. */
 struct stay {
 	double end_s;
 	enum known known;
@@ -96,6 +99,11 @@ static struct fair_taken part_of(unsigned gpu, uint64_t mib)
 	return (struct fair_taken){ .tasks = !gpu, .gpus = 1, .mib = mib };
 }
 
+static void user_take(struct starts_user *u, const struct fair_taken *more)
+{
+	u->taken = (struct fair_taken){ u->taken.tasks + 1, u->taken.gpus + more->gpus, u->taken.mib + more->mib, u->taken.cpu_tasks };
+}
+
 static void user_give_back(struct starts_user *u, struct fair_taken gives)
 {
 	u->taken.tasks -= gives.tasks < u->taken.tasks ? gives.tasks : u->taken.tasks;
@@ -150,6 +158,9 @@ static void list_stays(struct starts *s)
 		double cores = fleet_cores_of(s->c->fleet, r.task->id).need, part = r.n_slots ? 1.0 / r.n_slots : 0;
 		s->cores += isnan(cores) ? 0 : cores;
 		s->tasks++;
+		if (!r.n_slots)
+			add_stay(s, (struct stay){ .end_s = end, .known = how, .slot = NO_SLOT, .part = 1, .cores = isnan(cores) ? 0 : cores,
+						   .user = user_of(s, r.task->spec->uid), .gives.tasks = 1 });
 		for (unsigned i = 0; i < r.n_slots; i++) {
 			alloc_grow(s->stays, s->n, s->cap);
 			s->stays[s->n++] = (struct stay){ end, how, r.slots[i], r.held_mib, load,
@@ -184,7 +195,8 @@ static void list_rooms(struct starts *s)
 		s->rooms[i].gpu.unseen = false;	/* seen by the time that anybody ends */
 	}
 	for (size_t i = 0; i < s->n; i++)
-		room_add_load(&s->rooms[s->stays[i].slot], &s->stays[i].load, 1);
+		if (s->stays[i].slot != NO_SLOT)
+			room_add_load(&s->rooms[s->stays[i].slot], &s->stays[i].load, 1);
 }
 
 /* Somebody comes (1) or goes (-1). */
@@ -197,6 +209,14 @@ static void room_change(struct room *r, const struct share_task *load, int sign)
 	r->gpu.load = (struct load){ .smact = r->sum.smact, .gract = r->sum.gract, .smact_known = known, .gract_known = known };
 }
 
+static void room_leave(struct room *r, const struct stay *one)
+{
+	r->gpu.available_mib += one->mib;
+	room_change(r, &one->load, -1);
+	r->alone = r->alone && !one->alone;
+	r->known = one->known > r->known ? one->known : r->known;
+}
+
 /* The next end, and all at the same moment. False: none is known. */
 static bool starts_go_on(struct starts *s)
 {
@@ -205,11 +225,8 @@ static bool starts_go_on(struct starts *s)
 	s->at_s = s->stays[s->gone].end_s;
 	for (; s->gone < s->n && s->stays[s->gone].end_s <= s->at_s; s->gone++) {
 		const struct stay *one = &s->stays[s->gone];
-		struct room *r = &s->rooms[one->slot];
-		r->gpu.available_mib += one->mib;
-		room_change(r, &one->load, -1);
-		r->alone = r->alone && !one->alone;
-		r->known = one->known > r->known ? one->known : r->known;
+		if (one->slot != NO_SLOT)
+			room_leave(&s->rooms[one->slot], one);
 		s->known = one->known > s->known ? one->known : s->known;
 		s->tasks -= one->part;
 		s->cores -= one->cores;
@@ -276,8 +293,7 @@ static void starts_place(struct starts *s, struct wait *w, const struct fair_tak
 	const struct map_policy *policy = &s->c->config.map;
 	bool alone = map_wants_alone(policy, q);
 	double part = 1.0 / q->gpus, cores = q->cores.have > 0 ? q->cores.more : 0;
-	struct fair_taken *taken = &s->users[w->user].taken;
-	*taken = (struct fair_taken){ taken->tasks + 1, taken->gpus + more->gpus, taken->mib + more->mib, taken->cpu_tasks };
+	user_take(&s->users[w->user], more);
 	s->tasks++;
 	s->cores += cores;
 	for (unsigned i = 0; i < q->gpus; i++) {
@@ -299,6 +315,18 @@ static void starts_place(struct starts *s, struct wait *w, const struct fair_tak
 	w->source = known_words[how];
 }
 
+/* It comes before those of its user that are not planned: they find what it leaves. */
+static void take_plans_word(struct starts *s, struct wait *w)
+{
+	enum known how;
+	const struct fair_taken more = pass_would_take(s->c->pass, &w->q);
+	double all = run_time(s->c, w->t, &how);
+	w->at_s = w->q.planned_s;
+	w->source = "plan";
+	user_take(&s->users[w->user], &more);
+	add_stay(s, (struct stay){ .end_s = w->at_s + all, .known = how, .slot = NO_SLOT, .user = w->user, .gives = more });
+}
+
 /* What is known of it at once; else it is open. */
 static struct wait first_look(struct starts *s, const struct task *t)
 {
@@ -317,7 +345,7 @@ static struct wait first_look(struct starts *s, const struct task *t)
 	w.user = user_of(s, t->spec->uid);
 	w.open = !w.q.planned;
 	if (w.q.planned)
-		w.at_s = w.q.planned_s, w.source = "plan";
+		take_plans_word(s, &w);
 	return w;
 }
 

@@ -163,6 +163,31 @@ static void what_a_user_may_have_is_played(void **unused)
 	end_world(w);
 }
 
+static struct allowance one_task(void *ctx, uid_t uid)
+{
+	(void)ctx, (void)uid;
+	struct allowance a = { { 0 } };
+	a.most[ALLOWANCE_RUNNING] = 1;
+	return a;
+}
+
+/* It is on no GPU, but its user may have one task at a time. */
+static void the_end_of_a_task_without_gpus_is_one(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	w->c->ops.allowance = one_task;
+	struct spec *s = spec_of(0, 0);
+	s->time_limit_s = 100;
+	assert_int_equal(state(w, submit(w, s)), TASK_RUNNING);
+	task_id next = submit_for(w, 5000, 50), last = submit_for(w, 5000, 50);
+	assert_int_equal(state(w, next), TASK_PENDING);
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	assert_true(fabs(starts_in(starts, next) - 100) < 2);
+	assert_true(fabs(starts_in(starts, last) - 150) < 2);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +195,7 @@ int main(void)
 		cmocka_unit_test(who_stands_behind_an_unknown_start_has_none),
 		cmocka_unit_test(nobody_waits_and_nothing_runs),
 		cmocka_unit_test(what_a_user_may_have_is_played),
+		cmocka_unit_test(the_end_of_a_task_without_gpus_is_one),
 		cmocka_unit_test(starts_are_told_by_loads_too),
 		cmocka_unit_test(starts_count_with_what_is_held_for_the_unknown),
 	};
