@@ -20,7 +20,8 @@ static const char *how_to_restart(const json_t *status)
 		return "sudo systemctl restart radd";
 	if (!json_object_get(status, "uid") || uid == (int64_t)geteuid())
 		return "rad stop: the next rad submit starts the new one";
-	return uid ? "it is another user's, whose 'rad stop' and next 'rad submit' do it" : "an administrator does: systemctl restart radd";
+	return uid ? "it is another user's, whose 'rad stop' and next 'rad submit' do it" :
+		     "an administrator does: systemctl restart radd";
 }
 
 char *releases_advice(const json_t *status)

@@ -33,8 +33,8 @@ static const char *const known_words[] = { "progress", "runs", "limit", "capture
 
 #define NO_SLOT UINT32_MAX
 
-/* Somebody is on a slot until then: the whole of a task or, where it runs on several, a part, which needs so many cores. On none:
- * a task without GPUs, or one of which the plan says where it will be; until then its user has it. */
+/* Somebody is on a slot until then: the whole of a task or, where it runs on several, a part, which needs so many cores. On
+ * none: a task without GPUs, or one of which the plan says where it will be; until then its user has it. */
 struct stay {
 	double end_s;
 	enum known known;

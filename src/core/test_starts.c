@@ -127,8 +127,8 @@ static double starts_in(const json_t *starts, task_id id)
 	return json_number_value(json_object_get(start_among(starts, id), "in_s"));
 }
 
-/* There is room for all of Alice's on the idle GPUs, but she may have two at a time: they follow each other, in their order, and
- * the wide one does not let the small ones behind it pass. Bob waits for nobody's limit but for a GPU. */
+/* There is room for all of Alice's on the idle GPUs, but she may have two at a time: they follow each other, in their order,
+ * and the wide one does not let the small ones behind it pass. Bob waits for nobody's limit but for a GPU. */
 static void what_a_user_may_have_is_played(void **unused)
 {
 	(void)unused;

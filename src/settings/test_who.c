@@ -63,8 +63,10 @@ static void what_is_refused_changes_nothing(void **unused)
 	struct settings s = settings_default();
 	set(&s, "user:ada", "max_gpus=8 max_mem=0.5");
 	refused(&s, "user:ada", "max_gpus=2 max_gpu=1", "'max_gpu=1': expected max_running=N");
-	refused(&s, "user:ada", "max_gpus=0", "max_gpus: '0' would let nothing run: it is a whole number from 1 to 10000000, or off (no limit)");
-	refused(&s, "user:ada", "max_mem=0", "max_mem: '0' would let nothing run: it is a size from 1 MiB to 4194304 GiB, or off (no limit)");
+	refused(&s, "user:ada", "max_gpus=0", "max_gpus: '0' would let nothing run: it is a whole number from 1 to 10000000, "
+		"or off (no limit)");
+	refused(&s, "user:ada", "max_mem=0", "max_mem: '0' would let nothing run: it is a size from 1 MiB to 4194304 GiB, "
+		"or off (no limit)");
 	refused(&s, "user:ada", "max_mem=0.0G", "max_mem: '0.0G' would");
 	refused(&s, "user:ada", "max_mem=0.0001", "max_mem: '0.0001' is not a size from 1 MiB to 4194304 GiB, or off");
 	refused(&s, "user:ada", "max_gpus=two", "'two' is not");
