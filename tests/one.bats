@@ -87,6 +87,26 @@ machine()
 	[ "${#lines[@]}" -eq 7 ]
 }
 
+@test "one that is named by its socket, as in each of its tasks, is waited for all the same" {
+	need_root
+	run machine '
+		server
+		stop
+		for named in server /run/rad/radd.sock; do
+			as_bob env RAD_SOCKET=$named timeout 5 rad version | grep "^radd"
+			as_bob env RAD_SOCKET=$named RAD_NO_START=0 rad submit -- true || echo "exit $?"
+		done'
+	echo "$output"
+	away="this machine's radd does not answer (that it has one, /run/rad shows)"
+	for i in 0 4; do
+		[[ "${lines[i]}" == "radd: $away"* ]]
+		[[ "${lines[i + 1]}" == "rad: this machine's radd does not answer: waiting for it"* ]]
+		[[ "${lines[i + 2]}" == "rad: $away"* ]]
+		[ "${lines[i + 3]}" = "exit 3" ]
+	done
+	[ "${#lines[@]}" -eq 8 ]
+}
+
 @test "a radd that root tries elsewhere leaves nothing that looks like the machine's" {
 	need_root
 	run machine '

@@ -39,8 +39,7 @@ bool client_may_start(void)
 
 const char *client_server(void)
 {
-	scoped_free char *said = wire_said_socket();
-	const char *sign = said ? NULL : wire_server_sign();
+	const char *sign = wire_server_meant();
 	/* Root's own is the server's: he may start it, unless systemd does. */
 	return sign && (geteuid() || !strcmp(sign, WIRE_SERVER_UNIT)) ? sign : NULL;
 }

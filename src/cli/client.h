@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* What tells that the daemon to speak to is the server's, which the caller may not start; NULL: it is the caller's own, or the
- * one that RAD_SOCKET names. */
+ * another that RAD_SOCKET names. */
 const char *client_server(void);
 /* Connects to the daemon. Returns a descriptor, or -1. If it is the server's and does not answer (it crashed, is being
  * restarted or was stopped), waits for it for a while, the first time, unless it left word why it is not there: the caller's

@@ -24,10 +24,10 @@ static int note_open(void *ctx, task_id id, enum task_state state)
 
 int client_check_which(const char *id, struct error *err)
 {
-	scoped_free char *state = wire_own_state_dir(), *db = alloc_printf("%s/rad.db", state);
+	scoped_free char *state = wire_own_state_dir(), *db = alloc_printf("%s/rad.db", state), *said = wire_said_socket();
 	unsigned long job = strtoul(id, NULL, 10);
 	bool open = false;
-	if (client_queue() || !geteuid() || !client_server() || !job || job > UINT32_MAX || access(db, R_OK))
+	if (client_queue() || !geteuid() || said || !client_server() || !job || job > UINT32_MAX || access(db, R_OK))
 		return 0;
 	struct store *own = store_open_reader(state, NULL);
 	if (own)

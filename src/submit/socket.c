@@ -92,6 +92,13 @@ const char *wire_server_sign(void)
 	return NULL;
 }
 
+const char *wire_server_meant(void)
+{
+	const char *said = getenv("RAD_SOCKET");
+	bool other = said && *said && strcmp(said, "server") && strcmp(said, ROOT_SOCKET);
+	return other ? NULL : wire_server_sign();
+}
+
 char *wire_socket_path(void)
 {
 	char *said = wire_said_socket();
@@ -179,7 +186,9 @@ static int connect_to(const char *path, int flags, struct error *err)
 		return error_errno(err, "socket");
 	if (connect(fd, (const struct sockaddr *)&address, sizeof address)) {
 		if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR)
-			return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: start one (radd), or name its socket in RAD_SOCKET", path);
+			return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: %s", path, strcmp(path, ROOT_SOCKET) ?
+					 "start one (radd), or name its socket in RAD_SOCKET" :
+					 "it is the machine's, which its administrator starts (systemctl start radd)");
 		if (errno == EACCES)
 			return error_set(err, ERR_DENIED, "%s: you may not speak to that radd", path);
 		if (errno == EAGAIN)

@@ -51,6 +51,8 @@ char *wire_said_socket(void);
  * nothing does. WIRE_SERVER_UNIT: it is a service that systemd starts at boot. WIRE_SERVER_STORE: it is not, and none has run
  * since the machine was started. */
 const char *wire_server_sign(void);
+/* The same, if it is the one to speak to: RAD_SOCKET names no other. Where its socket is named, as in its tasks, it is that one. */
+const char *wire_server_meant(void);
 #define WIRE_SERVER_UNIT "/etc/systemd/system/multi-user.target.wants/radd.service"
 #define WIRE_SERVER_STORE "/var/lib/rad/rad.db"
 /* Why the machine's radd is not there: its last words, left beside its socket and read by whoever asks for it. Only where that
