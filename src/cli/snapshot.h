@@ -18,7 +18,8 @@
 
 /* Makes the copy, if there is none, and has the task run in it: its folder, PWD, and what its PYTHONPATH and PATH have of what
  * is copied. A word of its command that names copied code by its absolute path is refused: it would not be the copy's; and one
- * that leads out of the repository, as '../data'. `dry`: all is checked, and nothing done. Returns 0, or -1 with the spec as it was. */
+ * that leads out of the repository, as '../data'. `dry`: all is checked, and nothing done. Returns 0, or -1 with the spec as it
+ * was. */
 int snapshot_take(struct spec *s, bool dry, struct error *err);
 
 #endif

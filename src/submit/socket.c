@@ -83,7 +83,7 @@ char *wire_said_socket(void)
 	return alloc_string(strcmp(said, "server") ? said : ROOT_SOCKET);
 }
 
-const char *wire_server_sign(void)
+static const char *server_sign(void)
 {
 	struct stat st;
 	for (size_t i = 0; i < COUNT_OF(server_signs); i++)
@@ -96,7 +96,7 @@ const char *wire_server_meant(void)
 {
 	const char *said = getenv("RAD_SOCKET");
 	bool other = said && *said && strcmp(said, "server") && strcmp(said, ROOT_SOCKET);
-	return other ? NULL : wire_server_sign();
+	return other ? NULL : server_sign();
 }
 
 char *wire_socket_path(void)
@@ -104,13 +104,13 @@ char *wire_socket_path(void)
 	char *said = wire_said_socket();
 	if (said)
 		return said;
-	return wire_server_sign() ? alloc_string(ROOT_SOCKET) : wire_own_socket_path();
+	return server_sign() ? alloc_string(ROOT_SOCKET) : wire_own_socket_path();
 }
 
 bool wire_is_own_beside_server(void)
 {
 	scoped_free char *asked = wire_socket_path(), *own = wire_own_socket_path();
-	return geteuid() && !strcmp(asked, own) && wire_server_sign();
+	return geteuid() && !strcmp(asked, own) && server_sign();
 }
 
 /* Nothing depends on it: where it cannot be written, what is known of an absent radd is that it is absent. */

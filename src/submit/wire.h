@@ -48,10 +48,8 @@ bool wire_is_own_beside_server(void);
 /* What $RAD_SOCKET says: a path, "own" or "server"; NULL: nothing. Free it. */
 char *wire_said_socket(void);
 /* What shows that a radd serves this whole machine, or did: a path that only root can have made, the first of several; NULL:
- * nothing does. WIRE_SERVER_UNIT: it is a service that systemd starts at boot. WIRE_SERVER_STORE: it is not, and none has run
- * since the machine was started. */
-const char *wire_server_sign(void);
-/* The same, if it is the one to speak to: RAD_SOCKET names no other. Where its socket is named, as in its tasks, it is that one. */
+ * nothing does, or RAD_SOCKET names another radd (its own socket, as in its tasks, names it). WIRE_SERVER_UNIT: it is a service
+ * that systemd starts at boot. WIRE_SERVER_STORE: it is not, and none has run since the machine was started. */
 const char *wire_server_meant(void);
 #define WIRE_SERVER_UNIT "/etc/systemd/system/multi-user.target.wants/radd.service"
 #define WIRE_SERVER_STORE "/var/lib/rad/rad.db"
