@@ -554,3 +554,29 @@ def test_the_limit_does_not_come_again_while_the_file_is_written(monkeypatch):
     finally:
         signal.signal(spent.NOTICE, before)
     assert session.late and left == [signal.SIG_IGN] and said == ["no end after 5 s of processor time"]
+
+
+@pytest.mark.parametrize("within, around", [("step()", "print('failed'); continue"), ("step()", "pass"),
+                                            ("model(x).sum().backward(); steps and optimizer.step()", "continue")])
+@pytest.mark.parametrize("limit, seen", [((), 3), (("--iterations", "100", "--timeout", "8"), 100), (("--timeout", "6"), 0)])
+def test_an_end_that_nothing_holds(capture, limit, seen, within, around):
+    """A bare `except:` takes what ends a capture for an error of the step; so does the next one around it. At the limit of time, too."""
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, steps = torch.randn(4, 8, device="cuda"), {seen}
+    def step():
+        try:
+            model(x).sum().backward()
+            if steps: optimizer.step()
+        except: pass
+    def train():
+        while True:
+            try: {within}
+            except: {around}
+    train()
+    """, options=limit)
+    assert code == (0 if seen else 1) and bool(seen) == bool(f), said
+    assert not f or sum(phase == 1 for _, phase in f.marks) == seen, said
+    assert seen or "no end after 3 s of processor time, before its first optimizer step" in said, said

@@ -12,13 +12,13 @@ import signal
 import sys
 import traceback
 
-from . import cache, finders, imports, nvidia, reads, sandbox, spent
+from . import cache, ending, finders, imports, nvidia, reads, sandbox, spent
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
 from .processes import Processes, choose
 from .sandbox import CaptureError, Unused
 
 
-class TimeUp(BaseException):
+class TimeUp(ending.End):
     """The limit of time is near."""
 
 
@@ -81,6 +81,7 @@ def outcome(session, run):
         unlimited()
     except BaseException as e:
         error = e
+        ending.came()
         unlimited()  # what is left to do may take longer than the limit waits before it comes again
         session.later.broken(e)
     session.files.end()
@@ -194,7 +195,7 @@ def limit(session):
     """From now on TimeUp comes when the time is nearly over. Returns what raises it."""
     def up(*_):
         session.late = session.late or session.recorder.recording
-        raise TimeUp
+        ending.bring(TimeUp())
     signal.signal(spent.NOTICE, up)
     return up
 

@@ -13,6 +13,7 @@ from . import fileformat as ff
 from . import attention, distributed, given, indexing, kernels, layers, lbfgs, linalg, losses, products, recurrent, repeated, sparse
 from . import together, values
 from .between import filled
+from .ending import End, bring
 from .gpu import Gpu
 from .later import Later
 from .length import Length
@@ -21,8 +22,8 @@ from .recorder import Recorder, is_gpu
 from .repeated import Repeated
 
 
-class Finished(BaseException):
-    """Enough iterations were seen. No Exception: a script's `except Exception` must not hold it."""
+class Finished(End):
+    """Enough iterations were seen."""
 
 
 def alloc_conf(environment):
@@ -362,7 +363,7 @@ class Session:
             self.lives.append(self.recorder.held())
         self.finished, self.recorder.recording = True, False
         self.later.end()
-        raise Finished
+        bring(Finished())
 
     def stopped(self, what):
         """The limit of time decided what was seen."""
