@@ -11,8 +11,8 @@ import weakref
 import torch
 
 from . import fileformat as ff, lbfgs
-from .idle import better, is_idle, is_on_host, is_quiet
-from .length import called, going, local
+from .idle import HOLDS as KEEPS, SCOPES, better, is_idle, is_on_host, is_quiet, own
+from .length import Unknown, called, going, local, names_in, value
 from .source import is_own, tree_of
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -25,26 +25,35 @@ SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm
                     r"unflatten|resize_)$")  # what is called with sizes
 # Of what these are given: which are sizes.
 SIZES = {"full": slice(1), "new_full": slice(1), "linspace": slice(2, 3), "randint": slice(-1, None)}
+# Functions that are given a tensor first.
+RESIZES = {"view", "reshape", "repeat_interleave", "tile", "narrow", "split", "chunk", "topk", "pad", "interpolate", "one_hot", "unflatten"}
+MODULES = {"torch", "F", "np", "numpy"}
 FILLS = {"fill_value", "value", "low", "high"}  # likewise, by their names: which are none
 # Calls that make what stands for something that is not there.
 SMALL = re.compile(r"^(zeros|ones|full|new_zeros|new_tensor|zeros_like|tensor|sum|to|cuda|warn|requires_grad_)$")
 MANY = 1 << 30  # calls
+LENGTHS = {"len", "shape", "size", "numel", "nelement", "ndim", "dim"}  # what asks how much there is
 ZERO = {(ast.Eq, 0): True, (ast.NotEq, 0): False, (ast.Gt, 0): False, (ast.GtE, 1): False, (ast.Lt, 1): True, (ast.LtE, 0): True,
         (ast.Gt, 1): False, (ast.LtE, 1): True}  # comparison with a number -> what it says of 0
 PLACING = {"roll", "select"}  # what is called with places: how far, which one
+SIZE = "a size or a count computed on the GPU"  # what branched() is told of one
 # What these ask holds: torch.nn compares a square mask with a causal one, assert_close() what a script expects.
 HOLDS = {"_detect_is_causal_mask", "_compare_regular_values_close"}
 
 
-def script_line():
-    """"file.py:12" of the innermost frame that is neither this package's nor PyTorch's; None if there is none."""
+def script_place():
+    """("file.py:12", instruction) of the innermost frame that is neither this package's nor PyTorch's; (None, 0) if there is none."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((OWN, TORCH, "<")):
-            return f"{os.path.basename(name)}:{frame.f_lineno}"
+            return f"{os.path.basename(name)}:{frame.f_lineno}", frame.f_lasti
         frame = frame.f_back
-    return None
+    return None, 0
+
+
+def script_line():
+    return script_place()[0]
 
 
 @functools.lru_cache(None)
@@ -208,11 +217,13 @@ def tests(path):
             for line in range(test.lineno, test.end_lineno + 1)}
 
 
-def sizes_in(tree):
-    """Expressions there that are sizes: what such calls are given, and ends of slices."""
-    for node in ast.walk(tree):
+def sizes_in(nodes):
+    """Expressions among them that are sizes: what such calls are given, and ends of slices."""
+    for node in nodes:
         if isinstance(node, ast.Call) and SIZING.search(called(node)):
-            yield from sizes_of(called(node), node.args, {keyword.arg: keyword.value for keyword in node.keywords})
+            owner = getattr(getattr(node.func, "value", node.func), "id", None)
+            given = called(node) in RESIZES and len(node.args) > 1 and owner in MODULES
+            yield from sizes_of(called(node), node.args[given:], {keyword.arg: keyword.value for keyword in node.keywords})
         elif isinstance(node, ast.Slice):
             yield from filter(None, (node.lower, node.upper))
 
@@ -224,16 +235,37 @@ def sizes_of(name, args, kwargs):
 
 @functools.lru_cache(None)
 def sizings(path):
-    """Lines of a file that call something of PyTorch's with sizes that have a name."""
-    return {line for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call) and SIZING.search(called(node))
-            and called(node) != "range" and any(isinstance(part, ast.Name) for size in sizes_in(ast.Expr(node)) for part in ast.walk(size))
-            for line in range(node.lineno, node.end_lineno + 1)}
+    """Calls of PyTorch's in a file with sizes that have a name, as is_at() wants them."""
+    found = [node for node in ast.walk(tree_of(path)) if SIZING.search(called(node)) and called(node) != "range"
+             and any(isinstance(part, ast.Name) for size in sizes_in([node]) for part in ast.walk(size))]
+    return places_of(found)
+
+
+def places_of(calls):
+    """(where they end in the source, lines that they are on)"""
+    return ({(node.end_lineno, node.end_col_offset) for node in calls},
+            {line for node in calls for line in range(node.lineno, node.end_lineno + 1)})
+
+
+@functools.lru_cache(64)
+def ends_in(code):
+    """Of each instruction, where what it does ends in the source: (line, column)."""
+    return [(line, column) for _, line, _, column in code.co_positions()]
+
+
+def is_at(frame, places):
+    """Whether one of these calls is what a frame is at. Before 3.11 Python says on which line alone."""
+    ends, lines = places
+    if frame.f_lineno not in lines or not hasattr(frame.f_code, "co_positions"):
+        return frame.f_lineno in lines
+    end = ends_in(frame.f_code)[frame.f_lasti // 2]
+    return None in end or end in ends
 
 
 def is_sizing():
     """Whether a value is asked for where something is called with sizes."""
     frame = asking()
-    return frame is not None and frame.f_lineno in sizings(frame.f_code.co_filename)
+    return frame is not None and is_at(frame, sizings(frame.f_code.co_filename))
 
 
 def worked_out(node):
@@ -250,12 +282,69 @@ def sized(path):
     """Lines of a file on which int() makes a size, there or where a variable of the same function is one."""
     found = set()
     for scope in (node for node in ast.walk(tree_of(path)) if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef))):
-        parts = [part for size in sizes_in(scope) for part in worked_out(size)]
+        parts = [part for size in sizes_in(ast.walk(scope)) for part in worked_out(size)]
         own = {part.id for part in parts if isinstance(part, ast.Name)}
         parts += [node.value for node in ast.walk(scope) if isinstance(node, ast.Assign)
                   and any(getattr(target, "id", None) in own for target in node.targets)]
         found.update(part.lineno for part in parts if called(part) == "int")
     return found
+
+
+def values_in(node, sized):
+    """What values hang on in an expression: not which of several it is, nor, unless sizes hang on values (`sized`), what is asked for
+    its size."""
+    waiting = [node]
+    for part in waiting:
+        yield part
+        if isinstance(part, ast.Subscript):
+            waiting.append(part.value)
+        elif sized or called(part) not in LENGTHS and getattr(part, "attr", None) not in LENGTHS:
+            waiting += ast.iter_child_nodes(part)
+
+
+def given_in(node):
+    """[(what gets a value in a statement, or a part of one, the value)]"""
+    if isinstance(node, ast.Assign):
+        return [(target, node.value) for target in node.targets]
+    if isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
+        return [(node.target, node.value)] if node.value else []
+    if isinstance(node, (ast.For, ast.comprehension)):
+        return [(node.target, node.iter)]
+    return [(node.func.value, arg) for arg in node.args] if called(node) in KEEPS and isinstance(node.func, ast.Attribute) else []
+
+
+@functools.lru_cache(None)
+def becoming(path, sized):
+    """Calls in a file of which a size comes, there or by variables of the same function, as is_at() wants them. `sized`: as in
+    values_in()."""
+    found = []
+    for scope in (node for node in ast.walk(tree_of(path)) if isinstance(node, SCOPES)):
+        nodes = list(own(scope))
+        given = [pair for node in nodes for pair in given_in(node)]
+        parts, names = [part for size in sizes_in(nodes) for part in values_in(size, sized)], set()
+        while more := {part.id for part in parts if isinstance(part, ast.Name)} - names:
+            names |= more
+            parts += [part for target, value in given if names_in(target) & more for part in values_in(value, sized)]
+        found += [part for part in parts if isinstance(part, ast.Call)]
+    return places_of(found)
+
+
+def becomes_size(sized=False):
+    """Whether what is asked for now becomes a size, or is returned to where it does; or its own size does (`sized`)."""
+    frame = asking()
+    while frame is not None:
+        path, line = frame.f_code.co_filename, frame.f_lineno
+        if not path.startswith(TORCH) and (is_at(frame, becoming(path, sized)) or line not in returning(path)):
+            return is_at(frame, becoming(path, sized))
+        frame = frame.f_back
+    return False
+
+
+@functools.lru_cache(None)
+def returning(path):
+    """Lines of a file on which something is returned."""
+    return {line for node in ast.walk(tree_of(path)) if isinstance(node, ast.Return) and node.value
+            for line in range(node.lineno, node.end_lineno + 1)}
 
 
 @functools.lru_cache(None)
@@ -273,9 +362,36 @@ def placed(path):
 
 
 def is_placed():
-    """Whether the number that int() makes now is nothing but a place."""
+    """Whether the number that is asked for now is nothing but a place: int() makes it, or a stretch begins there that is as long
+    wherever it does."""
     frame = asking()
-    return frame is not None and frame.f_lineno in placed(frame.f_code.co_filename)
+    if frame is None or frame.f_lineno in placed(frame.f_code.co_filename):
+        return frame is not None
+    found = stretches(frame.f_code.co_filename)
+    if not found or not hasattr(frame.f_code, "co_positions"):
+        return False
+    try:
+        return all(type(value(part, frame)) is int for part in found[ends_in(frame.f_code)[frame.f_lasti // 2]])
+    except (Unknown, LookupError, AttributeError, TypeError):
+        return False
+
+
+@functools.lru_cache(None)
+def stretches(path):
+    """{where a subscript ends in a file: how long its slices are} of those with no others than `queue[:, at:at + n]`."""
+    def long(part):
+        """[how long it is]; None: that is no such slice."""
+        if part.lower is None and part.upper is None:
+            return []
+        fits = isinstance(part.upper, ast.BinOp) and isinstance(part.upper.op, ast.Add) and part.lower is not None
+        return [part.upper.right] if fits and ast.dump(part.lower) == ast.dump(part.upper.left) else None
+    found = {}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Subscript):
+            parts = [long(part) for part in ast.walk(node.slice) if isinstance(part, ast.Slice)]
+            if any(parts) and None not in parts:
+                found[node.end_lineno, node.end_col_offset] = [one for part in parts for one in part]
+    return found
 
 
 def is_sized():

@@ -13,7 +13,7 @@ import operator
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .asked import decided, script_line
+from .asked import decided, script_place
 from .recorder import aten, is_gpu
 from .writes import version_of
 
@@ -122,7 +122,7 @@ def told(recorder, func, args, kwargs, result, later=0):
         return
     single = not isinstance(result, (tuple, list))
     results, tensors = [result] if single else list(result), [arg for arg in tree_leaves((args, kwargs)) if isinstance(arg, torch.Tensor)]
-    found = [values_of(arg) for arg in tensors]
+    found = [values_of(recorder, arg) for arg in tensors]
     # No batch comes of numbers of the script alone.
     limit = LIMIT if func in LEFT or not any(roots for _, roots, _ in filter(None, found)) else BATCH
     largest = max((t.numel() for t in (*tensors, *results)), default=0)
@@ -150,11 +150,11 @@ def turned(recorder, func, args, kwargs, result):
         told(recorder, TURNS[func], args, kwargs, args[0], later=1)
 
 
-def values_of(tensor):
+def values_of(recorder, tensor):
     """As noted(); a tensor on the CPU tells what it holds now."""
     if is_gpu(tensor):
         return noted(tensor) or ((values, (), False) if (values := constant(tensor)) else None)
-    if type(tensor) is not torch.Tensor or tensor.numel() > SMALL or tensor.requires_grad:
+    if type(tensor) is not torch.Tensor or tensor.numel() > SMALL or tensor.requires_grad or recorder.host.knows(tensor):
         return None
     with torch._C._DisableTorchDispatch():
         values = tensor.clone()
@@ -167,7 +167,7 @@ def agreed(recorder, tensor):
     if found is None:
         return None
     values, roots = found
-    before = recorder.given.setdefault(script_line(), [roots, 0])
+    before = recorder.given.setdefault(script_place(), [roots, 0])
     before[1] += 1
     if before[0] is None:
         return None
@@ -182,7 +182,7 @@ def agreed(recorder, tensor):
 
 def once(recorder):
     """What hung on such values and was seen but once may be of a batch."""
-    for line, (roots, times) in recorder.given.items():
+    for (line, _), (roots, times) in recorder.given.items():
         if roots and times == 1:
             decided(recorder, "a value that came from the CPU: it may be another the next time", line)
 

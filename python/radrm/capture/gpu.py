@@ -7,6 +7,7 @@ captures run in a process of their own, so nothing depends on it.
 """
 import contextlib
 import ctypes
+import operator
 import os
 import types
 
@@ -16,7 +17,7 @@ from torch._subclasses import fake_tensor
 
 from . import tensortypes
 from .nvidia import H200
-from .readnumbers import plain
+from .readnumbers import counted, plain
 from .recorder import GPU, SPARE, is_gpu
 from .sandbox import CaptureError
 
@@ -223,8 +224,15 @@ class Gpu:
             return make
 
         def with_index(real):
-            return lambda *args, **kwargs: real(*map(plain, args),
-                                                **{k: indexed(v) if k == "device" else plain(v) for k, v in kwargs.items()})
+            def make(*args, device=None, **kwargs):
+                found, device = [plain(arg) for arg in args], indexed(device)
+                kwargs = {name: plain(value) for name, value in kwargs.items()}
+                if all(map(operator.is_, found, args)) or not counted(args):
+                    return real(*found, device=device, **kwargs)
+                result = real(*found, **kwargs)
+                self.recorder.host.mark(result)
+                return result if device is None else to(result, device)
+            return make
 
         def jagged(*_, **__):
             raise CaptureError("nested tensors of layout jagged cannot be captured: capture the run with padded batches of its "

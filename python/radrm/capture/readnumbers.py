@@ -13,17 +13,21 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from .asked import SIZING, branched, insists, is_guard, is_placed, is_sized, sizes_of
+from .asked import SIZE, SIZING, branched, insists, is_guard, is_placed, is_sized, sizes_of
 from .recorder import is_gpu
 
 
+# What is given dimensions; which of them it is, sizes hang on.
+DIMENSIONS = {"sum", "mean", "std", "var", "amax", "amin", "logsumexp", "flip", "permute"}
+SPELLED = {torch: ("zeros", "ones", "empty", "rand", "randn"),  # no others: TorchScript takes sum() for PyTorch's own
+           torch.Tensor: ("new_zeros", "new_ones", "new_empty", "expand", "view", "reshape", "repeat", "roll", *DIMENSIONS)}
 SOME = 1 << 22  # a count, where it is only asked whether there is anything
 
 
 def whole(value):
     """An ordinary int, from which on nobody knows where it came from."""
     if is_sized():
-        branched(ReadFloat.recorder, "a size or a count computed on the GPU", True)
+        branched(ReadFloat.recorder, SIZE, True)
     return int(value)
 
 
@@ -61,7 +65,7 @@ class ReadInt:
 
     def __index__(self):
         if not is_placed() and not (self.counts and is_guard()):
-            branched(ReadFloat.recorder, "a size or a count computed on the GPU", True)
+            branched(ReadFloat.recorder, SIZE, True)
         return self.value
 
     def __int__(self):
@@ -100,14 +104,15 @@ class ReadInt:
 def sizes_given(func, args, kwargs):
     """What a function of PyTorch's is given that is a size."""
     name = getattr(func, "__name__", "")
-    return sizes_of(name, [arg for arg in args if not isinstance(arg, torch.Tensor)], kwargs) if SIZING.search(name) else []
+    found = SIZING.search(name) or name in DIMENSIONS
+    return sizes_of(name, [arg for arg in args if not isinstance(arg, torch.Tensor)], kwargs) if found else []
 
 
 def spelled_out(real):
-    """A function that is given sizes one by one: a first one that came from the GPU, PyTorch takes for all of them."""
+    """A function that is given sizes or dimensions one by one: a first one that came from the GPU, C++ takes for a list of them."""
     @functools.wraps(real)
     def call(*args, **kwargs):
-        if ReadInt in map(type, args):
+        if ReadInt in map(type, args) or kwargs and ReadInt in map(type, kwargs.values()):
             return ReadInt.__torch_function__(real, (), args, kwargs)
         return real(*args, **kwargs)
     return call
@@ -122,6 +127,11 @@ def plain(data):
     if type(data) in (list, tuple):
         return type(data)(map(plain, data)) if any(type(d) in (list, tuple, ReadInt, ReadFloat) for d in data) else data
     return ordinary(data)
+
+
+def counted(data):
+    """Whether integers are among them that came from the GPU."""
+    return type(data) is ReadInt or type(data) in (list, tuple) and any(map(counted, data))
 
 
 def teach_yaml(yaml):

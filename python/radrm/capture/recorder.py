@@ -106,11 +106,12 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.records = ff.Records()
         self.live = {}
-        self.given = {}  # line -> [what values that hang on it were told by, of given.py; how often it asked]
+        self.given = {}  # (line, instruction) -> [what values that hang on it were told by, of given.py; how often it asked]
         self.overwritten = None  # what was known of what is written into now, likewise
         self.numbers = {}  # (storage, its version, line) -> what it was compared with, of values.py
         self.packed = {}  # line -> how many sequences each step has that it packs
         self.masked = None  # what is as large as a mask holds, of masked.py
+        self.host = None  # what is on the CPU and came from the GPU, of onhost.py
         self.emptied = {}  # storage's address -> weak reference to it: was live, and was resized to nothing
         self.live_bytes = 0
         self.capacity = math.inf  # bytes, where a script asks what fits
@@ -347,7 +348,10 @@ class Recorder(TorchDispatchMode):
         drawn = func in RANDOM_FILLS and args[0].is_floating_point()
         if drawn and args[0].numel() > (FILL_LIMIT if args[0].requires_grad else DRAWN_LIMIT):
             return args[0]
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if self.host.of:
+            self.host.follow(func, args, kwargs, result)
+        return result
 
     def run(self, func, args, kwargs):
         """Runs an operator with a tensor on the GPU among its arguments or results, and records the latter."""
@@ -387,7 +391,9 @@ class Recorder(TorchDispatchMode):
         """An operator takes something from the GPU and makes something on the CPU: an ordinary tensor, of ones."""
         self.value_read()
         with torch._C._DisableTorchDispatch():
-            return torch.ones(tuple(result.shape), dtype=result.dtype)
+            result = torch.ones(tuple(result.shape), dtype=result.dtype)
+            self.host.mark(result)
+        return result
 
     def evaluate(self, func, args, kwargs):
         """The operator on fake tensors; nothing is recorded."""

@@ -18,6 +18,7 @@ from .gpu import Gpu
 from .later import Later
 from .length import Length
 from .masked import Masked
+from .onhost import OnHost
 from .recorder import Recorder, is_gpu
 from .repeated import Repeated
 
@@ -54,7 +55,7 @@ class Session:
 
     def __init__(self, iterations=None, gpu=None):
         self.recorder = Recorder()
-        self.recorder.masked = Masked()
+        self.recorder.masked, self.recorder.host = Masked(), OnHost(self.recorder)
         self.gpu = Gpu(self.recorder, **(gpu or {}))
         self.repeated = Repeated(self.recorder)
         self.iterations = iterations

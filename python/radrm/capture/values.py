@@ -17,8 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff, given
 from .answers import INT
-from .asked import Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sizing, script_line, tests
-from .readnumbers import ReadFloat, ReadInt, extreme, ordinary, spelled_out
+from .asked import SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sizing, script_line, tests
+from .readnumbers import SPELLED, ReadFloat, ReadInt, extreme, ordinary, spelled_out
 from .recorder import aten, is_gpu
 from .writes import version_of, wrote
 
@@ -202,6 +202,8 @@ def counted(mask):
 
 def hits(recorder, mask):
     """(how many elements of a mask hold, at most; whether so many do)"""
+    if recorder.host.knows(mask):
+        return mask.numel(), False
     number = counted(mask)
     if number is not None:
         return number, True
@@ -374,6 +376,11 @@ def item(tensor):
     return ReadInt(found, counts(tensor) and found > 0)  # a bool comes of tests, and of what they know nothing of
 
 
+def is_certain(tensor):
+    """Whether its values are those of the script itself, whatever batch comes."""
+    return is_sure(tensor) or given.numbers(tensor) is not None or given.is_constant(tensor)
+
+
 def on_host(recorder, tensor, dtype=None):
     """The copy on the CPU that tensor.cpu() gives: ones, where it is not known what was there."""
     recorder.value_read()
@@ -382,8 +389,32 @@ def on_host(recorder, tensor, dtype=None):
     found = (given.of(tensor) or [None])[0]
     with torch._C._DisableTorchDispatch():
         if found is not None:
-            return found.to(dtype or tensor.dtype, copy=True)
-        return torch.ones(tuple(tensor.shape), dtype=dtype or tensor.dtype)
+            result = found.to(dtype or tensor.dtype, copy=True)
+        else:
+            result = torch.ones(tuple(tensor.shape), dtype=dtype or tensor.dtype)
+        if not is_certain(tensor):
+            recorder.host.mark(result)
+    return result
+
+
+def came_back(value):
+    """What item() gives of a tensor on the CPU whose values came from the GPU."""
+    return value if type(value) in (bool, complex) else ReadFloat(value) if type(value) is float else ReadInt(value)
+
+
+def parted(recorder, real):
+    """split() into as many of each as a list says, which came from the GPU and was not known there: alike ones are taken, as of
+    experts among which what comes is divided."""
+    @functools.wraps(real)
+    def split(tensor, split_size, dim=0):
+        parts = split_size if isinstance(split_size, (list, tuple)) else ()
+        if recorder.values_read and parts and tensor.shape[dim] != len(parts) and all(
+                type(part) in (int, ReadInt) and ordinary(part) == 1 for part in parts):
+            branched(recorder, "split() into parts whose sizes the GPU computed: alike ones were taken", True)
+            whole, number = tensor.shape[dim], len(parts)
+            split_size = [whole * (n + 1) // number - whole * n // number for n in range(number)]
+        return real(tensor, split_size, dim)
+    return split
 
 
 def kinds_of(cls):
@@ -405,23 +436,32 @@ def install(recorder, patch):
     """Patches what reads values: patch(owner, name, value)."""
     ReadFloat.recorder = recorder
     real_item, real_tolist, real_default = torch.Tensor.item, torch.Tensor.tolist, json.JSONEncoder.default
-    real_format, rounds = torch.Tensor.__format__, Rounds()
+    real_format, real_numpy, rounds = torch.Tensor.__format__, torch.Tensor.numpy, Rounds()
+
+    host = recorder.host
 
     def read(tensor):
-        if not is_gpu(tensor):
+        gpu = is_gpu(tensor)
+        if not gpu and not host.knows(tensor):
             return real_item(tensor)
         recorder.value_read()
         frame = asking()
         if tensor.dtype == torch.bool and tensor.numel() == 1 and frame is not None and frame.f_lineno in tests(frame.f_code.co_filename):
             return truth(tensor)  # `if mask.any().item()`
-        return item(tensor)
+        return item(tensor) if gpu else came_back(real_item(tensor))
 
     def truth(tensor):
-        if not is_gpu(tensor):
+        gpu = is_gpu(tensor)
+        if not gpu and not host.knows(tensor):
             return bool(real_item(tensor))
         if (answer := insists()) is not None:
             recorder.value_read()
             return answer
+        if not gpu:
+            found = bool(real_item(tensor))
+            if not is_guard(found):
+                branched(recorder, "a branch on a value computed on the GPU")
+            return rounds(found) if is_round() else found
         if tensor.numel() == 1 and is_sure(tensor):
             recorder.value_read()
             return bool(known(tensor))
@@ -442,8 +482,8 @@ def install(recorder, patch):
         return found if known(tensor) is not None else rounds(found)
 
     def size(tensor):
-        if is_gpu(tensor) and given.numbers(tensor) is None and not (counts(tensor) and is_guard()):
-            branched(recorder, "a size or a count computed on the GPU", True)
+        if is_gpu(tensor) and given.numbers(tensor) is None and not (counts(tensor) and is_guard()) or host.knows(tensor):
+            branched(recorder, SIZE, True)
         return int(ordinary(read(tensor)))
 
     def index(tensor):
@@ -453,25 +493,37 @@ def install(recorder, patch):
 
     def integer(kind, value):
         """int(x) in the script's own code."""
-        if kind is not int or not is_gpu(value):
+        if kind is not int or not is_gpu(value) and not host.knows(value):
             return kind(value)
         found = read(value)
-        certain = type(found) is int or type(found) is float or given.numbers(value) is not None
+        certain = type(found) is int or type(found) is float or is_gpu(value) and given.numbers(value) is not None
         return int(ordinary(found)) if certain else ReadInt(int(ordinary(found)), counts(value))
+
+    def listed(tensor):
+        if not tensor.dim() and (is_gpu(tensor) or host.knows(tensor)):
+            return read(tensor)
+        found = on_host(recorder, tensor) if is_gpu(tensor) else tensor
+        host.leaves(found)
+        return real_tolist(found)
+
+    def array(tensor, *args, **kwargs):
+        host.leaves(tensor)
+        return real_numpy(tensor, *args, **kwargs)
 
     def written(tensor, how):
         return format(read(tensor), how) if is_gpu(tensor) and tensor.dim() == 0 else real_format(tensor, how)
     for one in (max, min):
         patch(builtins, one.__name__, extreme(one))
     patch(builtins, INT, integer)
-    for owner, names in ((torch, ("zeros", "ones", "empty", "rand", "randn")),
-                         (torch.Tensor, ("new_zeros", "new_ones", "new_empty", "expand"))):
+    for owner, names in SPELLED.items():
         for name in names:
             patch(owner, name, spelled_out(getattr(owner, name)))
+    patch(torch.Tensor, "split", parted(recorder, torch.Tensor.split))
     patch(torch.Tensor, "item", read)
     patch(torch.Tensor, "__format__", written)
     for owner in (torch.Tensor, FakeTensor) if "tolist" in vars(FakeTensor) else (torch.Tensor,):  # its own in 2.4
-        patch(owner, "tolist", lambda tensor: real_tolist(on_host(recorder, tensor) if is_gpu(tensor) else tensor))
+        patch(owner, "tolist", listed)
+    patch(torch.Tensor, "numpy", array)
     patch(torch.Tensor, "__float__", lambda tensor: float(ordinary(read(tensor))))
     patch(torch.Tensor, "__bool__", truth)
     patch(torch.Tensor, "__int__", lambda tensor: int(ordinary(read(tensor))) if is_placed() else size(tensor))
@@ -506,6 +558,10 @@ def copy_to(recorder, func, args, kwargs):
         holds = int(source.sum()) if value is None and source.dtype == torch.bool and source.numel() <= UNIFORM_LIMIT else None
     with recorder.fake:
         stand_in = torch.empty_strided(shape, stride, dtype=dtype)
+    if recorder.host.knows(source):
+        if recorder.host.hangs(source):
+            decided(recorder, "a shape that depends on values of the GPU")
+        return recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
     remember(stand_in, value, True)
     result = recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
     if holds is not None and result.dtype == torch.bool:
@@ -535,6 +591,8 @@ def copy_into(recorder, func, args, kwargs):
         found = (given.of(args[1]) or [None])[0]
         with torch._C._DisableTorchDispatch():
             args[0].fill_(1) if found is None else args[0].copy_(found)
+            if not is_certain(args[1]):
+                recorder.host.mark(args[0])
     return args[0]
 
 
@@ -544,7 +602,7 @@ def scalar(recorder, func, args, kwargs):
     tensor = args[0]
     certain = func is None or is_sure(tensor) or given.numbers(tensor) is not None
     if not certain and is_sizing() and given.agreed(recorder, tensor) is None:
-        branched(recorder, "a size or a count computed on the GPU", True)
+        branched(recorder, SIZE, True)
     if (found := given.of(tensor)) is not None:
         with torch._C._DisableTorchDispatch():
             return found[0].item()
