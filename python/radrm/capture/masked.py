@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What is as large as a mask holds: `x[mask]`, masked_select(), nonzero(), and all that is computed from it.
 
-It is taken as large as it can be, by a mask that holds everywhere. Whether that is a doubt comes out in the end. It is none
-where nobody asked for such a size but to tell it, or to see whether there is anything, so that nothing hangs on it but how
-large these tensors are, which is no more than was taken; and where all of them together are little, so that their sizes, which
-differ from step to step, do not cut up PyTorch's cache.
+It is taken as large as it can be, by a mask that holds everywhere, or as often as is likely at most where that is known
+(drawn.py). Whether that is a doubt comes out in the end. It is none where nobody asked for such a size but to tell it, or to see
+whether there is anything, so that nothing hangs on it but how large these tensors are, which is no more than was taken; and where
+all of them together are little, so that their sizes, which differ from step to step, do not cut up PyTorch's cache.
 """
 import sys
 
@@ -82,16 +82,22 @@ class Masked:
         # Storage's address -> (how many elements were taken to hold of the mask that its size hangs on, the fewest; how many
         # times as many it has).
         self.of = {}
-        # (what was done, line of the script), in their order; somebody asked for such a size: then it is a doubt, and no more
-        # need be known.
-        self.all, self.asked = {}, False
+        # (what was done, line of the script) -> how many elements were taken to hold, of how many; line -> the fewest and the most that
+        # did, as far as it is known; somebody asked for such a size: then it is a doubt, and no more need be known.
+        self.all, self.seen, self.asked = {}, {}, False
         self.bytes = self.most = 0  # of such tensors that are alive, if all elements held; at most
         Sized.masked = self
 
-    def begin(self, recorder, what, result, number, times=1):
-        """That is as large as a mask holds, which was taken to be `number` elements, and `times` as many in all."""
-        self.all[f"{what}: the largest possible was taken", script_line()] = None
-        self.mark(recorder, result, (number, times))
+    def sees(self, number):
+        """So many elements of a mask hold, on which a size hangs now."""
+        fewest, most = self.seen.get(script_line(), (number, number))
+        self.seen[script_line()] = min(fewest, number), max(most, number)
+
+    def begin(self, recorder, what, result, number, size):
+        """That is as large as a mask of `size` elements holds, which was taken to be `number` of them."""
+        key = what, script_line()
+        self.all[key] = max(self.all.get(key, (0, 0)), (number, size))
+        self.mark(recorder, result, (number, size // max(number, 1)))
 
     def mark(self, recorder, tensor, hangs):
         key = tensor.untyped_storage()._cdata
@@ -129,5 +135,8 @@ class Masked:
     def settle(self, recorder):
         """Nothing more is recorded."""
         if self.asked or self.most > LITTLE * recorder.peak_bytes:
-            for what, line in self.all:
-                recorder.note(ff.DATA_DEPENDENT, what, line)
+            for (what, line), (number, size) in self.all.items():
+                taken = "the largest possible was taken" if number == size else f"as if {number} of {size} held"
+                fewest, most = self.seen.get(line, (0, 0))
+                seen = f" ({fewest}{f' to {most}' if most > fewest else ''} of {size} held in what was seen)" if most else ""
+                recorder.note(ff.DATA_DEPENDENT, f"data-dependent: {what}: {taken}{seen}", line)

@@ -10,7 +10,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import fileformat as ff
-from . import attention, distributed, given, indexing, kernels, layers, lbfgs, linalg, losses, products, recurrent, repeated, sparse
+from . import attention, distributed, drawn, given, indexing, kernels, layers, lbfgs, linalg, losses, products, recurrent, repeated, sparse
 from . import together, values
 from .between import filled
 from .ending import End, bring
@@ -92,7 +92,8 @@ class Session:
 
     def __enter__(self):
         recorder = self.recorder
-        for part in (values, kernels, indexing, attention, recurrent, losses, linalg, together, sparse, given, repeated):
+        for part in (values, kernels, indexing, attention, recurrent, losses, linalg, together, sparse, given, drawn,
+                     repeated):
             recorder.rules.update(getattr(part, "RULES", {}))
             for op, note in getattr(part, "AROUND", {}).items():
                 recorder.around.setdefault(op, []).append(note)

@@ -15,7 +15,7 @@ import sys
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import fileformat as ff, given
+from . import drawn, fileformat as ff, given
 from .answers import INT
 from .asked import SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sizing, script_line, tests
 from .readnumbers import SPELLED, ReadFloat, ReadInt, extreme, ordinary, spelled_out
@@ -206,13 +206,15 @@ def hits(recorder, mask):
         return mask.numel(), False
     number = counted(mask)
     if number is not None:
+        recorder.masked.sees(number)
         return number, True
     found = given.of(mask)
     if found is None:
-        return most(mask), False
+        return min(most(mask), drawn.number(mask)), False
     with torch._C._DisableTorchDispatch():
-        number = int(torch.count_nonzero(found[0]))
-    return (number, True) if given.agreed(recorder, mask) is not None else (max(most(mask), number), False)
+        number, at_most = int(torch.count_nonzero(found[0])), drawn.next_time(recorder.rows, found[0])
+    recorder.masked.sees(number)
+    return (number, True) if given.agreed(recorder, mask) is not None else (max(min(most(mask), at_most), number), False)
 
 
 def most(mask):
@@ -555,7 +557,9 @@ def copy_to(recorder, func, args, kwargs):
     with torch._C._DisableTorchDispatch():
         shape, stride, dtype = tuple(source.shape), source.stride(), source.dtype
         value = uniform(source)
-        holds = int(source.sum()) if value is None and source.dtype == torch.bool and source.numel() <= UNIFORM_LIMIT else None
+        # Of what is put there before the training: masks of later batches are others.
+        counts = value is None and source.dtype == torch.bool and recorder.work.phase == ff.SETUP
+        holds = int(source.sum()) if counts and source.numel() <= UNIFORM_LIMIT else None
     with recorder.fake:
         stand_in = torch.empty_strided(shape, stride, dtype=dtype)
     if recorder.host.knows(source):
@@ -640,7 +644,7 @@ def nonzero(recorder, func, args, kwargs):
 
 def at_most(recorder, what, result, number, mask):
     """The size of a result hangs on how many elements of a mask hold; so many were taken."""
-    recorder.masked.begin(recorder, f"data-dependent: {what}", result, number, mask.numel() // max(number, 1))
+    recorder.masked.begin(recorder, what, result, number, mask.numel())
 
 
 def masked_select(recorder, func, args, kwargs):
@@ -671,7 +675,7 @@ def unique(recorder, func, args, kwargs):
             given.put(part, whole, found[1], False)
     if not certain:
         for part in (result[0], result[2]):
-            recorder.masked.begin(recorder, "data-dependent: a shape that depends on values (unique)", part, n)
+            recorder.masked.begin(recorder, "a shape that depends on values (unique)", part, n, n)
     return result
 
 
