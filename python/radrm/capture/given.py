@@ -150,6 +150,26 @@ def turned(recorder, func, args, kwargs, result):
         told(recorder, TURNS[func], args, kwargs, args[0], later=1)
 
 
+def placed(recorder, func, args, kwargs, result):
+    """A number is put into a tensor's element, or a part: `params[2] = norm`. The rest is what it was, and what is not known is
+    1, as where it is read; but that is told by nothing that would be the same the next time."""
+    part, source = args[0], args[1]
+    base = part._base
+    found = None if base is None or not is_gpu(part) or not base.is_contiguous() else of(base)
+    if found is None or base.numel() > SMALL:
+        return
+    values, roots, sized = noted(base)
+    new = values_of(recorder, source) if isinstance(source, torch.Tensor) else (source, (), True)
+    if new is None and not base.dtype.is_floating_point:  # a mask, or lengths: too much hangs on these
+        return
+    with torch._C._DisableTorchDispatch():
+        value, more, whole = new or (1, (torch.tensor(version_of(base)),), False)
+        values = found[0].clone(memory_format=torch.contiguous_format)
+        place = values.as_strided(part.shape, part.stride(), part.storage_offset() - base.storage_offset())
+        place.copy_(torch.as_tensor(value.get() if isinstance(value, Unasked) else value))
+        put(base, values, (*roots, *more), sized and whole, later=1)
+
+
 def values_of(recorder, tensor):
     """As noted(); a tensor on the CPU tells what it holds now."""
     if is_gpu(tensor):
@@ -211,7 +231,7 @@ TURNS = {aten.transpose_.default: aten.transpose.int, aten.t_.default: aten.t.de
          aten.squeeze_.default: aten.squeeze.default, aten.squeeze_.dim: aten.squeeze.dim}
 NUMBERED = (aten.linspace.default, aten.logspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step)
 AROUND = {**{op: turned for op in TURNS}, aten.eye.default: made, aten.eye.m: made, **{op: spread for op in NUMBERED},
-          **{op: told for op in PURE}}
+          **{op: placed for op in (aten.copy_.default, aten.fill_.Scalar, aten.fill_.Tensor)}, **{op: told for op in PURE}}
 RULES = {getattr(packet, name): spread_on_cpu for packet in (aten.linspace, aten.logspace)
          for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
          if hasattr(packet, name)}
