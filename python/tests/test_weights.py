@@ -245,3 +245,27 @@ def test_the_best_weights_are_tested(capture, load, copies):
         model(torch.ones(5000, 512, device="cuda"))
     """)
     assert code == 0 and f.events.count(5000 * 512 * 4) == 2 and f.events[-9:].count(512 * 512 * 4) == copies, (said, f.events[-12:])
+
+
+def test_what_is_pickled(capture, tmp_path):
+    """A whole model, as the one by averages on the CPU, and read again. The file has none of its weights, and is gone."""
+    code, said, f = capture("""
+    import copy, pickle, torch
+    pickle.dump([1, 2], open("settings.pkl", "wb"))
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model[0].weight.note = "mine"
+    for _ in range(9):
+        model(torch.randn(4, 8, device="cuda")).sum().backward()
+        optimizer.step()
+        for what in (copy.deepcopy(model).cpu(), model):
+            with open("snapshot.pkl", "wb") as file:
+                pickle.dump({"ema": what, "optimizer": optimizer.state_dict()}, file)
+            with open("snapshot.pkl", "rb") as file:
+                found = pickle.load(file)["ema"]
+            assert found[0].weight.device == what[0].weight.device and isinstance(found[0].weight, torch.nn.Parameter)
+            assert found[0].weight.shape == (8, 8) and found[0].weight.requires_grad and not found[1].running_mean.requires_grad
+            assert copy.deepcopy(model).cpu()[0].weight.note == "mine"
+    """)
+    assert code == 0 and f.steps == 9 and "cut short" not in said, said
+    assert (tmp_path / "settings.pkl").exists() and not (tmp_path / "snapshot.pkl").exists()

@@ -142,8 +142,12 @@ def exchange(tensor, moved):
     if part(moved) is not moved:
         torch.utils.swap_tensors(tensor, moved)
         return
+    said = tensor.__dict__
+    if is_gpu(tensor) and not is_gpu(moved):  # what a script said of it stays, and not what the capture did
+        ours = vars(tensor.detach()).keys()
+        said = {name: value for name, value in said.items() if name not in ours and not name.startswith("radrm_")}
     tensor.__class__, moved.__class__ = moved.__class__, tensor.__class__
-    tensor.__dict__, moved.__dict__ = {**tensor.__dict__, **moved.__dict__}, tensor.__dict__
+    tensor.__dict__, moved.__dict__ = {**said, **moved.__dict__}, tensor.__dict__
     torch._C._swap_tensor_impl(tensor, moved)
 
 

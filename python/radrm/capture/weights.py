@@ -10,8 +10,10 @@ import functools
 import inspect
 import io
 import os
+import pickle
 import re
 import shutil
+import sys
 import tempfile
 import weakref
 
@@ -80,12 +82,20 @@ def another(model):
             parameter.grad = gradient
 
 
+def unpickled(form, device, learns):
+    """A tensor in place of one that was pickled; `learns`: it was a parameter. A run, which has none of this, fails here."""
+    import torch
+    tensor = torch.empty(form.shape, dtype=form.dtype, device=device)
+    return torch.nn.Parameter(tensor, form.learns) if learns else tensor.requires_grad_(form.learns)
+
+
 class Weights:
     def __init__(self, used):
         self.used = used  # whether anything was on the GPU
         # Paths: of files that the script made, and of those that it did not, though it believes so -> what is in them.
         self.own, self.unsaved = set(), {}
         self.marks = {}  # what stands in files in memory -> what is not in them
+        self.pickled, self.stood_in = set(), 0  # files with what stands for tensors on the GPU, which of it there was
         self.folders = set()  # that stay, likewise
         self.made = {}  # folders that the script made once anything was on the GPU -> which they are
 
@@ -112,6 +122,11 @@ class Weights:
     def end(self):
         """Nothing of the script runs any more. Weights that are there are somebody else's, and so is a folder that took the
         place of one that it made."""
+        for path in filter(self.own.__contains__, self.pickled):
+            try:
+                os.remove(path)
+            except OSError:  # the script itself did
+                pass
         for folder in self.made.keys() & {os.path.dirname(path) for path in self.unsaved}:
             if CHECKPOINT.search(os.path.basename(folder)) and which(folder) == self.made[folder] and not any(self.below(folder)):
                 self.real_rmtree(folder, ignore_errors=True)
@@ -122,7 +137,10 @@ class Weights:
 
     def install(self, patch):
         import torch
+        from torch._subclasses.fake_tensor import FakeTensor
         patch(torch, "save", self.save(torch.save))
+        patch(pickle, "dump", self.pickles(pickle.dump))
+        patch(FakeTensor, "__reduce_ex__", self.stands_in(FakeTensor.__reduce_ex__))
         for owner in (builtins, io):
             patch(owner, "open", self.opens(owner.open))
         for owner, name in ((os, "rename"), (os, "replace"), (shutil, "copy"), (shutil, "copy2"), (shutil, "copyfile")):
@@ -150,6 +168,28 @@ class Weights:
                 return self.leaves(path, formed(obj))
             self.own.add(path)
             return real(*args, **kwargs)
+        return run
+
+    def stands_in(self, real):
+        @functools.wraps(real)
+        def run(tensor, protocol):
+            """What the pickler is given of a tensor on the GPU. copy.copy() asks, too."""
+            import torch
+            if sys._getframe(1).f_globals.get("__name__") == "copy":
+                return real(tensor, protocol)
+            self.stood_in += 1
+            return unpickled, (Form(tensor), tensor.device.type, isinstance(tensor, torch.nn.Parameter))
+        return run
+
+    def pickles(self, real):
+        @functools.wraps(real)
+        def run(obj, file, *args, **kwargs):
+            before = self.stood_in
+            try:
+                return real(obj, file, *args, **kwargs)
+            finally:
+                if self.stood_in > before:
+                    self.pickled.add(located(file))
         return run
 
     def loaded(self, f, place):
