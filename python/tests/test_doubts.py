@@ -341,3 +341,28 @@ def test_what_lives_on_where_a_value_was_small(capture, branch, kept):
         x = loss = None
     """)
     assert code == 0 and f.header["flags"] & DATA_DEPENDENT == 0 and (f.live_at_end() > 24 << 20) == kept, said
+
+
+@pytest.mark.parametrize("test", ["(prob != 0).all()", "(prob != 0).all().item()", "not (prob == 0).any()"])
+def test_loops_that_are_left_within(capture, test):
+    """Drawn again until none is 0 (POMO's): they had no end. A training that ends so goes on."""
+    code, said, f = capture(f"""
+    import torch
+    model = torch.nn.Linear(512, 512).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    while True:
+        p, rounds = torch.softmax(model(torch.randn(64, 512, device="cuda")), 1), 0
+        while True:
+            prob = p.gather(1, p.multinomial(1))
+            rounds += 1
+            if {test}:
+                break
+        print("rounds", rounds)
+        loss = prob.log().mean()
+        loss.backward()
+        optimizer.step()
+        if loss < 1:
+            break
+    """, options=["-v", "--timeout", "20"])
+    rounds = [line for line in said.splitlines() if line.startswith("rounds")]
+    assert code == 0 and rounds and set(rounds) == {"rounds 6"} and f.steps == 0, said

@@ -763,38 +763,3 @@ def test_sizes_that_are_worked_out_of_numbers_from_the_cpu(capture):
         optimizer.step()
     """)
     assert code == 0 and 8 ** 3 * 4 in f.events, said
-
-
-@pytest.mark.parametrize("put, doubts", [("params[2] = out.mean() * 100", 2), ("params[2] = 3", 2), ("params[2:].fill_(3)", 2),
-                                         ("params[2] = torch.tensor(3.0, device='cuda')", 2)])
-def test_a_part_of_what_is_known_is_written(capture, put, doubts):
-    """Settings and what is worked out once in one buffer, as of a memory bank: the settings are still known."""
-    code, said, f = capture(f"""
-    import torch
-    net = torch.nn.Linear(8, 8).cuda()
-    params = torch.tensor([4.0, 0.07, -1.0]).cuda()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for _ in range(9):
-        k, norm = int(params[0].item()), params[2].item()
-        out = net(torch.randn(8 * (k + 1), device="cuda").view(5, 8)).exp()
-        if norm < 0:
-            {put}
-        (out / norm).mean().backward()
-        optimizer.step()
-    """)
-    assert code == 0 and f.steps == 9 and said.count("data-dependent") <= doubts, said
-
-
-def test_a_mask_of_which_a_part_is_written_is_not_known(capture):
-    code, said, f = capture("""
-    import torch
-    mask = torch.zeros(4, dtype=torch.bool).cuda()
-    model = torch.nn.Linear(8, 8).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(9):
-        y = model(torch.randn(4, 8, device="cuda"))
-        mask[0] = y.sum() > 0
-        y[mask].sum().backward()
-        optimizer.step()
-    """)
-    assert code == 0 and f.header["flags"] & DATA_DEPENDENT, said

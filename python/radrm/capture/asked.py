@@ -120,6 +120,19 @@ def loops(path):
     return found
 
 
+@functools.lru_cache(None)
+def left(path):
+    """Likewise, of each `while True` that an `if` in it ends: `if (probability != 0).all(): break`."""
+    found = {}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value:
+            for one in node.body:
+                if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Break) and not isinstance(affirmed(one.test)[0], ast.BoolOp):
+                    found.update(dict.fromkeys(range(one.test.lineno, one.test.end_lineno + 1),
+                                               (not affirmed(one.test)[1], node.lineno, node.end_lineno)))
+    return found
+
+
 def ends(arm):
     """Whether one of these statements ends the loop around it, its round, the function, or the program, or asserts something."""
     return any(isinstance(statement, (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Assert))
@@ -406,6 +419,12 @@ def is_round():
     return frame is not None and frame.f_lineno in loops(frame.f_code.co_filename)
 
 
+def is_left():
+    """Whether it is asked in order to leave a `while True`."""
+    frame = asking()
+    return frame is not None and frame.f_lineno in left(frame.f_code.co_filename)
+
+
 class Rounds:
     """Of a `while` that goes on until something holds that is not known: neither none nor one without end. What is tried in a
     round succeeds: it may be what a solver keeps for the backward pass."""
@@ -421,13 +440,16 @@ class Rounds:
         if frame is None:
             return otherwise
         path, line = frame.f_code.co_filename, frame.f_lineno
-        if line in loops(path):
-            holds, first, _ = loops(path)[line]
+        found = loops(path).get(line) or left(path).get(line)
+        if found:
+            holds, first, _ = found
+            if line in left(path) and getattr(local(frame, going(first)), "most", 0):
+                return otherwise  # a training, which ends when it has learnt enough
             made, there = self.made.get((frame.f_code, line), (0, None))
             if there is None or there() is None:  # that of before was left by a `break`, say
                 loop = local(frame, going(first))
                 made, there = made * (there is None), loop and weakref.ref(loop)
-            made = (made + 1) % (ROUNDS + 1)
+            made = (made + 1) % (ROUNDS + (line in loops(path)))  # the one that it is left in was gone through
             self.made[frame.f_code, line] = made, there
             return holds == bool(made)
         return choices(path)[line] if line in choices(path) and self.inside(frame) else otherwise
@@ -435,7 +457,7 @@ class Rounds:
     def inside(self, frame):
         while frame is not None:
             if any(made and frame.f_code is code and line <= frame.f_lineno <= loops(code.co_filename)[line][2]
-                   for (code, line), (made, _) in self.made.items()):
+                   for (code, line), (made, _) in self.made.items() if line in loops(code.co_filename)):
                 return True
             frame = frame.f_back
         return False

@@ -17,7 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import drawn, fileformat as ff, given
 from .answers import INT
-from .asked import SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_placed, is_round, is_sizing, script_line, tests
+from .asked import (SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_left, is_placed, is_round, is_sizing, script_line,
+                    tests)
 from .readnumbers import SPELLED, ReadFloat, ReadInt, extreme, ordinary, spelled_out
 from .recorder import aten, is_gpu
 from .writes import version_of, wrote
@@ -468,7 +469,8 @@ def install(recorder, patch):
             recorder.value_read()
             return bool(known(tensor))
         some = is_some(tensor)
-        if some is not None and is_guard(some) and ((found := given.of(tensor)) is None or bool(real_item(found[0])) == some):
+        guards = some is not None and not is_left() and is_guard(some)
+        if guards and ((found := given.of(tensor)) is None or bool(real_item(found[0])) == some):
             recorder.value_read()
             return some
         # What a loop does may be none of that.
@@ -478,7 +480,7 @@ def install(recorder, patch):
         branched(recorder, "a branch on a tensor on the GPU")
         if tensor.numel() == 1 and not is_round() and (found := given.of(tensor)) is not None:
             return bool(real_item(found[0]))  # of this batch: as a run would, though the next one may not
-        if some and not is_round() and not is_ending():
+        if some and not is_round() and not is_left() and not is_ending():
             return True
         found = bool(scalar(recorder, None, (tensor,), {}))
         return found if known(tensor) is not None else rounds(found)
