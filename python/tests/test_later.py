@@ -77,6 +77,15 @@ def test_layers_that_stay_frozen(capture, learn, when, more):
     assert int(re.search(r"(\d+) MiB in tensors", said)[1]) <= 5 and len([p for _, p in f.marks if p == 1]) == (3 if learn else 43)
 
 
+@pytest.mark.parametrize("line", ["x = x.detach().requires_grad_(True)", "z = (x * 0.5 + 0.5).requires_grad_()", "x.requires_grad = True",
+                                  "x.requires_grad_()"])
+def test_an_input_that_would_learn_is_no_layer(capture, line):
+    """As of an attack, or a penalty on gradients, that another setting has: a frozen teacher has no doubt of it."""
+    code, said, f = capture(frozen(free="pass").replace("optimizer.zero_grad()", f"if epoch > 999: {line}; x.mean()\n"
+                                                                                 "            optimizer.zero_grad()"))
+    assert code == 0 and "may later" not in said and len([p for _, p in f.marks if p == 1]) == 3, said
+
+
 def test_what_cannot_be_looked_at_is_told(capture):
     """Without a loader nothing can be left out. It is tried what the four weights would take, and the file has no part of it."""
     code, said, f = capture(frozen(loader=NO_LOADER))

@@ -13,6 +13,7 @@ on the way.
 import ast
 import contextlib
 import copy
+import functools
 import itertools
 import math
 import os
@@ -45,6 +46,7 @@ OPERATORS = 50_000  # that may run for sizes on the way to the largest, beside t
 LOOKS = 3  # batches of an evaluation that tell whether something is kept of each: one may be fetched ahead
 SIZES = re.compile(r"(size|resolution|length|seq_len|transforms?)$")
 DATA = re.compile(r"load|data|batch", re.IGNORECASE)
+WEIGHTS = re.compile(r"param|modules|children|layers", re.IGNORECASE)
 FREES = re.compile(r"unfreeze|fine_tune$|Finetuning$")
 
 
@@ -54,15 +56,30 @@ def own_files(before):
     return sorted({os.path.abspath(path) for path in found if isinstance(path, str) and is_own(os.path.abspath(path))})
 
 
-def may_free(node):
-    """Whether that has parameters learn."""
+def may_free(node, batches=()):
+    """Whether that has parameters learn; `batches`: names of what is none."""
+    def is_input(value):
+        return isinstance(value, ast.BinOp) or length.called(value) in ("detach", "clone") or getattr(value, "id", None) in batches
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in targets) and not is_false(node.value)
+        return any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" and not is_input(t.value)
+                   for t in targets) and not is_false(node.value)
     if isinstance(node, ast.Call):
         name = length.called(node)
-        return name == "requires_grad_" and not (node.args and is_false(node.args[0])) or bool(FREES.search(name))
+        learns = name == "requires_grad_" and not (node.args and is_false(node.args[0]))
+        return learns and not is_input(getattr(node.func, "value", None)) or bool(FREES.search(name))
     return isinstance(node, ast.ClassDef) and any(FREES.search(name) for base in node.bases for name in names(base))
+
+
+@functools.lru_cache(None)
+def batches_of(path):
+    """Names in a file of what loops over data give, and no other loop."""
+    found, others = set(), set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.For):
+            iterated = ast.unparse(node.iter)
+            (found if DATA.search(iterated) and not WEIGHTS.search(iterated) else others).update(names(node.target))
+    return found - others
 
 
 def is_false(node):
@@ -545,7 +562,8 @@ class Later:
         """"file.py:12" of a line that has parameters learn, and has not yet; None."""
         for path in own_files(self.loaded):
             for node in ast.walk(tree_of(path)):
-                if may_free(node) and not any((path, line) in self.freed for line in range(node.lineno, node.end_lineno + 1)):
+                lines = range(node.lineno, node.end_lineno + 1) if hasattr(node, "lineno") else ()
+                if may_free(node, batches_of(path)) and not any((path, line) in self.freed for line in lines):
                     return f"{os.path.basename(path)}:{node.lineno}"
         return None
 
