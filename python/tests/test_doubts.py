@@ -9,7 +9,7 @@ from reader import peak  # noqa: E402
 DATA_DEPENDENT = 1
 
 SCRIPT = """
-    import collections, logging, sys, torch
+    import collections, logging, math, sys, torch
     from torch import nn
     model = nn.Linear(1024, 1024, bias=False).to("cuda")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -70,6 +70,8 @@ def test_text(capture, body, doubt):
     ("if loss > 3: best_x = x.double()", True), ("if loss > 3: best = loss.item()", False),
     ("if loss > 3: best = loss.cpu().float()", False),
     ("if loss > 3: best = float(loss)", False), ("if loss > 3: print(float(loss), x.shape)", False),
+    ("mse = loss.item()\nif mse == 0: mse = 1e-5\nlogger.info(-10 * math.log10(mse))", False),
+    ("mse = loss.item()\nif mse == 0: x = 1e-5\nlogger.info(x)", True),
 ])
 def test_what_is_called_like_what_tells(capture, body, doubt):
     """And computes, or runs a model."""

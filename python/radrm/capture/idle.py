@@ -152,6 +152,14 @@ def keeps(branch):
         may_be(arg) for node in parts if called(node) in HOLDS for arg in node.args)
 
 
+def is_floor(branch):
+    """`if mse == 0: mse = 1e-5`, for its logarithm: a number becomes another. What hangs on it asks for itself."""
+    asked = {n.id for n in ast.walk(branch.test) if isinstance(n, ast.Name)}
+    return not branch.orelse and all(
+        isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and type(n.value.value) is float
+        and all(getattr(target, "id", None) in asked for target in n.targets) for n in branch.body)
+
+
 def targets_of(node):
     return node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
 
@@ -269,7 +277,7 @@ def lines(path):
             if node in inside:  # which of several texts it is, which numbers are in it
                 inside.update(ast.iter_child_nodes(node))
             elif isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)):
-                good = isinstance(node, ast.If) and idle(node, free=free) and not keeps(node)
+                good = isinstance(node, ast.If) and (idle(node, free=free) and not keeps(node) or is_floor(node))
                 for test in node.ifs if isinstance(node, ast.comprehension) else [node.test]:
                     (found if good else other).update(reach(test))
             elif isinstance(node, ast.Return) and is_test(node.value):
