@@ -580,3 +580,18 @@ def test_an_end_that_nothing_holds(capture, limit, seen, within, around):
     assert code == (0 if seen else 1) and bool(seen) == bool(f), said
     assert not f or sum(phase == 1 for _, phase in f.marks) == seen, said
     assert seen or "no end after 3 s of processor time, before its first optimizer step" in said, said
+
+
+@pytest.mark.parametrize("told, said", [(True, "time: no end after 2 s of processor time"), (False, "the process died of signal 6")])
+def test_a_process_that_aborts_when_time_is_over(told, said):
+    """C++ that lets no exception through, as where it asks a fake tensor for its device."""
+    from radrm.capture import CaptureError, sandbox, spent
+
+    def work():
+        if not told:
+            os.abort()
+        signal.signal(spent.NOTICE, lambda *_: os.abort())
+        while True:
+            pass
+    with pytest.raises(CaptureError, match=said):
+        sandbox.run(work, sandbox.Limits(seconds=2))

@@ -190,7 +190,9 @@ def _end(child, before):
 
 
 def _result(answer, status, clock):
-    if answer is None:
+    # Told that time is over while C++ calls it, which lets no exception through, a process aborts.
+    aborted = status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT
+    if answer is None or aborted and clock.nearest()[1] <= clock.reserve:
         raise CaptureError(f"time: no end after {clock.over()}: raise the limit (--timeout), or make the script's set-up shorter")
     try:
         good, value = pickle.loads(answer)
