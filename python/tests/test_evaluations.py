@@ -44,6 +44,7 @@ EVALUATED = """
     ("print(evaluate(rest))", 16, 0.5),
     ("with torch.no_grad():\n            for x, in rest: loss_of(x.cuda())", 8, 1),
     ("if epoch % 5 == 4: print(evaluate(rest))", 8, 1 / 5),
+    ("if (epoch + 1) % 5 != 0: continue\n        print(evaluate(rest))", 8, 1 / 5),
     ("print(epoch)", 8, 0),
     ("class Stream(torch.utils.data.IterableDataset):\n            def __iter__(self): return iter(torch.randn(9, 512))\n"
      "        with torch.no_grad():\n            for x in DataLoader(Stream()): loss_of(x.cuda())", 8, 0),

@@ -19,6 +19,7 @@ TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validatio
 SAMPLES = re.compile(r"(^|_)(sample|samples|generate|visualize|inference|pipe|pipeline)(_|$)")
 MAKES = re.compile(r"Pipeline$")  # classes of what makes samples when it is called
 TRAINS = {"main", "train", "fit"}  # functions that may have something without gradients in them
+LEARNS = {"step", "backward", "zero_grad"}
 NAME = "__radrm_every__"  # what the conditions call
 
 
@@ -63,9 +64,32 @@ def period(test):
     return rest.right if isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Mod) and simple(rest.right) else None
 
 
+def quiet_in(tree):
+    """Names of functions there that have something without gradients."""
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and is_quiet(node)} - TRAINS
+
+
+def skips(tree):
+    """(test, what it passes over) of each `if epoch % n != 0: continue`, where that looks, and learns nothing."""
+    quiet = quiet_in(tree)
+    for loop in ast.walk(tree):
+        for n, node in enumerate(loop.body if isinstance(loop, (ast.For, ast.While)) else ()):
+            test, rest = getattr(node, "test", None), loop.body[n + 1:]
+            skipped = isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], ast.Continue) and isinstance(
+                test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotEq)
+            if skipped and period(due(test)) is not None and looks(rest, quiet) and not any(
+                    called(part) in LEARNS for statement in rest for part in ast.walk(statement)):
+                yield test, rest
+
+
+def due(test):
+    """`step % n == 0`, of `step % n != 0`."""
+    return ast.Compare(test.left, [ast.Eq()], test.comparators)
+
+
 def conditions(tree):
     """The conditions on such numbers of what looks, the part of the test of an `if` each."""
-    quiet = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and is_quiet(node)} - TRAINS
+    quiet = quiet_in(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and looks(node.body, quiet):
             parts = [node.test]
@@ -81,6 +105,9 @@ def conditions(tree):
 def body(path, line):
     """(first line, last line) of what hangs on such a condition at that line of a file; (0, 0): on none."""
     tree = tree_of(path)
+    for test, rest in skips(tree):
+        if test.lineno == line:
+            return rest[0].lineno, rest[-1].end_lineno
     parts = {id(part) for part in conditions(tree) if part.lineno == line}
     return next(((node.body[0].lineno, node.body[-1].end_lineno) for node in ast.walk(tree)
                  if isinstance(node, ast.If) and any(id(part) in parts for part in ast.walk(node.test))), (0, 0))
@@ -90,13 +117,15 @@ class Asking(ast.NodeTransformer):
     """Has those conditions ask."""
 
     def __init__(self, tree):
-        self.parts = set(conditions(tree))
+        self.skips = {test for test, _ in skips(tree)}
+        self.parts = {*conditions(tree), *self.skips}
 
     def visit(self, node):
         if node not in self.parts:
             return self.generic_visit(node)
-        asked = ast.Call(ast.Name(NAME, ast.Load()), [node, period(node), ast.Constant(node.lineno)], [])
-        return ast.fix_missing_locations(ast.copy_location(asked, node))
+        test = due(node) if node in self.skips else node
+        asked = ast.Call(ast.Name(NAME, ast.Load()), [test, period(test), ast.Constant(node.lineno)], [])
+        return ast.fix_missing_locations(ast.copy_location(ast.UnaryOp(ast.Not(), asked) if node in self.skips else asked, node))
 
 
 def install(answer, found, grows, is_own, recorder, patch):
