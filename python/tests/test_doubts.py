@@ -9,7 +9,7 @@ from reader import peak  # noqa: E402
 DATA_DEPENDENT = 1
 
 SCRIPT = """
-    import collections, logging, math, sys, torch
+    import collections, logging, math, numpy, sys, torch
     from torch import nn
     model = nn.Linear(1024, 1024, bias=False).to("cuda")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -70,6 +70,8 @@ def test_text(capture, body, doubt):
     ("if loss > 3: best_x = x.double()", True), ("if loss > 3: best = loss.item()", False),
     ("if loss > 3: best = loss.cpu().float()", False),
     ("if loss > 3: best = float(loss)", False), ("if loss > 3: print(float(loss), x.shape)", False),
+    ("seed = int(words[0])\nnumpy.random.seed((seed + 1) % 99)\nnumpy.random.RandomState(seed)\ntorch.manual_seed(seed)", False),
+    ("seed = int(words[0])\ntorch.zeros(seed)", True),
     ("mse = loss.item()\nif mse == 0: mse = 1e-5\nlogger.info(-10 * math.log10(mse))", False),
     ("mse = loss.item()\nif mse == 0: x = 1e-5\nlogger.info(x)", True),
 ])

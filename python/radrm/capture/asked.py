@@ -35,6 +35,7 @@ MANY = 1 << 30  # calls
 LENGTHS = {"len", "shape", "size", "numel", "nelement", "ndim", "dim"}  # what asks how much there is
 ZERO = {(ast.Eq, 0): True, (ast.NotEq, 0): False, (ast.Gt, 0): False, (ast.GtE, 1): False, (ast.Lt, 1): True, (ast.LtE, 0): True,
         (ast.Gt, 1): False, (ast.LtE, 1): True}  # comparison with a number -> what it says of 0
+SEEDS = re.compile(r"seed(_all)?$|^(RandomState|default_rng)$")  # what is called with a seed, as one that all processes agree on
 PLACING = {"roll", "select"}  # what is called with places: how far, which one
 SIZE = "a size or a count computed on the GPU"  # what branched() is told of one
 # What these ask holds: torch.nn compares a square mask with a causal one, assert_close() what a script expects.
@@ -372,6 +373,19 @@ def placed(path):
             visit(child, called(node) in PLACING or place and isinstance(node, (ast.UnaryOp, ast.BinOp, ast.keyword, ast.Tuple, ast.List)))
     visit(tree_of(path), False)
     return found - other
+
+
+@functools.lru_cache(None)
+def seeded(path):
+    """Lines of a file that call something with a seed."""
+    return {line for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call) and SEEDS.search(called(node))
+            for line in range(node.lineno, node.end_lineno + 1)}
+
+
+def is_seed():
+    """Whether the number that is asked for now is nothing but a seed."""
+    frame = asking()
+    return frame is not None and frame.f_lineno in seeded(frame.f_code.co_filename)
 
 
 def is_placed():

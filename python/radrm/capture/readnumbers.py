@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from .asked import SIZE, SIZING, branched, insists, is_guard, is_placed, is_sized, sizes_of
+from .asked import SIZE, SIZING, branched, insists, is_guard, is_placed, is_seed, is_sized, sizes_of
 from .recorder import is_gpu
 
 
@@ -64,7 +64,7 @@ class ReadInt:
         return True
 
     def __index__(self):
-        if not is_placed() and not (self.counts and is_guard()):
+        if not is_placed() and not is_seed() and not (self.counts and is_guard()):
             branched(ReadFloat.recorder, SIZE, True)
         return self.value
 
