@@ -98,3 +98,20 @@ def test_a_mask_of_which_a_part_is_written_is_not_known(capture):
         optimizer.step()
     """)
     assert code == 0 and f.header["flags"] & 1, said
+
+
+def test_columns_of_what_a_mask_takes_are_written(capture):
+    """Of so many boxes as there are in a batch, where the largest number possible was taken (YOLOv7's)."""
+    code, said, f = capture("""
+    import torch
+    net = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(9):
+        boxes = torch.cat([torch.randint(3, (30, 1)).float(), torch.rand(30, 3)], 1).cuda()
+        mine = boxes[boxes[:, 0] == 1]
+        corners = mine.clone()
+        corners[:, 1] = mine[:, 1] - mine[:, 3] / 2
+        net(corners).sum().backward()
+        optimizer.step()
+    """)
+    assert code == 0 and f.steps == 9 and "cut short" not in said, said

@@ -156,7 +156,7 @@ def placed(recorder, func, args, kwargs, result):
     part, source = args[0], args[1]
     base = part._base
     found = None if base is None or not is_gpu(part) or not base.is_contiguous() else of(base)
-    if found is None or base.numel() > SMALL:
+    if found is None or base.numel() > SMALL or found[0].shape != base.shape:  # of a mask's elements there may be fewer
         return
     values, roots, sized = noted(base)
     new = values_of(recorder, source) if isinstance(source, torch.Tensor) else (source, (), True)
