@@ -17,8 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import drawn, fileformat as ff, given
 from .answers import INT
-from .asked import (SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_left, is_placed, is_round, is_sizing, script_line,
-                    tests)
+from .asked import (SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_left, is_placed, is_round, is_sizing,
+                    script_line, tests)
 from .readnumbers import SPELLED, ReadFloat, ReadInt, extreme, ordinary, spelled_out
 from .recorder import aten, is_gpu
 from .writes import version_of, wrote
