@@ -52,6 +52,16 @@ def test_drawn_on_the_gpu(capture, mask):
     assert 700 < number < 850 and "as if 768 of 4096 held" in said, (number, said)
 
 
+@pytest.mark.parametrize("mask, at_most", [
+    ("(torch.rand(B, 1, device='cuda') < 0.15).expand(B, L)", 2432), ("(torch.rand(B, 1, device='cuda') < 0.15) & (ids != 0)", 2432),
+    ("(torch.rand(B, 1, device='cuda') < 0.15).expand(B, 2 * L)[:, :L]", 3328),  # a cut is not seen to leave fewer that are alike
+])
+def test_drawn_once_for_many(capture, mask, at_most):
+    """Of 32 lines 5 are expected, and 19 once in 10^8 times."""
+    number, said = taken(capture, mask)
+    assert abs(number / at_most - 1) < 0.02 and f"as if {at_most} of 4096 held" in said, (number, said)
+
+
 @pytest.mark.parametrize("mask", [
     "torch.rand(B, L, device='cuda') < h.mean()", "torch.rand(B, L, device='cuda')\nm = m.mul_(h[..., 0].detach()) < 0.15",
     "torch.rand(B, L, device='cuda') + h[..., 0] < 0.15", "torch.empty(B, L, device='cuda').uniform_(-1, 1) < 0.15",

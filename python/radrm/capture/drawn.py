@@ -50,7 +50,7 @@ def next_time(seen, held):
 # --- on the GPU ---
 
 def chances(tensor):
-    """(least, most) chance of an element to hold, or to be 1; None: they are not known."""
+    """(least, most) chance of an element to hold, or to be 1, and how many elements at most were drawn as one; None: not known."""
     found, version = getattr(tensor, "radrm_chances", (None, None))
     return found if found is not None and version == version_of(tensor) else None
 
@@ -60,13 +60,19 @@ def number(mask):
     found = chances(mask)
     if found is None:
         return mask.numel()
-    likely = mask.numel() * found[1]
-    return whole_rows(math.ceil(likely) + spread(likely * (1 - found[1])) + 1, mask)
+    _, most, alike = found
+    likely = mask.numel() / alike * most
+    return whole_rows(math.ceil((math.ceil(likely) + spread(likely * (1 - most)) + 1) * alike), mask)
 
 
-def put(tensor, least, most, later=0):
+def put(tensor, least, most, alike=1, later=0):
     if isinstance(tensor, torch.Tensor) and is_gpu(tensor):
-        tensor.radrm_chances = (min(max(least, 0), 1), min(max(most, 0), 1)), version_of(tensor) + later
+        tensor.radrm_chances = (min(max(least, 0), 1), min(max(most, 0), 1), alike), version_of(tensor) + later
+
+
+def wider(result, source, alike):
+    """How many are alike where each element of `source` stands in several places."""
+    return alike * max(result.numel() / source.numel(), 1) if source.numel() else alike
 
 
 def even(recorder, func, args, kwargs, result):
@@ -119,26 +125,26 @@ def replaced(recorder, func, args, kwargs, result):
 
 def kept(recorder, func, args, kwargs, result):
     if found := chances(args[0]):
-        put(result, *found)
+        put(result, *found[:2], wider(result, args[0], found[2]))
 
 
 def both(recorder, func, args, kwargs, result):
     """No more hold than of each."""
-    found = [one[1] for arg in args[:2] if isinstance(arg, torch.Tensor) and (one := chances(arg))]
+    found = [(one[1], wider(result, arg, one[2])) for arg in args[:2] if isinstance(arg, torch.Tensor) and (one := chances(arg))]
     if found:
-        put(result, 0, min(found))
+        put(result, 0, *min(found))
 
 
 def others(recorder, func, args, kwargs, result):
     if found := chances(args[0]):
-        put(result, 1 - found[1], 1 - found[0])
+        put(result, 1 - found[1], 1 - found[0], found[2])
 
 
 def compared(recorder, func, args, kwargs, result):
     """With 0 or 1, of what is either."""
     if (found := chances(args[0])) and args[1] in (0, 1):
         holds = bool(args[1]) == (func is aten.eq.Scalar)
-        put(result, *found) if holds else put(result, 1 - found[1], 1 - found[0])
+        put(result, *found) if holds else put(result, 1 - found[1], 1 - found[0], found[2])
 
 
 SAME = ("view", "_unsafe_view", "expand", "slice", "select", "unsqueeze", "squeeze", "transpose", "permute", "t", "alias", "detach",
