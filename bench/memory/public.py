@@ -3,9 +3,10 @@
 """Training scripts of public repositories, captured and run as they are.
 
     public.py --rad build/rad --out FILE [--workers N] [--only NAME,...] PART...                 # anywhere
-    public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--fenced] [--only NAME,...] PART...    # on a GPU of 80 GiB
-    that nobody else uses public.py --score doc/results/memory/public.jsonl.gz        # or public-unseen, public-fresh,
-    public-new
+    public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--fenced] [--only NAME,...] PART...
+    public.py --score doc/results/memory/public.jsonl.gz     # or public-unseen, public-fresh, public-new, public-latest
+
+--run wants a GPU of 80 GiB that nobody else uses.
 
 A PART is a folder with the sources, which are not ours to ship; `data.py`, which makes the data they read; and `list.jsonl`, a
 line a script: `name`, `repo`, `commit`, `path`, `cwd` in the folder, `command`, `env` ({here} in these two stands for the
@@ -15,8 +16,8 @@ tells what PyTorch's allocator reserved and had in use at most, what NVML showed
 made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was
 said. A line of doc/results/memory/public.jsonl.gz and public-unseen.jsonl.gz have `first` beside `captured`: what was said
 before anybody had seen a script run, and by captures that were mended since; and `fenced` (`first_fenced`), where a run was
-limited to the claim. public-fresh.jsonl.gz and public-new.jsonl.gz have others, captured once. --score prints the tables of
-doc/results/memory/scripts.md.
+limited to the claim. public-fresh.jsonl.gz, public-new.jsonl.gz and public-latest.jsonl.gz have others, captured
+once. --score prints the tables of doc/results/memory/scripts.md.
 """
 import argparse
 import concurrent.futures
