@@ -90,6 +90,18 @@ def test_a_loop_over_another_loader_is_reached(capture, after, more):
     assert peak(f.events) >= 2 * 4 * W + 5 * 800 * 512 * 4
 
 
+@pytest.mark.parametrize("before, after, passes", [
+    ("", "model.eval()\n        for n in range(4): out = model(torch.randn(800, 512).cuda())", 5),
+    ("model.eval()", "for n in range(4): print(n)", 3),
+], ids=["behind", "before"])
+def test_a_model_that_is_put_to_a_test_behind_the_steps(capture, before, after, passes):
+    """Of pictures by their numbers, in no loader: an epoch is ended for it. What comes before the steps is no sign."""
+    body = EVALUATED.replace("for x, in learn:", f"n = epoch; {before or 'pass'}\n        for x, in learn:", 1)
+    code, said, f = capture(body.replace("WIDTH", "8").replace("AFTER", after))
+    assert code == 0 and len([p for _, p in f.marks if p == 1]) == passes, said
+    assert (peak(f.events) >= 2 * 4 * W + 2 * 5 * 800 * 512 * 4) == (passes == 5)
+
+
 @pytest.mark.parametrize("after", ["print(len(rest), rest)", "other = rest", "for x in range(len(rest)): print(x)",
                                    "def unused():\n            for x, in rest: model(x)"])
 def test_a_loader_that_nothing_goes_over_is_no_sign(capture, after):

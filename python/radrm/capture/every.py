@@ -12,7 +12,7 @@ import re
 import runpy
 
 from . import answers, growing, trainings
-from .length import called
+from .length import called, loops_around
 from .source import tree_of
 
 TESTS = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test)(_|$)")
@@ -35,6 +35,13 @@ def is_quiet(node):
     """Whether something there has no gradients."""
     return any(isinstance(n, ast.Attribute) and n.attr in ("no_grad", "inference_mode") or
                isinstance(n, ast.Name) and n.id in ("no_grad", "inference_mode") for n in ast.walk(node))
+
+
+def is_tested_behind(tree, frame):
+    """Whether a model is put to a test, `model.eval()`, there behind the loop of steps that the frame is in."""
+    steps = next((loop for loop in loops_around(frame) if loop is not tree), None)
+    return steps is not None and any(called(node) == "eval" and isinstance(node.func, ast.Attribute) and not node.args
+                                     and node.lineno > steps.end_lineno for node in trainings.calls(tree.body))
 
 
 def looks(statements, quiet):

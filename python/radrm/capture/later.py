@@ -595,7 +595,7 @@ class Later:
             several = self.trainings.begins(frame, files, is_own, resized or bool(self.where))
             tested = tested or any(isinstance(node, ast.Call) and trainings.is_off(node, self.trainings.names) for tree in trees
                                    for node in ast.walk(tree)) or any(
-                goes_over(*part, self.trainings.names.bodies) for part in parts)
+                goes_over(*part, self.trainings.names.bodies) or every.is_tested_behind(*part) for part in parts)
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
         passes = self.session.length.passes or list(self.session.length.fetched)
