@@ -84,7 +84,8 @@ static void replay_tell(const struct capture *c, const struct replay_figures *f,
 			 (unsigned long long)replay_mib(f->fixed), o->card[0] ? o->card : "card not known");
 	const char *more[] = {
 		f->capped ? "its own per_process_memory_fraction is too small" : doubt,
-		!(c->flags & CAPTURE_CUDNN_BENCHMARK) ? NULL : f->capped || doubt ? "cudnn.benchmark is on" :
+		!(c->flags & CAPTURE_CUDNN_BENCHMARK) ? NULL : f->capped ? "cudnn.benchmark is on" :
+			doubt ? "cudnn.benchmark takes what is free" :	/* no fence: see replay_conclude() */
 			"cudnn.benchmark takes more where nothing limits it",
 	};
 

@@ -450,7 +450,7 @@ static void test_cudnn_benchmark_is_fenced(void **state)
 	spec_unref(s);
 	s = spec_of("a100 i i i", CAPTURE_CUDNN_BENCHMARK | CAPTURE_DATA_DEPENDENT, 0, "");
 	assert_true(ask(s, "NVIDIA H200", &r));
-	assert_non_null(strstr(r.note, "; what it runs depends on its data; cudnn.benchmark"));
+	assert_non_null(strstr(r.note, "; what it runs depends on its data; cudnn.benchmark takes what is free"));
 	spec_unref(s);
 }
 
