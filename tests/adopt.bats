@@ -255,6 +255,20 @@ sleeper()
 	grep -q 'your shell has not read these: eval' shown
 }
 
+@test "lease: the line that says why it waits fits the window, though standard output is a pipe" {
+	for i in 0 1 2 3; do rad drain $i; done
+	PYTHONPATH=$RAD_SOURCE_ROOT/tests python3 - <<-'PY'
+		from terminal import *
+		t = Terminal("sh", "-c", "rad lease --gpu-mem 1G | cat", columns=40)
+		first = t.expect(r"rad: lease \d+ waits [^\r\n]*?\r\x1b\[K")[0]
+		line = first.decode().rsplit("\r", 1)[0]
+		assert len(line) == 39, line
+		t.type("\003")
+		t.end()
+	PY
+	for i in 0 1 2 3; do rad undrain $i; done
+}
+
 @test "lease: given back, the process goes on; a wait that is interrupted leaves nothing" {
 	local id
 	for i in 0 1 2 3; do rad drain $i; done

@@ -184,6 +184,18 @@ char *term_wrap(const char *text, unsigned indent, const struct term *term)
 	return buf_steal(&out);
 }
 
+/* The window is that of stderr: stdout is a pipe in eval "$(rad lease)". Its last column stays free. */
+void term_show_line(bool *shown, const char *text)
+{
+	struct term term = term_ask();
+	struct winsize size;
+	unsigned width = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 ? size.ws_col : 80;
+	scoped_free char *line = term_text(text, width - 1, &term);
+	term_clear_line(shown);
+	fputs(line, stderr);
+	*shown = true;
+}
+
 void term_clear_line(bool *shown)
 {
 	if (*shown)

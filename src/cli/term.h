@@ -41,7 +41,10 @@ const char *term_plus_minus(const struct term *term);
 /* Around text that is to be styled; "" without colour. */
 const char *term_style(const struct term *term, enum style style);
 
-/* Takes the line that stands on the terminal of stderr away again, if *shown says that one does. */
+/* Puts a line on the terminal of stderr, in place of the one that *shown says stands there: cut to the window, since of one
+ * that wraps only the end could be taken away again. */
+void term_show_line(bool *shown, const char *text);
+/* Takes it away. */
 void term_clear_line(bool *shown);
 
 #endif

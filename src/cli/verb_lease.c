@@ -2,8 +2,9 @@
  * rad lease: a place on a GPU for a process that is there already: the shell, or the Python, that calls it. Waits as a task
  * does, then prints the variables by which CUDA is told of that place; the lease ends with the process, and with it the wait.
  */
-#include "base/clock.h"
+#include "base/alloc.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/words.h"
@@ -50,20 +51,17 @@ struct lease_wait {
 /* On a terminal one line that is overwritten; else one whenever something else is waited for. */
 static void say_why(struct lease_wait *w, const json_t *task)
 {
-	struct term term = term_ask();
+	const char *why = member_text(task, "reason_text");
 	char waited[FORMAT_LEN];
-	scoped_free char *why = term_text(member_text(task, "reason_text"), 0, &term);
-	if (!w->terminal) {
-		if (!w->said || strcmp(w->said, why))
-			cli_note("lease %s waits: %s", w->id, why);
+	if (w->terminal) {
+		scoped_free char *line = alloc_printf("rad: lease %s waits %s: %s", w->id,
+			format_seconds(member_number(task, "wait_s") + member_number(task, "held_s"), waited), why);
+		term_show_line(&w->shown, line);
+	} else if (!w->said || strcmp(w->said, why)) {
+		cli_note("lease %s waits: %s", w->id, why);
 		free(w->said);
-		w->said = steal(why);
-		return;
+		w->said = alloc_string(why);
 	}
-	term_clear_line(&w->shown);
-	fprintf(stderr, "rad: lease %s waits %s: %.200s", w->id,
-		format_seconds(member_number(task, "wait_s") + member_number(task, "held_s"), waited), why);
-	w->shown = true;
 }
 
 /* Why it waits, now and then. */

@@ -85,14 +85,10 @@ static void show_status(struct running *r)
 	const json_t *task = json_array_get(json_object_get(reply, "tasks"), 0);
 	if (!task || member_state(task) == TASK_RUNNING)
 		return;
-	struct term term = term_ask();
 	char waited[FORMAT_LEN];
 	scoped_free char *line = alloc_printf("rad: task %s waits %s: %s", r->id,
 		format_seconds(member_number(task, "wait_s") + member_number(task, "held_s"), waited), member_text(task, "reason_text"));
-	scoped_free char *text = term_text(line, term.width ? term.width - 1 : 79, &term);
-	term_clear_line(&r->shown);
-	fputs(text, stderr);
-	r->shown = true;
+	term_show_line(&r->shown, line);
 }
 
 /* One whose terminal has gone asks for nothing more. What runs is hung up by the kernel, as after ssh: what it does then is

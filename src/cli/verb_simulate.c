@@ -156,21 +156,15 @@ static void show_progress(void *ctx, size_t ended, size_t all)
 	if (now - p->start_ms < 1000 || now - p->last_ms < 100)
 		return;
 	int filled = (int)(ended * 40 / all);
-	fprintf(stderr, "\rsimulating [%.*s%*s] %zu of %zu tasks", filled, "########################################", 40 - filled, "",
-		ended, all);
+	scoped_free char *line = alloc_printf("simulating [%.*s%*s] %zu of %zu tasks", filled,
+					      "########################################", 40 - filled, "", ended, all);
+	term_show_line(&p->shown, line);
 	p->last_ms = now;
-	p->shown = true;
 }
 
 static void note_reading(void *ctx, int64_t t_ms, const struct gpu_reading *r)
 {
 	report_add_reading(((struct simulate_progress *)ctx)->report, t_ms, r);
-}
-
-static void clear_progress(const struct simulate_progress *p)
-{
-	if (p->shown)
-		fputs("\r\033[K", stderr);
 }
 
 /* Results ------------------------------------------------------------------------------------------------------------------ */
@@ -221,7 +215,7 @@ static int run_trace(struct cli_call *c, const struct simulate_words *w, struct 
 	struct report *report = w->report ? simulation_report_create(&s->o, &progress.report) : NULL;
 	s->o.reading = report ? note_reading : NULL;
 	int rc = sim_run(&s->o, &result, &err);
-	clear_progress(&progress);
+	term_clear_line(&progress.shown);
 	if (rc || (report && simulation_report_save(report, progress.report, &s->o, &result, w->report, &err)))
 		rc = cli_fail(c, &err);
 	else if (w->json)
@@ -332,7 +326,7 @@ static int run_cluster(struct cli_call *c, const struct simulate_words *w, struc
 		return cli_fail(c, &err);
 	s->cluster.sim = &s->o;
 	int rc = cluster_run(&s->cluster, &result, &err);
-	clear_progress(&progress);
+	term_clear_line(&progress.shown);
 	if (rc)
 		rc = cli_fail(c, &err);
 	else if (w->json)
