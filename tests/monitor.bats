@@ -208,6 +208,13 @@ while not os.path.exists(\"stop\"): pass
 		and .tasks[0].attempts[0].peak_mib > 500 and .totals.energy_j > 0 and .totals.trace_total_s > 0.3
 		and (.processes | length) == 1 and ([.series[] | select(.process == 0) | .rss_mib[] | numbers] | max) > 0
 		and ([.series[] | select(.gpu != null)] | length) == 2 and (.series[0].smact | map(numbers) | length) > 0'
+	# The driver is loaded anew: its counter starts over, and what was used before stays.
+	{
+		echo time,gpu,pid,task,program,cpu_cores,rss_mib,read_mib_s,write_mib_s,mem_used_mib,energy_j
+		i=0
+		for joules in 1000 1500 20 120; do echo "2026-11-20T10:00:0$((i++)).000Z,0,,,,,,,,0,$joules"; done
+	} >anew.csv
+	rad report --monitor anew.csv --json | jq -e '.runs[0].totals.energy_j == 600'
 	printf 'time,gpu\nx,0\n' >bad.csv
 	run rad report --monitor bad.csv -o bad.html
 	one_line_error "bad.csv: has no column 'pid'"

@@ -38,8 +38,8 @@ struct report_watching {
 	int64_t origin_ms, last_ms;
 	struct report_watched *list;
 	size_t n, cap;
-	/* By the GPU's number in the run: when it was read last; the counter of energy at first and at last. */
-	struct { int64_t ms; double first_j, last_j; bool read, counted; } gpus[MAX_GPUS];
+	/* By the GPU's number in the run: when it was read last, and what it used. */
+	struct { int64_t ms; bool read; struct reading_energy energy; } gpus[MAX_GPUS];
 	double smact, smact_lines;
 };
 
@@ -83,16 +83,11 @@ static void add_reading(struct report_watching *w, int64_t t_ms, const struct gp
 		report_add_means(w->run, gpu, w->gpus[gpu].ms, t_ms, values);
 	w->gpus[gpu].read = true;
 	w->gpus[gpu].ms = t_ms;
+	reading_energy_add(&w->gpus[gpu].energy, r);
 	if (r->valid & GPU_SMACT) {
 		w->smact += r->smact;
 		w->smact_lines++;
 	}
-	if (!(r->valid & GPU_ENERGY))
-		return;
-	if (!w->gpus[gpu].counted)
-		w->gpus[gpu].first_j = r->energy_j;
-	w->gpus[gpu].counted = true;
-	w->gpus[gpu].last_j = r->energy_j;
 }
 
 /* Both columns of a pair make its bit; where one of them is missing, neither is known. */
@@ -209,7 +204,7 @@ static void set_totals(struct report_watching *w)
 {
 	double energy_j = 0;
 	for (size_t i = 0; i < MAX_GPUS; i++)
-		energy_j += fmax(w->gpus[i].last_j - w->gpus[i].first_j, 0);
+		energy_j += w->gpus[i].energy.used_j;
 	scoped_json *totals = json_pack("{so, so, so}", "trace_total_s", json_round3((double)w->last_ms / 1000), "energy_j",
 		json_round3(energy_j > 0 ? energy_j : NAN), "mean_smact", json_round3(w->smact / w->smact_lines));
 	report_set_totals(w->run, totals);

@@ -175,7 +175,8 @@ void watch_table_draw(const struct snapshot *s, const struct rows_process *proce
 /* Means ------------------------------------------------------------------------------------------------------------------- */
 
 struct watch_gpu {
-	struct gpu_reading first, last;
+	struct gpu_reading last;
+	struct reading_energy energy;
 	double sum[SHOWN], ms[SHOWN];
 	uint64_t peak_mib;
 };
@@ -201,10 +202,10 @@ void watch_table_means_destroy(struct watch_table_means *m)
 static struct watch_gpu *means_of(struct watch_table_means *m, const struct gpu_reading *r)
 {
 	for (size_t i = 0; i < m->n; i++)
-		if (!strcmp(m->gpus[i].first.uuid, r->uuid))
+		if (!strcmp(m->gpus[i].last.uuid, r->uuid))
 			return &m->gpus[i];
 	alloc_grow(m->gpus, m->n, m->cap);
-	m->gpus[m->n] = (struct watch_gpu){ .first = *r };
+	m->gpus[m->n] = (struct watch_gpu){ .last = *r };
 	return &m->gpus[m->n++];
 }
 
@@ -215,6 +216,7 @@ void watch_table_means_add(struct watch_table_means *m, const struct snapshot *s
 	for (size_t i = 0; i < s->n_gpus; i++) {
 		struct watch_gpu *g = means_of(m, &s->gpus[i]);
 		g->last = s->gpus[i];
+		reading_energy_add(&g->energy, &g->last);
 		if (g->last.valid & GPU_MEM_USED && g->last.mem_used_mib > g->peak_mib)
 			g->peak_mib = g->last.mem_used_mib;
 		for (size_t k = 0; k < SHOWN; k++) {
@@ -241,12 +243,11 @@ void watch_table_means_print(const struct watch_table_means *m)
 	size_t n = pick(values, m->n, picked);
 	struct table *t = table_create(columns, head(columns, picked, n, more, COUNT_OF(more)));
 	for (size_t g = 0; g < m->n; g++) {
-		const struct gpu_reading *first = &m->gpus[g].first, *last = &m->gpus[g].last;
-		gpu_cell(t, last);
+		const struct reading_energy *energy = &m->gpus[g].energy;
+		gpu_cell(t, &m->gpus[g].last);
 		for (size_t i = 0; i < n; i++)
 			value_cell(t, values[g * SHOWN + picked[i]], column_named(shown[picked[i]].column));
-		bool counted = first->valid & last->valid & GPU_ENERGY;
-		table_cell(t, STYLE_PLAIN, format_energy(counted ? fmax(last->energy_j - first->energy_j, 0) : NAN, text));
+		table_cell(t, STYLE_PLAIN, format_energy(energy->known ? energy->used_j : NAN, text));
 		table_cell(t, STYLE_PLAIN, format_mib(m->gpus[g].peak_mib ? (double)m->gpus[g].peak_mib : NAN, text));
 	}
 	table_print(t, &term, stderr);

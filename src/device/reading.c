@@ -24,6 +24,16 @@ const char *reading_number(uint32_t index, bool mig, uint32_t instance, char tex
 	return text;
 }
 
+void reading_energy_add(struct reading_energy *e, const struct gpu_reading *r)
+{
+	if (!(r->valid & GPU_ENERGY))
+		return;
+	if (e->known && r->energy_j > e->counter_j)
+		e->used_j += r->energy_j - e->counter_j;
+	e->counter_j = r->energy_j;
+	e->known = true;
+}
+
 void snapshot_clear(struct snapshot *s)
 {
 	free(s->gpus);

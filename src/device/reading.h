@@ -91,6 +91,15 @@ const char *smact_source_name(const char *smact_source);
 #define GPU_NUMBER_LEN 24
 const char *reading_number(uint32_t index, bool mig, uint32_t instance, char text[GPU_NUMBER_LEN]);
 
+/* Energy that one GPU used over its readings. Zeroed memory has seen none. */
+struct reading_energy {
+	double used_j;
+	bool known;		/* it was read at least once; */
+	double counter_j;	/* and showed this last */
+};
+/* A counter that started over (the driver was loaded anew) takes nothing away. */
+void reading_energy_add(struct reading_energy *e, const struct gpu_reading *r);
+
 void snapshot_clear(struct snapshot *s);
 /* Adds a zeroed element and returns it; valid until the next add. */
 struct gpu_reading *snapshot_add_gpu(struct snapshot *s);
