@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/scope.h"
 #include "cli/top_screen.h"
@@ -29,7 +30,7 @@ struct top_pager {
 	size_t first;		/* the line shown first */
 	unsigned right;		/* columns left out at the left */
 	bool at_end;		/* and to stay there */
-	int escape;		/* within an escape sequence: its second character, or 1 after the first */
+	enum escape escape;	/* colours and cursors of what a program wrote to its log are left out */
 };
 
 /* ---- the program ---- */
@@ -112,23 +113,11 @@ int top_pager_fd(const struct top_pager *p)
 
 /* ---- its text ---- */
 
-/* Colours and cursors of what a program wrote to its log are left out: true for a byte of theirs. */
-static bool in_escape(struct top_pager *p, char c)
-{
-	if (!p->escape || c == '\n') {	/* one that never ends takes its line, not the log */
-		p->escape = c == TOP_ESCAPE;
-		return p->escape;
-	}
-	if (p->escape == 1)
-		p->escape = c == '[' || c == ']' ? c : 0;
-	else if (p->escape == ']' ? c == '\a' || c == '\\' : c >= '@' && c <= '~')
-		p->escape = 0;
-	return true;
-}
-
 static void add_byte(struct top_pager *p, char c)
 {
-	if (in_escape(p, c))
+	if (c == '\n')
+		p->escape = ESCAPE_NONE;
+	else if (escape_takes(&p->escape, c))
 		return;
 	if (c == '\n' || p->text.len - p->lines[p->n - 1] > MOST_LINE) {
 		buf_add(&p->text, "\n", 1);

@@ -6,6 +6,7 @@
 #include "parse/progress.h"
 
 #include "base/alloc.h"
+#include "base/escape.h"
 #include "base/hash.h"
 
 #include <stdlib.h>
@@ -44,7 +45,7 @@ struct progress {
 	char line[LINE_MAX_BYTES];
 	size_t len;
 	bool dropped;		/* it is too long, or its beginning was left out */
-	enum { PLAIN, ESCAPE, ESCAPE_CSI, ESCAPE_OSC } escape;
+	enum escape escape;
 	/* What lines said. */
 	struct loop loops[LOOPS];
 	int64_t first_ms, last_ms;	/* of all loops; 0: none yet */
@@ -368,18 +369,6 @@ static void read_line(struct progress *p, bool ended, int64_t t_ms)
 
 /* Bytes ---------------------------------------------------------------------------------------------------------------- */
 
-static void feed_escape(struct progress *p, unsigned char c)
-{
-	if (p->escape == ESCAPE)
-		p->escape = c == '[' ? ESCAPE_CSI : c == ']' ? ESCAPE_OSC : PLAIN;
-	else if (p->escape == ESCAPE_CSI && (c < 0x20 || c > 0x3f))
-		p->escape = PLAIN;
-	else if (p->escape == ESCAPE_OSC && c == '\a')
-		p->escape = PLAIN;
-	else if (p->escape == ESCAPE_OSC && c == 0x1b)
-		p->escape = ESCAPE;
-}
-
 /* Programs begin a line anew with CR, older ones of Keras with a row of backspaces. */
 static void feed_byte(struct progress *p, char c, int64_t t_ms)
 {
@@ -387,11 +376,9 @@ static void feed_byte(struct progress *p, char c, int64_t t_ms)
 		read_line(p, true, t_ms);
 		p->len = 0;
 		p->dropped = false;
-		p->escape = PLAIN;
-	} else if (p->escape != PLAIN) {
-		feed_escape(p, (unsigned char)c);
-	} else if (c == 0x1b) {
-		p->escape = ESCAPE;
+		p->escape = ESCAPE_NONE;
+	} else if (escape_takes(&p->escape, c)) {
+		return;
 	} else if (p->len < sizeof p->line) {
 		p->line[p->len++] = c;
 	} else {
@@ -411,7 +398,7 @@ void progress_skip(struct progress *p)
 {
 	p->len = 0;
 	p->dropped = true;
-	p->escape = PLAIN;
+	p->escape = ESCAPE_NONE;
 }
 
 /* Reading -------------------------------------------------------------------------------------------------------------- */

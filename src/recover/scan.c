@@ -16,6 +16,7 @@
 #include "recover/scan.h"
 
 #include "base/alloc.h"
+#include "base/escape.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "base/words.h"
@@ -204,9 +205,6 @@ static const struct wording traceback_end = { SCAN_OTHER_ERROR, "", "" };
 static const struct wording memory_error = { SCAN_HOST_OOM, "Python", "" };
 static const struct wording mps_numbered = { SCAN_MPS, "CUDA", "" };
 
-/* Escape sequences are dropped as they come, so that colours cannot split a phrase. */
-enum escape { ESC_NONE, ESC_BEGUN, ESC_CSI, ESC_OSC };
-
 struct scan {
 	uint64_t offset;	/* of the next byte */
 	uint64_t line_offset;	/* of the first byte of the line */
@@ -214,7 +212,7 @@ struct scan {
 	size_t len;
 	bool continued;		/* `line` does not begin where its line begins */
 	bool matched;		/* this line gave its error already */
-	enum escape escape;
+	enum escape escape;	/* sequences are dropped as they come, so that colours cannot split a phrase */
 
 	bool in_traceback;	/* a header was seen, its exception line not yet */
 	bool ignored;		/* ... and it is of "Exception ignored in" */
@@ -537,7 +535,7 @@ static void end_line(struct scan *s)
 	scan_look(s);
 	s->len = 0;
 	s->continued = s->matched = false;
-	s->escape = ESC_NONE;
+	s->escape = ESCAPE_NONE;
 }
 
 /* A line longer than the window is looked at in pieces that overlap by more than any phrase is long. */
@@ -552,27 +550,6 @@ static void add_byte(struct scan *s, char c)
 	s->line[s->len++] = c;
 }
 
-static void escape_byte(struct scan *s, unsigned char c)
-{
-	switch (s->escape) {
-	case ESC_BEGUN:
-		s->escape = c == '[' ? ESC_CSI : c == ']' ? ESC_OSC : ESC_NONE;
-		break;
-	case ESC_CSI:
-		if (c < 0x20 || c > 0x3f)
-			s->escape = ESC_NONE;
-		break;
-	case ESC_OSC:
-		if (c == '\a')
-			s->escape = ESC_NONE;
-		else if (c == 0x1b)
-			s->escape = ESC_BEGUN;	/* ESC \ ends it too */
-		break;
-	case ESC_NONE:
-		break;
-	}
-}
-
 void scan_feed(struct scan *s, const char *bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++, s->offset++) {
@@ -581,11 +558,7 @@ void scan_feed(struct scan *s, const char *bytes, size_t n)
 		if (c == '\n' || c == '\r') {
 			end_line(s);
 			s->line_offset = s->offset + 1;
-		} else if (s->escape != ESC_NONE) {
-			escape_byte(s, (unsigned char)c);
-		} else if (c == 0x1b) {
-			s->escape = ESC_BEGUN;
-		} else {
+		} else if (!escape_takes(&s->escape, c)) {
 			add_byte(s, c);
 		}
 	}

@@ -363,6 +363,19 @@ static void test_unfinished_escapes(void **state)
 	assert_int_equal(scan_text("x\033\nMemoryError\n").kind, SCAN_HOST_OOM);
 }
 
+/* The ends of colours as tput writes them, titles, links, pictures: each a terminal's, and no part of a line. */
+static void test_escapes(void **state)
+{
+	static const char *const lines[] = {
+		"\033(B\033[mValueError: x\n", "\033[31mValueError\033(B\033[m: x\n", "\033]0;title\aValueError: x\n",
+		"\033]8;;file:\\host\033\\ValueError: x\n", "\033Pq#0~~@@\033\\ValueError: x\n",
+		"\033_Ga=T;AAAA\033\\ValueError: x\n", "\033\033[1mValueError: x\n", "\033[12\033[1mValueError: x\n",
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(lines); i++)
+		assert_string_equal(scan_text(lines[i]).line, "ValueError: x");
+}
+
 /* The numbers alone: only 805 to 810, only as error codes, only of CUDA. */
 static void test_mps_numbers(void **state)
 {
@@ -393,6 +406,7 @@ int main(void)
 		cmocka_unit_test(test_phrase_anywhere_in_a_long_line),
 		cmocka_unit_test(test_endless_line),
 		cmocka_unit_test(test_unfinished_escapes),
+		cmocka_unit_test(test_escapes),
 		cmocka_unit_test(test_mps_numbers),
 	};
 
