@@ -246,6 +246,17 @@ fake_driver()
 	mv gpus.json.new gpus.json
 }
 
+@test "a process on two MIG instances is told with the whole names of both" {
+	local one=MIG-11111111-2222-3333-4444-555555555551 other=MIG-11111111-2222-3333-4444-555555555552
+	fake_driver
+	jq --arg one $one --arg other $other --argjson pid $$ '.devices[0].mig = [{uuid: $one, gi: 1}, {uuid: $other, gi: 2}
+		| . + {name: "NVIDIA H200 MIG 1g.18gb", sms: 16, total_mib: 16384, reserved_mib: 0, used_mib: 600, processes: [[$pid, 500]],
+		mps: []}]' gpus.json >mig.json
+	RAD_FAKE_NVML=$PWD/mig.json rad monitor --pid $$ -n 1 -o mig.csv 2>/dev/null
+	rows mig.csv | jq -e --arg both "$one $other" '[.[] | select(.pid != "") | .gpu] == [$both]'
+	rad report --monitor mig.csv --json | jq -e '.runs[0] | (.gpus | length) == 2 and .tasks[0].attempts[0].gpus == [0, 1]'
+}
+
 @test "a driver with all metrics, one without permission for GPM, and one that answers no more" {
 	fake_driver
 	rad monitor -n 2 -i 0.1 -o h.csv 2>/dev/null

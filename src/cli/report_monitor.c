@@ -20,10 +20,9 @@
 /* Figures of a process's lines: sums over them, and the largest. */
 struct report_watched {
 	int64_t pid;
-	char *name, *task;		/* owned */
+	char *name, *task, *gpus;	/* owned */
 	unsigned number;		/* in the run */
 	int64_t first_ms, last_ms;
-	char gpus[64];
 	double mem_mib, rss_mib;	/* NaN: not known */
 	double cores, read_mib_s, written_mib_s;
 	unsigned lines;
@@ -128,7 +127,8 @@ static struct report_watched *find_process(struct report_watching *w, int64_t pi
 	scoped_free char *name = alloc_printf("%s (%lld)", w->csv.fields[w->program], (long long)pid);
 	w->list[w->n] = (struct report_watched){ .pid = pid, .number = report_add_process(w->run, name), .first_ms = t_ms,
 		.last_ms = t_ms, .mem_mib = NAN, .rss_mib = NAN,
-		.name = alloc_string(w->csv.fields[w->program]), .task = alloc_string(w->csv.fields[w->task]) };
+		.name = alloc_string(w->csv.fields[w->program]), .task = alloc_string(w->csv.fields[w->task]),
+		.gpus = alloc_string("") };
 	return &w->list[w->n++];
 }
 
@@ -148,8 +148,10 @@ static void add_process(struct report_watching *w, int64_t pid, int64_t t_ms)
 	report_add_usage(w->run, p->number, p->last_ms, t_ms, values);
 	p->last_ms = t_ms;
 	p->lines++;
-	if (strlen(w->csv.fields[w->gpu]) > strlen(p->gpus))
-		snprintf(p->gpus, sizeof p->gpus, "%s", w->csv.fields[w->gpu]);
+	if (strlen(w->csv.fields[w->gpu]) > strlen(p->gpus)) {
+		free(p->gpus);
+		p->gpus = alloc_string(w->csv.fields[w->gpu]);
+	}
 	p->mem_mib = fmax(p->mem_mib, number_at(w, w->mem));
 	p->rss_mib = fmax(p->rss_mib, number_at(w, w->rss));
 	add_known(&p->cores, number_at(w, w->cores));
@@ -235,6 +237,7 @@ int report_monitor_add(struct report *r, const char *name, const char *path, str
 	for (size_t i = 0; i < w.n; i++) {
 		free(w.list[i].name);
 		free(w.list[i].task);
+		free(w.list[i].gpus);
 	}
 	free(w.list);
 	free(w.places);

@@ -3,6 +3,7 @@
  * becomes of the watching, what is watched goes on.
  */
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
@@ -44,10 +45,12 @@ struct monitoring {
 
 /* Processes of a snapshot -------------------------------------------------------------------------------------------------- */
 
-struct monitor_list { struct rows_process *list; char (*gpus)[64]; size_t n, cap; };
+struct monitor_list { struct rows_process *list; struct buf *gpus; size_t n; };	/* gpus: names, blanks between */
 
 static void list_clear(struct monitor_list *l)
 {
+	for (size_t i = 0; i < l->n; i++)
+		buf_free(&l->gpus[i]);
 	free(l->list);
 	free(l->gpus);
 }
@@ -56,7 +59,7 @@ static struct rows_process *list_add(struct monitor_list *l, pid_t pid, task_id 
 {
 	l->list = alloc_resize(l->list, l->n + 1, sizeof *l->list);
 	l->gpus = alloc_resize(l->gpus, l->n + 1, sizeof *l->gpus);
-	*l->gpus[l->n] = 0;
+	l->gpus[l->n] = (struct buf){ 0 };
 	l->list[l->n] = (struct rows_process){ .pid = pid, .task = task, .program = program };
 	return &l->list[l->n++];
 }
@@ -65,14 +68,14 @@ static struct rows_process *list_add(struct monitor_list *l, pid_t pid, task_id 
 static void list_count(struct monitor_list *l, struct rows_process *of, const struct snapshot *s, const struct proc_reading *p)
 {
 	const struct gpu_reading *g = &s->gpus[p->gpu];
-	char name[GPU_UUID_LEN], *gpus = l->gpus[of - l->list];
-	size_t n = strlen(gpus);
+	char name[GPU_UUID_LEN];
+	struct buf *gpus = &l->gpus[of - l->list];
 	rows_gpu(g, name);
 	bool listed = false;
-	for (const char *at = gpus; (at = strstr(at, name)); at += strlen(name))
-		listed = listed || ((at == gpus || at[-1] == ' ') && strchr(" ", at[strlen(name)]));
+	for (const char *all = buf_text(gpus), *at = all; (at = strstr(at, name)); at += strlen(name))
+		listed = listed || ((at == all || at[-1] == ' ') && strchr(" ", at[strlen(name)]));
 	if (!listed)
-		snprintf(gpus + n, sizeof *l->gpus - n, "%s%s", n ? " " : "", name);
+		buf_printf(gpus, "%s%s", gpus->len ? " " : "", name);
 	if (g->valid & GPU_PROC_MEM) {
 		of->mem_known = true;
 		of->mem_mib += p->mem_mib;
@@ -117,7 +120,7 @@ static void list_processes(const struct monitoring *w, const struct snapshot *s,
 	}
 	usage_look(w->usage, ids, l->n, s->mono_ms);
 	for (size_t i = 0; i < l->n; i++) {
-		l->list[i].gpus = l->gpus[i];
+		l->list[i].gpus = buf_text(&l->gpus[i]);
 		l->list[i].usage = usage_of(w->usage, ids[i]);
 	}
 }
