@@ -217,44 +217,60 @@ static void identify_instance(const struct nvml_api *api, const struct nvml_gpu 
 	u->gpm = g->whole.gpm && api->gpm_mig_get && api->gpu_instance && !api->gpu_instance(u->handle, &u->gpu_instance);
 }
 
-/* False if there is no instance at this place: the driver's numbering has holes. One known from before goes on. */
-static bool take_instance(const struct nvml_state *n, const struct nvml_gpu *g, uint32_t place, struct nvml_unit *u)
+/* 1; 0 if there is no instance at this place, as the driver's numbering has holes; -1 if the GPU is lost. */
+static int ask_instance(const struct nvml_api *api, const struct nvml_gpu *g, uint32_t place, struct nvml_unit *u)
 {
 	char uuid[96];
-	nvml_device handle;
-	if (n->api.mig_by_index(g->whole.handle, place, &handle) || n->api.uuid(handle, uuid, sizeof uuid) ||
-	    !is_name(uuid, sizeof uuid, '!'))
-		return false;
-	struct nvml_unit *old = find_instance(g, uuid);
-	if (old) {
-		*u = *old;
-		old->before = old->after = NULL;
-	}
-	u->handle = handle;
-	u->fixed.instance = place;
+	int rc = api->mig_by_index(g->whole.handle, place, &u->handle);
+	if (!rc)
+		rc = api->uuid(u->handle, uuid, sizeof uuid);
+	if (rc || !is_name(uuid, sizeof uuid, '!'))
+		return nvml_is_lost(rc) ? -1 : 0;
 	snprintf(u->fixed.uuid, sizeof u->fixed.uuid, "%.*s", (int)sizeof u->fixed.uuid - 1, uuid);
-	if (!old)
-		identify_instance(&n->api, g, u);
-	return true;
+	u->fixed.instance = place;
+	return 1;
 }
 
-/* The instances may be changed by an administrator at any time, so they are listed for every sample. */
-static void list_instances(struct nvml_state *n, struct nvml_gpu *g, bool enabled)
+/* One known from before goes on. */
+static void take_instance(const struct nvml_state *n, const struct nvml_gpu *g, struct nvml_unit *u)
+{
+	const struct nvml_unit asked = *u;
+	struct nvml_unit *old = find_instance(g, u->fixed.uuid);
+	if (!old) {
+		identify_instance(&n->api, g, u);
+		return;
+	}
+	*u = *old;
+	old->before = old->after = NULL;
+	u->handle = asked.handle;
+	u->fixed.instance = asked.fixed.instance;
+}
+
+/* The instances may be changed by an administrator at any time, so they are listed for every sample. -1: the driver does not
+ * say which there are; those that are known stay. */
+static int list_instances(struct nvml_state *n, struct nvml_gpu *g, bool enabled)
 {
 	uint32_t places = 0, got = 0;
 	if (enabled && n->api.mig_max(g->whole.handle, &places))
-		places = 0;
-	if (places > MAX_INSTANCES)
-		places = MAX_INSTANCES;
+		return -1;
+	places = places < MAX_INSTANCES ? places : MAX_INSTANCES;
 	struct nvml_unit *fresh = places ? alloc_zero(places * sizeof *fresh) : NULL;
-	for (uint32_t i = 0; i < places; i++)
-		if (take_instance(n, g, i, &fresh[got]))
-			got++;
+	for (uint32_t i = 0; i < places; i++) {
+		int there = ask_instance(&n->api, g, i, &fresh[got]);
+		if (there < 0) {
+			free(fresh);
+			return -1;
+		}
+		got += (uint32_t)there;
+	}
+	for (uint32_t i = 0; i < got; i++)
+		take_instance(n, g, &fresh[i]);
 	for (uint32_t k = 0; k < g->n_mig; k++)
 		unit_release(n, &g->mig[k]);
 	free(g->mig);
 	g->mig = fresh;
 	g->n_mig = got;
+	return 0;
 }
 
 /* One on which nothing can run is not listed; told once for each reason. NULL: it is listed. */
@@ -332,22 +348,22 @@ static void read_whole(struct nvml_state *n, struct nvml_gpu *g, struct snapshot
 static void read_gpu(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *out)
 {
 	uint32_t mode = 0, pending;
+	int rc = 0;
 	if (!concerns_us(n, g))
 		return;
 	if (g->unreachable) {
 		read_lost(n, g, out);
 		return;
 	}
-	if (g->mig_able && n->api.mig_mode(g->whole.handle, &mode, &pending)) {
-		/* It answered this before: something is wrong with the GPU. What was there is listed on, as fallen. */
-		if (g->n_mig) {
-			read_instances(n, g, true, out);
-			return;
-		}
+	if (g->mig_able && (rc = n->api.mig_mode(g->whole.handle, &mode, &pending)))
 		mode = 0;
+	else if (g->mig_able && (mode == NVML_MIG_ENABLED || g->n_mig))
+		rc = list_instances(n, g, mode == NVML_MIG_ENABLED);
+	/* It answered this before: something is wrong with the GPU. What was there is listed on, as fallen. */
+	if (rc && g->n_mig) {
+		read_instances(n, g, true, out);
+		return;
 	}
-	if (g->mig_able && (mode == NVML_MIG_ENABLED || g->n_mig))
-		list_instances(n, g, mode == NVML_MIG_ENABLED);
 	if (g->n_mig)
 		read_instances(n, g, false, out);
 	else if (!is_chosen(n, &g->whole))

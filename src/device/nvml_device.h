@@ -49,6 +49,8 @@ struct nvml_state {
 	uint32_t processes_cap;
 };
 
+/* Whether a call's result says that the GPU is gone, or no use until it is reset. */
+bool nvml_is_lost(int rc);
 /* Adds the reading of one unit, and its processes, to the snapshot. `gpu` is the GPU the unit is, or belongs to. */
 void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvml_unit *unit, struct snapshot *out);
 /* Adds a reading that says only that the unit has fallen. */

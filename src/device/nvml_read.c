@@ -22,11 +22,16 @@
 /* How a unit answered during one reading. */
 struct answers { bool some; int lost; };	/* lost: as what, 0: it is not */
 
+bool nvml_is_lost(int rc)
+{
+	return rc == NVML_GPU_LOST || rc == NVML_RESET_REQUIRED || rc == NVML_GPU_NOT_FOUND;
+}
+
 static bool answered(struct answers *a, int rc)
 {
 	if (rc == NVML_OK)
 		a->some = true;
-	if (rc == NVML_GPU_LOST || rc == NVML_RESET_REQUIRED || rc == NVML_GPU_NOT_FOUND)
+	if (nvml_is_lost(rc))
 		a->lost = rc;
 	return rc == NVML_OK;
 }

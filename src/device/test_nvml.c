@@ -529,6 +529,18 @@ static void test_mig(void **state)
 	snapshot_clear(&s);
 }
 
+/* UUIDs and indices of what is listed, "GPU-a 0,GPU-c 2", and how many others there are. */
+static void assert_listed(struct device *d, int64_t mono_ms, const char *expected, uint32_t others)
+{
+	struct snapshot s = sample(d, mono_ms);
+	scoped_buf list = { 0 };
+	for (uint32_t i = 0; i < s.n_gpus; i++)
+		buf_printf(&list, "%s%s %u%s", i ? "," : "", s.gpus[i].uuid, s.gpus[i].index, s.gpus[i].fallen ? " fallen" : "");
+	assert_string_equal(buf_text(&list), expected);
+	assert_int_equal(s.n_others, others);
+	snapshot_clear(&s);
+}
+
 static void test_mig_falls_and_goes(void **state)
 {
 	const char *with = "{\"devices\": [{\"uuid\": \"GPU-a\", \"name\": \"A\", \"pci\": [0, 1, 0], \"cc\": [8, 0], \"mig\": [null, "
@@ -548,6 +560,20 @@ static void test_mig_falls_and_goes(void **state)
 		assert_false(s.gpus[1].fallen);
 		snapshot_clear(&s);
 	}
+	/* One that fails when it is asked for its instances alone has not lost them. */
+	static const char *const asked[] = { "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex" };
+	for (size_t i = 0; i < COUNT_OF(asked); i++) {
+		scoped_free char *fails = alloc_printf(", \"fail\": {\"%s\": 15}", asked[i]), *half = alloc_printf(with, fails);
+		const int64_t t = 130000 + (int64_t)i * 70000;
+		script(well);
+		s = sample(*state, t);
+		snapshot_clear(&s);
+		assert_listed(*state, t + 61000, "MIG-1 0,GPU-b 1", 0);
+		script(half);
+		assert_listed(*state, t + 62000, "MIG-1 0 fallen,GPU-b 1", 0);
+		script(well);
+		assert_listed(*state, t + 63000, "MIG-1 0,GPU-b 1", 0);
+	}
 	/* MIG mode without instances: nothing can run there. */
 	script("{\"devices\": [{\"uuid\": \"GPU-a\", \"name\": \"A\", \"pci\": [0, 1, 0], \"cc\": [8, 0], \"mig\": []}, "
 	       H200("GPU-b", "[0, 2, 0]") "]}");
@@ -562,18 +588,6 @@ static void test_mig_falls_and_goes(void **state)
 
 #define FOUR "{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-b", "[0, 2, 0]") ", " H200("GPU-c", "[0, 3, 0]") ", " \
 	H200("GPU-d", "[0, 4, 0]") "]}"
-
-/* UUIDs and indices of what is listed, "GPU-a 0,GPU-c 2", and how many others there are. */
-static void assert_listed(struct device *d, int64_t mono_ms, const char *expected, uint32_t others)
-{
-	struct snapshot s = sample(d, mono_ms);
-	scoped_buf list = { 0 };
-	for (uint32_t i = 0; i < s.n_gpus; i++)
-		buf_printf(&list, "%s%s %u%s", i ? "," : "", s.gpus[i].uuid, s.gpus[i].index, s.gpus[i].fallen ? " fallen" : "");
-	assert_string_equal(buf_text(&list), expected);
-	assert_int_equal(s.n_others, others);
-	snapshot_clear(&s);
-}
 
 static void test_part_of_the_machine(void **state)
 {
