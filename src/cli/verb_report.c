@@ -157,15 +157,21 @@ static char *feeds_note(const json_t *tasks)
 	return alloc_string(buf_text(&text));
 }
 
+/* " WORD TIME", or nothing where there is no such time: of all tasks until then, or from then on. */
+static char *moment_note(const char *word, int64_t ms)
+{
+	char text[FORMAT_LEN];
+	scoped_json *when = json_time_or_null(ms);
+	const char *stamp = json_string_value(when);
+	return stamp ? alloc_printf(" %s %s", word, format_time(stamp, text)) : alloc_string("");
+}
+
 /* Of which tasks the page is: a page that is kept, or sent to somebody, has to say so itself. */
 static char *span_note(const json_t *span, const char *user)
 {
-	char since[FORMAT_LEN], until[FORMAT_LEN];
-	int64_t to_ms = json_object_get(span, "to_ms") ? member_int(span, "to_ms") : -1;
-	scoped_json *from = json_time_or_null(member_int(span, "from_ms")), *to = json_time_or_null(to_ms);
-	return alloc_printf("tasks%s%s that ended %s %s%s%s, and those that still run", user ? " of " : "", user ? user : "",
-			    to_ms < 0 ? "since" : "from", format_time(json_string_value(from), since), to_ms < 0 ? "" : " to ",
-			    to_ms < 0 ? "" : format_time(json_string_value(to), until));
+	int64_t from_ms = member_int(span, "from_ms"), to_ms = member_int(span, "to_ms");
+	scoped_free char *from = moment_note(to_ms ? "from" : "since", from_ms), *to = moment_note(from_ms ? "to" : "until", to_ms);
+	return alloc_printf("tasks%s%s that ended%s%s, and those that still run", user ? " of " : "", user ? user : "", from, to);
 }
 
 /* The answers to acct, series and gpus, put together as a file of one run. */
