@@ -338,6 +338,26 @@ static void one_that_goes_is_no_failure_beside_others(void **unused)
 	end_world(w);
 }
 
+/* It has left its GPUs, and whose fault its end was is not known yet. */
+static void one_that_waits_for_its_verdict_is_looked_at(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(HOUR);
+	struct world *w = new_world(1, &config);
+	struct spec *stays = spec_of(8000, 1);
+	stays->slot_s = -1;
+	task_id first = runs(w, spec_of(30000, 1));
+	runs(w, stays);
+	wait_s(w, HOUR);
+	submit(w, spec_of(30000, 1));
+	pass(w, 2);
+	assert_int_equal(asks(w, first), 1);
+	exits(w, first, 1, SCAN_DEVICE_FAULT);
+	assert_int_equal(state(w, first), TASK_RUNNING);
+	assert_string_equal(core_task_reason(w->c, core_task(w->c, first), w->now), "SlotEnds");
+	end_world(w);
+}
+
 static void what_slots_cost_is_counted(void **unused)
 {
 	(void)unused;
@@ -534,6 +554,7 @@ int main(void)
 		cmocka_unit_test(one_that_may_not_run_again_has_no_slot),
 		cmocka_unit_test(the_limit_is_for_all_slots_together),
 		cmocka_unit_test(one_that_goes_is_no_failure_beside_others),
+		cmocka_unit_test(one_that_waits_for_its_verdict_is_looked_at),
 		cmocka_unit_test(what_slots_cost_is_counted),
 		cmocka_unit_test(a_restart_goes_on_with_it),
 		cmocka_unit_test(it_teaches_memory_and_no_duration),

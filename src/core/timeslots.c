@@ -111,8 +111,8 @@ bool timeslots_leaving(const struct timeslots *s, const struct task *t, int64_t 
 {
 	const struct attempt *a = task_attempt(t);
 	const struct fleet_clock *one = fleet_clock_of(s->fleet, t->id);
-	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(s->config, t) && !one->unheard &&
-	       !one->stays;
+	bool in_vain = one && (one->unheard || one->stays);	/* NULL: it went, and waits for its verdict (endings.c) */
+	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(s->config, t) && !in_vain;
 }
 
 /* When it is over (mono); INT64_MAX: it has no slot, is asked no more, or is suspended and hears nothing. One that was asked is
