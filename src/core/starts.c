@@ -148,6 +148,13 @@ static void add_stay(struct starts *s, struct stay one)
 	s->stays[i] = one;
 }
 
+/* Where it comes by its end is seen once for all of them: there may be thousands of tasks without GPUs. */
+static void note_stay(struct starts *s, struct stay one)
+{
+	alloc_grow(s->stays, s->n, s->cap);
+	s->stays[s->n++] = one;
+}
+
 static void list_stays(struct starts *s)
 {
 	struct fleet_run r;
@@ -159,15 +166,14 @@ static void list_stays(struct starts *s)
 		s->cores += isnan(cores) ? 0 : cores;
 		s->tasks++;
 		if (!r.n_slots)
-			add_stay(s, (struct stay){ .end_s = end, .known = how, .slot = NO_SLOT, .part = 1, .cores = isnan(cores) ? 0 : cores,
-						   .user = user_of(s, r.task->spec->uid), .gives.tasks = 1 });
-		for (unsigned i = 0; i < r.n_slots; i++) {
-			alloc_grow(s->stays, s->n, s->cap);
-			s->stays[s->n++] = (struct stay){ end, how, r.slots[i], r.held_mib, load,
-							  task_attempt(r.task)->mode == SHARE_NEVER, part,
-							  isnan(cores) ? 0 : cores * part, user_of(s, r.task->spec->uid),
-							  part_of(i, r.held_mib) };
-		}
+			note_stay(s, (struct stay){ .end_s = end, .known = how, .slot = NO_SLOT, .part = 1,
+						    .cores = isnan(cores) ? 0 : cores, .user = user_of(s, r.task->spec->uid),
+						    .gives.tasks = 1 });
+		for (unsigned i = 0; i < r.n_slots; i++)
+			note_stay(s, (struct stay){ end, how, r.slots[i], r.held_mib, load,
+						    task_attempt(r.task)->mode == SHARE_NEVER, part,
+						    isnan(cores) ? 0 : cores * part, user_of(s, r.task->spec->uid),
+						    part_of(i, r.held_mib) });
 	}
 	if (s->n)
 		qsort(s->stays, s->n, sizeof *s->stays, stays_by_end);
