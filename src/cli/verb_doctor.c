@@ -259,7 +259,9 @@ static void check_state(struct doctor *d)
 	scoped_free char *begun = begun_folder(dir);
 	struct statvfs fs;
 	char room[32];
-	if (!d->status && !client_server() && access(begun, W_OK | X_OK) && errno == EACCES) {
+	if (!d->status && client_server() && geteuid())
+		return;		/* the machine's is not asked for anything, and one of the caller's own is not meant */
+	if (!d->status && access(begun, W_OK | X_OK) && errno == EACCES) {
 		doctor_say(d, GRADE_FAIL, "state", "%s cannot be written to: a radd of yours needs a folder that can: export "
 			   "RAD_STATE=/var/tmp/rad-%u, or another on a local disk", begun, (unsigned)geteuid());
 		return;
