@@ -207,7 +207,7 @@ teardown_file() { end_world; }
 
 # Its limit is processor time: a busy machine may take longer.
 @test "a capture that takes longer than capture_wait by the clock is waited for, until its task is cancelled" {
-	printf 'capture_wait: 1\n' >>"$RAD_CONFIG"
+	printf 'capture_wait: 3\n' >>"$RAD_CONFIG"
 	kill -HUP "$(cat "$WORLD/pid")"
 	wait_for 10 grep -q 'SIGHUP: capture_wait' "$WORLD/radd.log"
 	export STAND_IN=hang
@@ -221,9 +221,9 @@ teardown_file() { end_world; }
 	rad cancel "$id"
 	is_gone() { ! kill -0 "$pid" 2>/dev/null; }
 	wait_for 3 is_gone
-	sed -i '/capture_wait: 1$/d' "$RAD_CONFIG"
+	sed -i '/capture_wait: 3$/d' "$RAD_CONFIG"
 	kill -HUP "$(cat "$WORLD/pid")"
-	wait_for 10 grep -q 'SIGHUP: capture_wait: 1 -> 20' "$WORLD/radd.log"
+	wait_for 10 grep -q 'SIGHUP: capture_wait: 3 -> 20' "$WORLD/radd.log"
 }
 
 @test "a capture that never comes: the task goes on when its time is over" {
