@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How much a mask takes that was drawn: what is likely at most, where that is known, and all of it elsewhere."""
+import re
+
 import pytest
 
 pytest.importorskip("torch")
@@ -106,3 +108,54 @@ def test_as_many_of_each_row(capture, each, whole):
     """)
     assert code == 0, said
     assert f.header["flags"] & 1 and ("as if 1120 of 4096 held" if whole else "the largest possible was taken (960 to 992") in said, said
+
+
+@pytest.mark.parametrize("mask", [
+    "torch.rand(B, L, device='cuda') > h.mean().item()", "torch.rand(B, L, device='cuda') < 1 - h.mean().item()",
+    "torch.rand(B, L, device='cuda') < 0.1 * h.mean().item()", "~(torch.rand(B, L, device='cuda') < float(h.mean()))",
+    "torch.bernoulli(torch.full((B, L), 1 - h.mean().item(), device='cuda')).bool()",
+    "torch.zeros(B, L, device='cuda').bernoulli_(0.2 * h.mean().item()).bool()", "torch.rand(B, L, device='cuda') < step / 10",
+    "~(torch.rand(B, L, device='cuda') < 0.85).to(torch.uint8)",
+])
+def test_a_chance_that_is_not_known(capture, mask):
+    """A number that came from the GPU, one that is another in each step; and the bits of integers that are turned."""
+    number, said = taken(capture, mask)
+    assert number > 4000 and "the largest possible was taken" in said, (number, said)
+
+
+def test_a_chance_that_is_not_named(capture):
+    number, said = taken(capture, "torch.zeros(B, L, device='cuda').bernoulli_(0.5).bool()")
+    assert "as if 2272 of 4096 held" in said, (number, said)
+
+
+def test_no_mask_at_all(capture):
+    code, said, _ = capture("""
+    import torch
+    model = torch.nn.Linear(256, 256).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(4):
+        x = torch.randn(0, 5, device="cuda")[torch.rand(0, 5, device="cuda") < 0.5]
+        one = torch.randn(4, device="cuda")[torch.rand((), device="cuda") < 0.5]
+        none = torch.randn(64, device="cuda")[torch.rand(64, device="cuda") < float("nan")]
+        (model(torch.randn(16, 256, device="cuda")).sum() + x.sum() + one.sum() + none.sum()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """)
+    assert code == 0, said
+
+
+def test_of_one_line_as_many_are_not_known(capture):
+    """Of a batch of one, each as long as another, other lengths are each seen once."""
+    code, said, _ = capture("""
+    import torch
+    model = torch.nn.Linear(256, 256).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(4):
+        torch.manual_seed(0)
+        mask = torch.rand(1, 4096 + step) < 0.15
+        model(torch.randn(1, 4096 + step, 256, device="cuda")[mask.cuda()]).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """)
+    taken_here, seen = map(int, re.search(r"as if (\d+) of \d+ held \((?:\d+ to )?(\d+) of", said).groups())
+    assert code == 0 and taken_here > seen, said

@@ -128,3 +128,18 @@ def test_what_is_given_up_is_forgotten(capture):
     found, said, f = captured(capture, "for _ in range(99): y.sum().cpu()\nn = [int(torch.tensor(5)) for _ in range(99)][-1]\n"
                                        "torch.zeros(n, 1 << 20, device='cuda')")
     assert not found and peak(f.events) > 20 << 20, said
+
+
+@pytest.mark.parametrize("body", [
+    """def loss(t): return (t * t).sum() if t.sum() > 0 else t.sum()
+w = torch.ones(4)
+print(mask.cpu(), torch.func.grad(loss)(w), torch.func.jacrev(loss)(w), torch.func.jvp(loss, (w,), (w,)))""",
+    "n = mask.sum().cpu().item()\nprint(divmod(n, 60), divmod(640, n), ~n)",
+    """weight = torch.tensor([mask.sum().item(), 3], dtype=torch.float, device='cuda', requires_grad=True)
+other = torch.optim.SGD([weight], lr=0.1)
+(weight.sum() * y.mean()).backward(retain_graph=True)
+other.step()""",
+])
+def test_what_runs_goes_on_running(capture, body):
+    found, said, _ = captured(capture, body)
+    assert not found, said

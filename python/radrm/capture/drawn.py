@@ -9,7 +9,8 @@ import math
 
 import torch
 
-from .asked import script_line
+from .asked import script_line, script_place
+from .readnumbers import ReadFloat
 from .recorder import aten, is_gpu
 from .writes import version_of
 
@@ -25,7 +26,7 @@ def spread(number):
 
 def whole_rows(number, mask):
     """As many or more, and as many in each row: what is put into rows again fits."""
-    rows = mask.shape[0] if mask.dim() > 1 else 1
+    rows = max(mask.shape[0], 1) if mask.dim() > 1 else 1
     return min(-(-number // rows) * rows, mask.numel())
 
 
@@ -40,9 +41,10 @@ def next_time(seen, held):
     changes = int((line[1:] != line[:-1]).count_nonzero())
     if size < FEW or not number or changes < ALONE * 2 * number * (1 - number / size):
         return size
-    rows = held.reshape(held.shape[0], -1) if held.dim() > 1 else line[:size // ROWS * ROWS].reshape(ROWS, -1)
+    several = held.dim() > 1 and held.shape[0] > 1  # of one alone nothing is said by its being as full as all others
+    rows = held.reshape(held.shape[0], -1) if several else line[:size // ROWS * ROWS].reshape(ROWS, -1)
     counts = rows.count_nonzero(1)
-    if held.dim() > 1 and bool((counts == counts[0]).all()):  # so many are drawn of each row, or another number each time
+    if several and bool((counts == counts[0]).all()):  # so many are drawn of each row, or another number each time
         return number if seen.setdefault((script_line(), tuple(held.shape)), number) == number else size
     return whole_rows(int(counts.max()) * size // rows[0].numel() + spread(number), held)
 
@@ -55,14 +57,20 @@ def chances(tensor):
     return found if found is not None and version == version_of(tensor) else None
 
 
-def number(mask):
-    """How many of it hold, at most."""
+def number(seen, mask):
+    """How many of it hold, at most. `seen`: the chance where a mask was asked for before; one that was another then is another again."""
     found = chances(mask)
-    if found is None:
+    if found is None or seen.setdefault((script_place(), "chance"), found[1]) != found[1]:
         return mask.numel()
     _, most, alike = found
     likely = mask.numel() / alike * most
     return whole_rows(math.ceil((math.ceil(likely) + spread(likely * (1 - most)) + 1) * alike), mask)
+
+
+def is_told(least, most):
+    """Whether the script says so. A number that came from the GPU counts as 1, and what is computed from it is no chance; of one that
+    the script made an ordinary one before, 0 and 1 come most."""
+    return least < 1 and most > 0 and ReadFloat.made.isdisjoint({least, most} - {0, 1})
 
 
 def put(tensor, least, most, alike=1, later=0):
@@ -89,20 +97,23 @@ def below(recorder, func, args, kwargs, result):
     """What was drawn evenly is compared with a number."""
     if getattr(args[0], "radrm_even", ()) == (version_of(args[0]),):
         chance = args[1] if func in (aten.lt.Scalar, aten.le.Scalar) else 1 - args[1]
-        put(result, chance, chance)
+        if is_told(args[1], args[1]):
+            put(result, chance, chance)
     elif (found := chances(args[0])) and func is aten.gt.Scalar and args[1] in (0, 0.5):
         put(result, *found)
 
 
 def given(recorder, func, args, kwargs, result):
     """bernoulli() with one chance for all."""
-    put(result, args[1], args[1], later=func is aten.bernoulli_.float)
+    chance = args[1] if len(args) > 1 else 0.5
+    if is_told(chance, chance):
+        put(result, chance, chance, later=func is aten.bernoulli_.float)
 
 
 def each(recorder, func, args, kwargs, result):
     """bernoulli() with a chance for each."""
     source, writes = (args[1], True) if func is aten.bernoulli_.Tensor else (args[0], False)
-    if found := limits(source):
+    if (found := limits(source)) and is_told(*found):
         put(result, *found, later=writes)
 
 
@@ -136,7 +147,8 @@ def both(recorder, func, args, kwargs, result):
 
 
 def others(recorder, func, args, kwargs, result):
-    if found := chances(args[0]):
+    """Of integers all bits are turned, and 1 does not become 0."""
+    if (found := chances(args[0])) and (args[0].dtype == torch.bool or func is aten.logical_not.default):
         put(result, 1 - found[1], 1 - found[0], found[2])
 
 
@@ -153,7 +165,7 @@ SAME = ("view", "_unsafe_view", "expand", "slice", "select", "unsqueeze", "squee
 
 def packets(*names):
     return [op for name in names for op in (getattr(getattr(aten, name), kind) for kind in getattr(aten, name).overloads())
-            if not op._schema.is_mutable]
+            if not op._schema.is_mutable and op is not aten.view.dtype]
 
 
 AROUND = {

@@ -229,9 +229,10 @@ class Gpu:
                 kwargs = {name: plain(value) for name, value in kwargs.items()}
                 if all(map(operator.is_, found, args)) or not counted(args):
                     return real(*found, device=device, **kwargs)
+                learns = kwargs.pop("requires_grad", False)  # what is moved is no leaf
                 result = real(*found, **kwargs)
                 self.recorder.host.mark(result)
-                return result if device is None else to(result, device)
+                return (result if device is None else to(result, device)).requires_grad_(learns)
             return make
 
         def jagged(*_, **__):

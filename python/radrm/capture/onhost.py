@@ -33,13 +33,17 @@ class OnHost:
         def gone(reference):
             if self.of.get(key, (None,))[0] is reference:
                 del self.of[key]
-        self.of[key] = before or (weakref.ref(storage, gone), sized)
+        reference, was = before or (weakref.ref(storage, gone), False)
+        self.of[key] = reference, was or sized
 
     def found(self, tensor):
         """What is noted of a tensor, which may be anything; None: nothing is."""
         if not self.of or not isinstance(tensor, torch.Tensor) or isinstance(tensor, FakeTensor) or tensor.layout is not torch.strided:
             return None
-        return self.of.get(tensor.untyped_storage()._cdata)
+        try:
+            return self.of.get(tensor.untyped_storage()._cdata)
+        except (NotImplementedError, RuntimeError):  # torch.func's wrappers have none
+            return None
 
     def knows(self, tensor):
         """Whether its values came from the GPU."""

@@ -34,6 +34,12 @@ def whole(value):
 class ReadFloat(float):
     """A float that came from the GPU: arithmetic keeps it one, comparing it is a decision."""
     recorder, counts = None, False
+    made = set()  # what they were
+
+    def __new__(cls, value=0.0):
+        number = super().__new__(cls, value)
+        cls.made.add(float(number))
+        return number
 
     def __bool__(self):
         if not (self.counts and is_guard()):
@@ -170,6 +176,8 @@ def trust_scores(module):
 
 
 def _wrap(value):
+    if type(value) is tuple:  # of divmod()
+        return tuple(map(_wrap, value))
     return ReadFloat(value) if type(value) is float else ReadInt(value) if type(value) is int else value
 
 
@@ -194,7 +202,7 @@ def _overload(cls, whole=()):
             mine, other = SOME if some else ordinary(self), ordinary(other)
             return getattr(float(mine), name)(float(other) if isinstance(other, int) else other)
         return compare
-    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *whole):
+    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", *whole):
         for side in ("__", "__r"):
             setattr(cls, f"{side}{op}__", arithmetic(f"{side}{op}__"))
     for op in ("neg", "pos", "abs", "round", "floor", "ceil", "trunc"):
@@ -227,4 +235,5 @@ def extreme(real):
 
 _overload(ReadFloat)
 _overload(ReadInt, ("and", "or", "xor", "lshift", "rshift"))
+ReadInt.__invert__ = lambda self: _wrap(~self.value)
 numbers.Integral.register(ReadInt)

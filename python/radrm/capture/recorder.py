@@ -109,7 +109,7 @@ class Recorder(TorchDispatchMode):
         self.given = {}  # (line, instruction) -> [what values that hang on it were told by, of given.py; how often it asked]
         self.overwritten = None  # what was known of what is written into now, likewise
         self.numbers = {}  # (storage, its version, line) -> what it was compared with, of values.py
-        self.rows = {}  # (line, shape of a mask) -> how many held, where as many did in each row, of drawn.py
+        self.rows = {}  # (line, shape of a mask) -> how many held, where as many did in each row; (place, "chance") -> it; of drawn.py
         self.packed = {}  # line -> how many sequences each step has that it packs
         self.masked = None  # what is as large as a mask holds, of masked.py
         self.host = None  # what is on the CPU and came from the GPU, of onhost.py

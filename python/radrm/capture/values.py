@@ -211,7 +211,7 @@ def hits(recorder, mask):
         return number, True
     found = given.of(mask)
     if found is None:
-        return min(most(mask), drawn.number(mask)), False
+        return min(most(mask), drawn.number(recorder.rows, mask)), False
     with torch._C._DisableTorchDispatch():
         number, at_most = int(torch.count_nonzero(found[0])), drawn.next_time(recorder.rows, found[0])
     recorder.masked.sees(number)
@@ -437,7 +437,7 @@ def held(check):
 
 def install(recorder, patch):
     """Patches what reads values: patch(owner, name, value)."""
-    ReadFloat.recorder = recorder
+    ReadFloat.recorder, ReadFloat.made = recorder, set()
     real_item, real_tolist, real_default = torch.Tensor.item, torch.Tensor.tolist, json.JSONEncoder.default
     real_format, real_numpy, rounds = torch.Tensor.__format__, torch.Tensor.numpy, Rounds()
 
