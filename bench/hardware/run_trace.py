@@ -30,7 +30,7 @@ import captures
 import gantt
 import simulate_policies
 from common import Rad, WORKLOADS, Workspace, in_turn, last_json, save, say, tail, train, wait_for
-from run_first import bound_s
+from run_first import MAGM, RUNS, bound_s
 from run_policies import metrics, seconds_of, warm_up, watched
 from table import ESTIMATORS, estimators_table, read
 
@@ -56,8 +56,8 @@ SUMMARIES = {"BERT_base": "BERT_base", "BERT_large": "BERT_large", "inception": 
 SMALL_SUMMARIES = {"efficientnet_b0": "efficientNet_cifar100", "resnet18": "resnet18_cifar100", "resnet34": "resnet34_cifar100"}
 # Tasks take seconds instead of hours: so the windows of the load are short, too.
 SETTINGS = "foreign: share\nrecovery: grow\nwindow: 10\nsettle: 3\nwarm: 4\n"
-POLICIES = {"exclusive": "placement: exclusive\nshare: never\n", "shipped": "", "shipped-replay": ""}
-MAGM = "placement: magm\norder: fifo\nshare: mps\n"  # all others
+POLICIES = {"exclusive": RUNS["exclusive"].settings, "shipped": "", "shipped-replay": ""}
+OTHERS = MAGM + "share: mps\n"
 WITH_CAPTURES = ("replay", "shipped-replay")
 LEAST_STEPS = 8
 CAPTURES_AT_A_TIME = 8
@@ -193,7 +193,7 @@ def submit_all(args, estimator, rad, trace, end):
 
 def run_one(args, estimator, trace, deadline_s):
     """Never raises: what went wrong is part of the result."""
-    result = {"estimator": estimator, **settings_of(args, trace), "config": POLICIES.get(estimator, MAGM) + SETTINGS, "tasks": []}
+    result = {"estimator": estimator, **settings_of(args, trace), "config": POLICIES.get(estimator, OTHERS) + SETTINGS, "tasks": []}
     with Workspace() as ws:
         try:
             rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", result["config"])

@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* What tells that the daemon to speak to is the server's, which the caller may not start; NULL: it is the caller's own, or the
+/* What tells that the daemon to speak to is the server's, which the caller may not start; NULL: it is the caller's own, or
  * another that RAD_SOCKET names. */
 const char *client_server(void);
 /* Connects to the daemon. Returns a descriptor, or -1. If it is the server's and does not answer (it crashed, is being

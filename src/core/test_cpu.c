@@ -139,29 +139,12 @@ static void a_large_one_is_not_passed_for_ever(void **unused)
 	for (unsigned gpus = 0; gpus < 2; gpus++) {
 		struct core_config config = with_cpus(ORDER_BACKFILL, 4);
 		struct world *w = new_world(4, &config);
-		task_id small[2];
-		int started = -1;
-		for (unsigned i = 0; i < 2; i++)
-			small[i] = submit(w, gpus ? gpu_task(1000, 2) : cpu_task(1000, 2));
-		task_id large = submit(w, cpu_task(1000, 4));
-		for (int t = 0; t < 400 && started < 0; t++) {
-			pass(w, 1);
-			if (t % 20 == 19) {
-				unsigned k = t / 20 % 2;
-				task_id old = small[k];
-				small[k] = submit(w, gpus ? gpu_task(1000, 2) : cpu_task(1000, 2));
-				if (state(w, old) == TASK_RUNNING)
-					exits(w, old, 0, SCAN_NOTHING);
-			}
-			if (state(w, large) == TASK_RUNNING)
-				started = t;
-		}
-		assert_in_range(started, 100, 180);
+		struct spec *small = gpus ? gpu_task(1000, 2) : cpu_task(1000, 2);
+		assert_in_range(starts_among_small_ones(w, small, cpu_task(1000, 4)), 100, 180);
 		end_world(w);
 	}
 }
 
-/* What was kept for one that is held, or that its user may not have, is for others again. */
 /* A task that waits for its GPU has insisted for long, and asks for no CPU: it is in no other's way. */
 static void one_that_waits_for_a_gpu_alone_keeps_no_room(void **unused)
 {
@@ -171,23 +154,11 @@ static void one_that_waits_for_a_gpu_alone_keeps_no_room(void **unused)
 	submit(w, whole_gpu(1000));
 	submit(w, whole_gpu(1000));
 	pass(w, 150);
-	task_id small[2] = { submit(w, cpu_task(1000, 8)), submit(w, cpu_task(1000, 8)) }, large = submit(w, cpu_task(1000, 16));
-	int started = -1;
-	for (int t = 0; t < 400 && started < 0; t++) {
-		pass(w, 1);
-		if (t % 20 == 19) {
-			task_id old = small[t / 20 % 2];
-			small[t / 20 % 2] = submit(w, cpu_task(1000, 8));
-			if (state(w, old) == TASK_RUNNING)
-				exits(w, old, 0, SCAN_NOTHING);
-		}
-		if (state(w, large) == TASK_RUNNING)
-			started = t;
-	}
-	assert_in_range(started, 100, 160);
+	assert_in_range(starts_among_small_ones(w, cpu_task(1000, 8), cpu_task(1000, 16)), 100, 160);
 	end_world(w);
 }
 
+/* What was kept for one that is held, or that its user may not have, is for others again. */
 static void room_is_kept_for_nobody_who_cannot_use_it(void **unused)
 {
 	(void)unused;

@@ -116,21 +116,7 @@ static void nobody_starves_for_the_host(void **unused)
 	struct core_config config = with_host(64000, 16);
 	config.pass_max_ms = 100000;
 	struct world *w = new_world(4, &config);
-	task_id small[2] = { submit(w, asks_for(0, 8)), submit(w, asks_for(0, 8)) }, large = submit(w, asks_for(0, 16));
-	int started = -1;
-	for (int t = 0; t < 400 && started < 0; t++) {
-		pass(w, 1);
-		if (t % 20 == 19) {
-			int k = t / 20 % 2;
-			task_id old = small[k];
-			small[k] = submit(w, asks_for(0, 8));
-			if (state(w, old) == TASK_RUNNING)
-				exits(w, old, 0, SCAN_NOTHING);
-		}
-		if (state(w, large) == TASK_RUNNING)
-			started = t;
-	}
-	assert_in_range(started, 100, 160);
+	assert_in_range(starts_among_small_ones(w, asks_for(0, 8), asks_for(0, 16)), 100, 160);
 	end_world(w);
 }
 
