@@ -5,7 +5,7 @@
  * The environment is the task's, as it will run: it decides over the allocator's settings and the libraries' workspaces,
  * which is why the same capture can have different estimates for two submitters. A capture that says of itself that it does
  * not tell all (`doubts`) gets a wide margin and no fence: enforcing a figure that may be too small would make the doubt
- * come true.
+ * come true. But with cudnn.benchmark, which takes what is free for sure, only what has no bound goes without a fence.
  */
 #include "estimate/table.h"
 
@@ -49,26 +49,33 @@ static uint64_t replay_grown(const struct capture *c)
 	return c->growth > CAPTURE_MAX_LIVE / steps ? CAPTURE_MAX_LIVE : c->growth * steps;
 }
 
-/* What makes the capture less than the whole story; NULL if nothing does. */
-static const char *replay_doubt(const struct capture *c, const struct alloc_conf *conf, const struct replay_figures *f,
-				uint64_t grown)
+/* What makes the capture less than the whole story: those without a bound first. No text: nothing does. */
+struct replay_doubt {
+	bool is;
+	bool open;		/* what comes may be of any size; else other sizes of what was seen */
+	const char *what;
+};
+
+static struct replay_doubt replay_doubt(const struct capture *c, const struct alloc_conf *conf, const struct replay_figures *f,
+					uint64_t grown)
 {
-	const struct { bool is; const char *what; } doubts[] = {
-		{ c->flags & CAPTURE_CUT_SHORT, "the capture was cut short" },
-		{ c->flags & CAPTURE_COMPILED, "it is compiled, the eager run was captured" },
-		{ c->flags & CAPTURE_UNKNOWN_OP, "it runs operators that are not known" },
-		{ c->flags & CAPTURE_DATA_DEPENDENT, "what it runs depends on its data" },
-		{ c->flags & CAPTURE_VARIABLE_SHAPES, "its shapes vary" },
-		{ c->flags & CAPTURE_MAY_LEARN, "layers that do not learn may do so later" },
-		{ (double)grown > MARGIN_GROWN * (double)(f->high + f->fixed), "its memory grows from iteration to iteration" },
-		{ c->iterations < 3, "fewer than 3 iterations were captured" },
-		{ conf->async, "cudaMallocAsync is not simulated" },
+	const struct replay_doubt doubts[] = {
+		{ f->capped, true, "its own per_process_memory_fraction is too small" },
+		{ c->flags & CAPTURE_CUT_SHORT, true, "the capture was cut short" },
+		{ c->flags & CAPTURE_UNKNOWN_OP, true, "it runs operators that are not known" },
+		{ (double)grown > MARGIN_GROWN * (double)(f->high + f->fixed), true, "its memory grows from iteration to iteration" },
+		{ c->iterations < 3, true, "fewer than 3 iterations were captured" },
+		{ conf->async, true, "cudaMallocAsync is not simulated" },
+		{ c->flags & CAPTURE_COMPILED, false, "it is compiled, the eager run was captured" },
+		{ c->flags & CAPTURE_DATA_DEPENDENT, false, "what it runs depends on its data" },
+		{ c->flags & CAPTURE_VARIABLE_SHAPES, false, "its shapes vary" },
+		{ c->flags & CAPTURE_MAY_LEARN, false, "layers that do not learn may do so later" },
 	};
 
 	for (size_t i = 0; i < COUNT_OF(doubts); i++)
 		if (doubts[i].is)
-			return doubts[i].what;
-	return NULL;
+			return doubts[i];
+	return (struct replay_doubt){ false };
 }
 
 static uint64_t replay_mib(uint64_t bytes)
@@ -76,17 +83,16 @@ static uint64_t replay_mib(uint64_t bytes)
 	return (bytes + MIB - 1) / MIB;
 }
 
-static void replay_tell(const struct capture *c, const struct replay_figures *f, const struct overheads *o, const char *doubt,
-			struct estimate_result *out)
+static void replay_tell(const struct capture *c, const struct replay_figures *f, const struct overheads *o,
+			const struct replay_doubt *doubt, struct estimate_result *out)
 {
 	int n = snprintf(out->note, sizeof out->note, "replay: %llu MiB reserved for %llu in use, %llu outside (%s)",
 			 (unsigned long long)replay_mib(f->comfort), (unsigned long long)replay_mib(f->allocated),
 			 (unsigned long long)replay_mib(f->fixed), o->card[0] ? o->card : "card not known");
 	const char *more[] = {
-		f->capped ? "its own per_process_memory_fraction is too small" : doubt,
-		!(c->flags & CAPTURE_CUDNN_BENCHMARK) ? NULL : f->capped ? "cudnn.benchmark is on" :
-			doubt ? "cudnn.benchmark takes what is free" :	/* no fence: see replay_conclude() */
-			"cudnn.benchmark takes more where nothing limits it",
+		doubt->is ? doubt->what : NULL,
+		!(c->flags & CAPTURE_CUDNN_BENCHMARK) ? NULL : out->value.fenced ? "cudnn.benchmark takes more where nothing limits it" :
+			"cudnn.benchmark takes what is free",
 	};
 
 	if (f->scratch && n > 0 && (size_t)n < sizeof out->note)
@@ -125,12 +131,12 @@ static void replay_tell_spared(uint64_t bytes, struct estimate_result *out)
 }
 
 /* What grows little is added: a doubt would cost more. */
-static void replay_conclude(const struct replay_figures *f, uint64_t grown, bool doubtful, double learnt,
-			    struct estimate_result *out)
+static void replay_conclude(const struct capture *c, const struct replay_figures *f, uint64_t grown,
+			    const struct replay_doubt *doubt, double learnt, struct estimate_result *out)
 {
 	struct estimate *e = &out->value;
 	double own = f->scratch ? MARGIN_REPLAY_CONVOLUTIONS : MARGIN_REPLAY;
-	double margin = doubtful ? MARGIN_REPLAY_DOUBTFUL : learnt > 0 ? learnt : own;
+	double margin = doubt->is ? MARGIN_REPLAY_DOUBTFUL : learnt > 0 ? learnt : own;
 	uint64_t more, high;
 
 	e->comfort_mib = replay_mib(f->comfort + f->fixed);
@@ -139,8 +145,8 @@ static void replay_conclude(const struct replay_figures *f, uint64_t grown, bool
 		e->need_mib = e->comfort_mib;	/* `need` lies on the grid, `comfort` does not have to */
 	high = replay_mib(f->high + f->fixed);
 	more = (uint64_t)((double)high * margin) + 1;
-	e->claim_mib = high + more + (doubtful ? 0 : replay_mib(grown));
-	e->fenced = e->enforced_for_life = !doubtful;
+	e->claim_mib = high + more + (doubt->is ? 0 : replay_mib(grown));
+	e->fenced = e->enforced_for_life = !doubt->is || (!doubt->open && c->flags & CAPTURE_CUDNN_BENCHMARK);
 	out->low_mib = e->comfort_mib > more ? e->comfort_mib - more : 0;
 	out->high_mib = e->claim_mib;
 }
@@ -156,16 +162,16 @@ static int replay_estimate(const struct spec *s, const struct estimate_context *
 	};
 	struct replay_figures figures;
 	struct alloc_conf conf;
-	const char *why;
+	struct replay_doubt doubt;
 	uint64_t grown;
 
 	if (capture_read_text(s->capture, &capture, err) || replay_configure(s, &capture, &conf, err) ||
 	    replay_capture(&capture, &conf, &env, o, c->gpu_total_mib * MIB, &figures, err))
 		return -1;
 	grown = replay_grown(&capture);
-	why = replay_doubt(&capture, &conf, &figures, grown);
-	replay_conclude(&figures, grown, why || figures.capped, c->margin, out);
-	replay_tell(&capture, &figures, o, why, out);
+	doubt = replay_doubt(&capture, &conf, &figures, grown);
+	replay_conclude(&capture, &figures, grown, &doubt, c->margin, out);
+	replay_tell(&capture, &figures, o, &doubt, out);
 	replay_tell_spared(replay_spared(&capture, &conf, &env, o, c->gpu_total_mib * MIB, &figures), out);
 	return 0;
 }

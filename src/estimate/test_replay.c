@@ -448,10 +448,31 @@ static void test_cudnn_benchmark_is_fenced(void **state)
 	assert_true(r.value.fenced && r.value.enforced_for_life);
 	assert_non_null(strstr(r.note, "cudnn.benchmark"));
 	spec_unref(s);
-	s = spec_of("a100 i i i", CAPTURE_CUDNN_BENCHMARK | CAPTURE_DATA_DEPENDENT, 0, "");
-	assert_true(ask(s, "NVIDIA H200", &r));
-	assert_non_null(strstr(r.note, "; what it runs depends on its data; cudnn.benchmark takes what is free"));
-	spec_unref(s);
+}
+
+/* A doubt about sizes leaves the fence, since without one it takes all for sure; what has no bound does not. */
+static void test_cudnn_benchmark_with_a_doubt(void **state)
+{
+	static const struct { const char *words; uint64_t flags; const char *note; bool fenced; } doubts[] = {
+		{ "a100 i i i", CAPTURE_DATA_DEPENDENT, "; what it runs depends on its data; cudnn.benchmark takes more where", true },
+		{ "a100 i i i", CAPTURE_VARIABLE_SHAPES, "; its shapes vary; cudnn.benchmark takes more where", true },
+		{ "a100 i i i", CAPTURE_MAY_LEARN, "may do so later; cudnn.benchmark takes more where", true },
+		{ "a100 i i i", CAPTURE_CUT_SHORT | CAPTURE_VARIABLE_SHAPES, "cut short; cudnn.benchmark takes what is free", false },
+		{ "a100 i i i", CAPTURE_UNKNOWN_OP, "not known; cudnn.benchmark takes what is free", false },
+		{ "a100 i i", 0, "fewer than 3 iterations were captured; cudnn.benchmark takes what is free", false },
+	};
+	struct estimate_result r;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(doubts); i++) {
+		struct spec *s = spec_of(doubts[i].words, CAPTURE_CUDNN_BENCHMARK | doubts[i].flags, 0, "");
+
+		assert_true(ask(s, "NVIDIA H200", &r));
+		assert_non_null(strstr(r.note, doubts[i].note));
+		assert_int_equal(r.value.claim_mib, 732 + (uint64_t)(732 * MARGIN_REPLAY_DOUBTFUL) + 1);
+		assert_true(r.value.fenced == doubts[i].fenced && r.value.enforced_for_life == doubts[i].fenced);
+		spec_unref(s);
+	}
 }
 
 /* Growth of so many bytes a step; steps of 0: not known. */
@@ -618,6 +639,7 @@ int main(void)
 		cmocka_unit_test(test_estimate),
 		cmocka_unit_test(test_doubtful_estimates),
 		cmocka_unit_test(test_cudnn_benchmark_is_fenced),
+		cmocka_unit_test(test_cudnn_benchmark_with_a_doubt),
 		cmocka_unit_test(test_little_growth_is_added),
 		cmocka_unit_test(test_environment_decides),
 		cmocka_unit_test(test_one_range_in_their_place_is_told),
