@@ -10,7 +10,7 @@
 The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`,
 each with its capture; `second`, the same again with what the first run left; named by --runs, too: `known`, with all that
 `exclusive` taught; `memory`, with --gpu-mem; `auto`, captured while they wait (--capture=auto); some of these with `settle: 30`
-or `max_slowdown: 3`, or under `magm` and `fifo`. But for what RUNS says, settings are those of an empty configuration, which
+or `max_slowdown: 3`, or under `magm` and `fifo`; `places-4`, four at a time, as schedulers do that do not look at the GPU. But for what RUNS says, settings are those of an empty configuration, which
 are what is shipped. Other captures are made beforehand, without the GPU. Writes OUT/run-NAME.json after each, and the table and
 the picture of all that are there.
 
@@ -56,10 +56,20 @@ TASKS = [
     Task("effnet2-b24",     6 << 10, 175, f"--model efficientnet_v2_s --batch-size 24 {MOMENTUM}", 9, .57, .36),
 ]
 
-# title; the settings that are not the shipped ones; what tasks come with; the run whose state there is before.
-Run = namedtuple("Run", "title settings brings after", defaults=[None])
-NOTHING, MEMORY, CAPTURE, AUTO = range(4)
+# title; the settings that are not the shipped ones; what tasks come with; the run whose state there is before; places on each GPU.
+Run = namedtuple("Run", "title settings brings after places", defaults=[None, None])
+NOTHING, MEMORY, CAPTURE, AUTO, PLACE = range(5)
 MAGM = "placement: magm\norder: fifo\n"
+
+
+def places(n):
+    """What a fixed number of places on each GPU gives (shards, Kubernetes' time slices, a queue of so many slots): the next task takes
+    the next place and its part of the memory, whatever it will do there."""
+    text = ("placement: rr\norder: fifo\nshare: streams\nmax_smact: off\nmax_gract: off\nmax_cpu: off\nmin_free: off\nslack: 0\n"
+            "settle: 0\nfence: off\n")
+    return Run(f"{n} places on a GPU, time slices", text, PLACE, places=n)
+
+
 RUNS = {
     "exclusive": Run("one a GPU", "placement: exclusive\nshare: never\n", NOTHING),
     "nothing": Run("as shipped (gain, plan), nothing known", "", NOTHING),
@@ -71,6 +81,7 @@ RUNS = {
     "auto": Run("as shipped, captured while they wait", "", AUTO),
     "second": Run("as shipped, captures, second time", "", CAPTURE, "first"),
     "known": Run("as shipped, captures, each alone before", "", CAPTURE, "exclusive"),
+    **{f"places-{n}": places(n) for n in (2, 4, 10)},
     "magm-nothing": Run("magm, fifo, nothing known", MAGM, NOTHING),
     "magm-first": Run("magm, fifo, captures", MAGM, CAPTURE),
     "magm-second": Run("magm, fifo, captures, second time", MAGM, CAPTURE, "magm-first"),
@@ -144,14 +155,17 @@ def captures_of(args):
     return known
 
 
-def options_of(args, run):
-    """The options of a task of that run, as a function."""
-    brought = brought_of(args, run)
+def options_of(args, run, gpus):
+    """The options of a task of that run, as a function. `gpus`: as radd reported them before."""
+    brought = brought_of(args, run, gpus)
     return lambda task: [*(["--chdir", task.folder] if args.scripts else []), *brought(task)]
 
 
-def brought_of(args, run):
+def brought_of(args, run, gpus):
     """What a task of that run says of itself, as a function."""
+    if run.brings == PLACE:
+        part = min(g["mem_available_mib"] for g in gpus) // run.places
+        return lambda task: ["--gpu-mem", f"{part}M"]
     if run.brings in (NOTHING, AUTO):
         return lambda task: ["--capture=auto"] if run.brings == AUTO else []
     if args.sim or run.brings == MEMORY:
@@ -205,7 +219,7 @@ def measure(args, name, deadline_s):
             with tarfile.open(state_file(args, run.after)) as tar:
                 tar.extractall(rad.state)
         with watched(args, rad, result, args.gpu):
-            run_tasks(args, name, rad, result, deadline_s, options_of(args, run))
+            run_tasks(args, name, rad, result, deadline_s, options_of(args, run, result["gpus_before"]["gpus"]))
         if all(t["state"] == "COMPLETED" for t in result["tasks"]) and any(r.after == name for r in RUNS.values()):
             keep_state(rad, state_file(args, name))
     return result

@@ -283,12 +283,16 @@ class First(unittest.TestCase):
         self.assertEqual(run_first.command(args, script), ["env", f"HF_HOME={part}/hf", sys.executable, "a.py", "-n", "9"])
         self.assertEqual(run_first.settings_of(args)["commands"], {"a": "python a.py -n 9"})
         folder = ["--chdir", part / "src"]
-        self.assertEqual(run_first.options_of(args, run_first.RUNS["exclusive"])(script), folder)
-        self.assertEqual(run_first.options_of(args, run_first.RUNS["auto"])(script), [*folder, "--capture=auto"])
+        gpus = [{"mem_available_mib": 40000}, {"mem_available_mib": 41000}]
+
+        def said(run):
+            return run_first.options_of(args, run_first.RUNS[run], gpus)(script)
+        self.assertEqual(said("exclusive"), folder)
+        self.assertEqual(said("auto"), [*folder, "--capture=auto"])
+        self.assertEqual(said("places-4"), [*folder, "--gpu-mem", "10000M"])
         (self.out / "captures").mkdir()
         (self.out / "captures" / "a.radcap").touch()
-        self.assertEqual(run_first.options_of(args, run_first.RUNS["first"])(script),
-                         [*folder, "--capture", self.out / "captures" / "a.radcap"])
+        self.assertEqual(said("first"), [*folder, "--capture", self.out / "captures" / "a.radcap"])
         with contextlib.redirect_stderr(io.StringIO()) as told, self.assertRaises(SystemExit):
             args_of("--runs", "memory")
         self.assertIn("no memory is known beforehand", told.getvalue())

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: MIT
 """What cuDNN takes beside a convolution's own tensors, a convolution at a time:
 
-    scratch.py --out FOLDER [--seconds 150] [--workers 8] [--seed 1] [--count 60000] [--dilated] [--pretend]
+    scratch.py --out FOLDER [--seconds 150] [--workers 8] [--seed 1] [--count 60000] [--dilated | --recurrent] [--pretend]
     scratch.py --table FOLDER/scratch-*.jsonl.gz
 
 Convolutions are drawn at random, of the sizes that networks have; none is taken from a job of jobs.py. Each is run forwards
 and backwards in one process after the other, alone on its stream. FOLDER/scratch-WORKER.jsonl.gz has a line for each: its shape and,
 for each direction, the bytes that were asked for beyond its result (forward, input, weights; -1: it failed). Lines are flushed
 as they come, and all ends at the deadline. --dilated draws others: of one dimension, as in networks for sequences, and of two,
-with taps that are further and further apart, and some without gaps to compare with; a minute of them is enough. --pretend draws
-and writes without a GPU. --table prints how much was taken, as a part of input and output, which is 1 where both are copied.
+with taps that are further and further apart, and some without gaps to compare with; a minute of them is enough. --recurrent draws
+LSTMs, GRUs and RNNs in their place; `reserve` is what the forward pass keeps for the backward one. --pretend draws and writes without a GPU. --table prints how much was taken, as a part of input and output, which is 1 where both are copied.
 """
 
 import argparse
@@ -128,6 +128,20 @@ def draw_dilated(r):
     }
 
 
+def draw_recurrent(r):
+    """One of torch.nn's, or None."""
+    mode, layers, both = r.choice(("rnn_tanh", "lstm", "lstm", "gru")), r.choice((1, 1, 1, 2, 2, 3, 4)), r.random() < 0.3
+    width = r.choice((32, 50, 64, 100, 128, 200, 256, 300, 400, 512, 650, 768, 1000, 1024, 1150, 1280, 1500, 1536, 1840, 2048))
+    into = width if r.random() < 0.5 else r.choice((8, 32, 64, 100, 128, 256, 300, 400, 512, 768, 1024))
+    steps, batch = r.choice((1, 5, 10, 20, 35, 50, 64, 70, 100, 128, 200, 256, 512)), r.choice(BATCHES)
+    kind = r.choice(("tf32", "tf32", "bf16", "fp16"))
+    kept = steps * batch * width * layers * (2 if both else 1) * 6 * (4 if kind == "tf32" else 2)
+    if batch > 512 or kept > MOST or r.random() < (kept / MOST) ** 0.5 / 1.5:
+        return None
+    return {"type": kind, "mode": mode, "layers": layers, "both": both, "width": width, "in": into, "steps": steps, "batch": batch,
+            "dropout": 0.5 if layers > 1 and r.random() < 0.5 else 0.0}
+
+
 def drawn(seed, count, draw=draw):
     r = random.Random(seed)
     while count:
@@ -166,6 +180,39 @@ def measure(torch, c):
     }
 
 
+def requested(torch, run):
+    """(bytes asked for at most beyond what was there and what `run` returns, what it returns)"""
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+    made = run()
+    size = sum(t.untyped_storage().nbytes() for t in {t.untyped_storage().data_ptr(): t for t in made if t is not None}.values())
+    return torch.cuda.memory_stats()["requested_bytes.all.peak"] - before - size, made
+
+
+def measure_recurrent(torch, c):
+    """Bytes beyond the results, for each direction, and of the reserve."""
+    kind = {"tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[c["type"]]
+    kinds = {"rnn_tanh": (torch.nn.RNN, 1), "lstm": (torch.nn.LSTM, 2), "gru": (torch.nn.GRU, 3)}
+    make, mode = kinds[c["mode"]]
+    layers, dropout, both = c["layers"], c["dropout"], c["both"]
+    net = make(c["in"], c["width"], layers, dropout=dropout, bidirectional=both).to("cuda", kind)
+    weights = [w.detach() for w in net._flat_weights]
+    x = torch.zeros(c["steps"], c["batch"], c["in"], dtype=kind, device="cuda")
+    h = torch.zeros(layers * (2 if both else 1), c["batch"], c["width"], dtype=kind, device="cuda")
+    cell = torch.zeros_like(h) if mode == 2 else None
+    state = torch._cudnn_init_dropout_state(dropout, True, 1, dtype=torch.uint8, device="cuda") if dropout else None
+    rest = (mode, c["width"], 0, layers, False, dropout, True, both, [], state)
+    forward, made = requested(torch, lambda: torch._cudnn_rnn(x, weights, 4, None, h, cell, *rest))
+    out, reserve, buffer = made[0], made[3], made[4]
+
+    def back(mask):
+        grown = torch.ops.aten._cudnn_rnn_backward(x, weights, 4, buffer, h, cell, out, out, h, cell, *rest, reserve, mask)
+        return [*grown[:3], *grown[3]]
+    into, _ = requested(torch, lambda: back([True, True, mode == 2, False]))
+    every, _ = requested(torch, lambda: back([True, True, mode == 2, True]))
+    return {"forward": forward, "input": into, "both_passes": every, "reserve": reserve.numel()}
+
+
 def work(n, args, deadline):
     """Every `workers`-th of the convolutions, from the n-th on."""
     if not args.pretend:
@@ -173,14 +220,15 @@ def work(n, args, deadline):
 
         torch.cuda.set_per_process_memory_fraction(min(1.0, 0.95 / args.workers))
     done = 0
+    draw_one, measure_one = (draw_recurrent, measure_recurrent) if args.recurrent else (draw_dilated if args.dilated else draw, measure)
     with gzip.open(args.out / f"scratch-{n}.jsonl.gz", "wt", 6) as f:
-        for i, c in enumerate(drawn(args.seed, args.count, draw_dilated if args.dilated else draw)):
+        for i, c in enumerate(drawn(args.seed, args.count, draw_one)):
             if time.monotonic() > deadline:
                 break
             if i % args.workers != n:
                 continue
             try:
-                c.update({} if args.pretend else measure(torch, c))
+                c.update({} if args.pretend else measure_one(torch, c))
             except Exception as e:  # no room for its tensors beside the others'
                 c["error"] = str(e)[:80]
                 torch.cuda.empty_cache()
@@ -222,6 +270,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--count", type=int, default=60000)
     p.add_argument("--dilated", action="store_true")
+    p.add_argument("--recurrent", action="store_true")
     p.add_argument("--pretend", action="store_true")
     args = p.parse_args()
     deadline = time.monotonic() + args.seconds
