@@ -21,13 +21,13 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import pages
 import simulate_policies
-from run_first import CAPTURE, MAGM, MEMORY, RUNS, starts
+from run_first import CAPTURE, MAGM, MEMORY, PLACE, RUNS, starts
 from table import read
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Folder, and where its tasks were alone. `settle` was 30 until decision 205, and `magm` and `fifo` the defaults until 163.
 FOLDERS = {"h200/first": "h200/first", "h200/users": "h200/users", "h100/short": "h100/short", "h100/settle": "h100/short",
-           "h100/first": "h100/first", "h100/users": "h100/first", "h100/minutes": "h100/minutes", "h100/alone": "h100/alone"}
+           "h200/places": "h200/places", "h100/first": "h100/first", "h100/users": "h100/first", "h100/minutes": "h100/minutes", "h100/alone": "h100/alone"}
 BEFORE_205 = {"h200/first"}
 LATER_S = 100000  # until the second time, when the first is long over
 HEADS = ["folder", "run", "total, s", "simulated, s", "throws", "error", "with its starts", "mean JCT, s", "simulated, s", "error"]
@@ -89,7 +89,7 @@ def rows(rad, root, throws, only=None):
     for folder in [only] if only else FOLDERS:
         for path in sorted((root / folder).glob("run-*.json*")):
             result = json.loads(read(path))
-            if "metrics" in result and result["policy"] != "exclusive":
+            if "metrics" in result and result["policy"] != "exclusive" and RUNS[result["policy"]].brings != PLACE:
                 yield folder, path.name.split(".")[0][4:], result["metrics"], *simulate_run(rad, root, folder, result, throws)
 
 

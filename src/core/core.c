@@ -212,6 +212,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace, known_cores,
 								 ops->claim ? may_claim : NULL }, c->fair);
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
+	c->learnt = UINT64_MAX;		/* the fleet was told nothing yet */
 	c->limits = limits_create(ops, c->tasks, c->fleet);
 	c->host = host_create(&c->config);
 	c->pass = pass_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->estimates, c->host);

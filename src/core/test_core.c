@@ -4,6 +4,10 @@
  */
 #include "core/test_world.h"
 
+#include "models/margins.h"
+
+#include <math.h>
+
 static void tasks_go_where_memory_is_and_the_claim_is_held_at_once(void **unused)
 {
 	(void)unused;
@@ -65,6 +69,25 @@ static void two_unestimated_tasks_start_on_an_empty_gpu(void **unused)
 	exits(w, a, 0, SCAN_NOTHING);
 	pass(w, 1);
 	assert_int_equal(state(w, c), TASK_RUNNING);
+	end_world(w);
+}
+
+/* Where none was seen yet, as many start as find room for what training scripts usually take; the ledger holds `min_free` of it. */
+static void on_a_large_gpu_more_than_two_start(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.map.max_smact = config.map.max_gract = NAN;
+	config.map.max_tasks = 0;
+	struct world *w = blind_world(1, &config);
+	w->last_mib = 5 * MARGIN_USUAL_MIB;
+	sample(w);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(state(w, submit(w, spec_of(0, 1))), TASK_RUNNING);
+	task_id sixth = submit(w, spec_of(0, 1));
+	pass(w, 2);
+	assert_int_equal(state(w, sixth), TASK_PENDING);
+	assert_string_equal(reason_of(w, sixth), "Cold");
 	end_world(w);
 }
 
@@ -283,6 +306,7 @@ int main(void)
 		cmocka_unit_test(the_first_tasks_on_an_idle_gpu_meet_a_known_load),
 		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
 		cmocka_unit_test(two_unestimated_tasks_start_on_an_empty_gpu),
+		cmocka_unit_test(on_a_large_gpu_more_than_two_start),
 		cmocka_unit_test(memory_that_may_still_grow_is_believed_late),
 		cmocka_unit_test(in_company_what_was_expected_is_believed_early),
 		cmocka_unit_test(whom_a_task_meets_on_two_gpus_it_is_said_to_meet_once),

@@ -444,15 +444,16 @@ uint64_t history_usual_mib(const struct history *h)
 {
 	size_t n = h->n_usual < HISTORY_USUAL ? h->n_usual : HISTORY_USUAL;
 	uint64_t usual_mib = 0;
-	for (size_t i = 0; i < n && n >= HISTORY_USUAL_LEAST; i++) {
+	if (n < HISTORY_USUAL_LEAST)
+		return MARGIN_USUAL_MIB;
+	for (size_t i = 0; i < n; i++) {
 		size_t above = 0;
 		for (size_t k = 0; k < n; k++)
 			above += h->usual[k].peak_mib > h->usual[i].peak_mib;
 		if (20 * above < n && (!usual_mib || h->usual[i].peak_mib < usual_mib))
 			usual_mib = h->usual[i].peak_mib;
 	}
-	uint64_t more = largest_of((uint64_t)((double)usual_mib * MARGIN_HISTORY), MARGIN_HISTORY_LEAST_MIB);
-	return usual_mib ? usual_mib + more : 0;
+	return usual_mib + largest_of((uint64_t)((double)usual_mib * MARGIN_HISTORY), MARGIN_HISTORY_LEAST_MIB);
 }
 
 int64_t history_told_ms(const struct history *h, const char *signature)

@@ -65,7 +65,7 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 int64_t history_told_ms(const struct history *h, const char *signature);
 
 /* Memory that tasks of which nothing is known will most likely not go beyond: what 19 in 20 of the last HISTORY_USUAL
- * signatures were seen to take at most, with a margin; 0: too few were. */
+ * signatures were seen to take at most, with a margin; MARGIN_USUAL_MIB where too few were. */
 uint64_t history_usual_mib(const struct history *h);
 
 size_t history_count(const struct history *h);
