@@ -86,7 +86,7 @@ static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, st
 			continue;
 		struct map_request r = request_now(p, t, now);
 		bool lacks = pass_lacks_gpus(p, &r, now);
-		if (!lacks && p->config->order != ORDER_STRICT)
+		if (!lacks)
 			pass_lead(p, t);
 		if (!pass_try_first(p, t, &r, now) && !lacks)
 			return t;
@@ -143,18 +143,16 @@ static void pass_place_reserved(struct pass *p, struct now now)
 	queue_walk_end(&w);
 }
 
-/* Under `strict` nothing is kept: nobody passes the head, so it gets whatever becomes free. */
 static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now)
 {
 	struct task *head = pass_place_in_order(p, w, now);
 	if (!head)
 		return;
 	p->blocked_at = head->id;
-	if (p->config->order == ORDER_STRICT)
-		return;
 	struct map_request r = pass_request(p, head, now);
 	pass_keep_for_head(p, head, &r, now);
-	pass_try_behind(p, w, now);
+	if (p->config->order != ORDER_STRICT)
+		pass_try_behind(p, w, now);
 }
 
 /* Recovering tasks come first, since their users have waited once already; then users for whom GPUs are reserved now; then the
@@ -222,8 +220,8 @@ int64_t pass_turn(struct pass *p, struct now now)
 	return plan < keeping ? plan : keeping;
 }
 
-/* Kept GPUs are given up too, but for those that are vacated: under `strict` the head's mark would never be taken away
- * otherwise, and a task that still goes first has them kept again in the next pass. */
+/* Kept GPUs are given up too, but for those that are vacated: a task that still goes first has them kept again in the next
+ * pass. */
 void pass_reconsider(struct pass *p)
 {
 	pass_let_go(p, p->keeping);

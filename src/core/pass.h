@@ -11,7 +11,7 @@
  * For one that need not be, they are kept once it was passed for pass_max.
  *
  * The main queue is ordered by priority, then by whose turn it is (queue/fair.h). What happens when its head does not fit:
- *	strict		the pass ends
+ *	strict		the pass ends: only CPU tasks, which are in no order with it, may pass it, for pass_max
  *	backfill	later tasks may pass the head for pass_max. Then the GPUs that it needs, those with the fewest tasks, are kept
  *			for it: nobody else starts there, so it starts at the latest when the tasks there have ended. Nothing starves
  *	fifo		GPUs are kept at once. Their expected end is the head's promise: other tasks start there only if their time

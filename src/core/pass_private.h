@@ -99,7 +99,7 @@ struct pass {
 	task_id keeping;		/* the recovering task that GPUs are kept for */
 	int64_t keep_since_ms;
 	struct { task_id task; int64_t since_ms; } recovering;	/* the recovering task that does not fit, and since when; 0: none */
-	task_id head;			/* first in line of the main queue, unless the order is strict; 0: none */
+	task_id head;			/* first in line of the main queue; 0: none */
 	task_id blocked_at;		/* head of the main queue that did not fit in the last pass; 0: none */
 	task_id passed;			/* the last head that did not fit; it stays so while others come before it and are placed */
 	int64_t passed_since_ms;	/* mono; as its user's record has it */

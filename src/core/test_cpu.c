@@ -145,6 +145,20 @@ static void a_large_one_is_not_passed_for_ever(void **unused)
 	}
 }
 
+/* Nor one with a GPU: under `strict`, too, where nobody of its own queue passes it. */
+static void none_with_a_gpu_is_passed_by_them_for_ever(void **unused)
+{
+	(void)unused;
+	for (enum core_order order = 0; order < CORE_ORDER_COUNT; order++) {
+		struct core_config config = with_cpus(order, 4);
+		struct world *w = new_world(1, &config);
+		int after = starts_among_small_ones(w, cpu_task(1000, 2), gpu_task(1000, 4));
+		if (after < 0 || after > 180)
+			fail_msg("%s: %d", core_order_name(order), after);
+		end_world(w);
+	}
+}
+
 /* A task that waits for its GPU has insisted for long, and asks for no CPU: it is in no other's way. */
 static void one_that_waits_for_a_gpu_alone_keeps_no_room(void **unused)
 {
@@ -386,6 +400,7 @@ int main(void)
 		cmocka_unit_test(cpus_bound_how_many_run),
 		cmocka_unit_test(a_task_with_a_gpu_has_its_cpus_first),
 		cmocka_unit_test(a_large_one_is_not_passed_for_ever),
+		cmocka_unit_test(none_with_a_gpu_is_passed_by_them_for_ever),
 		cmocka_unit_test(one_that_waits_for_a_gpu_alone_keeps_no_room),
 		cmocka_unit_test(room_is_kept_for_nobody_who_cannot_use_it),
 		cmocka_unit_test(users_take_turns_by_how_many_they_run),

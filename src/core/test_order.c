@@ -664,16 +664,18 @@ static void gain_goes_by_the_load_until_it_has_seen(void **unused)
 static void what_was_kept_is_decided_anew_under_other_settings(void **unused)
 {
 	(void)unused;
-	struct core_config config = ordered(ORDER_BACKFILL, 100);
+	struct core_config config = ordered(ORDER_FIFO, 100);
 	struct world *w = new_world(2, &config);
 	task_id runs = submit(w, spec_of(30000, 1)), head = submit(w, spec_of(35000, 2));
-	pass(w, 110);
+	pass(w, 10);
 	assert_int_equal(kept(w, head), 2);
-	config.order = ORDER_STRICT;
+	config.order = ORDER_BACKFILL;
 	core_reconfigure(w->c, &config);
 	core_turn(w->c, w->now);
 	assert_int_equal(kept(w, head), 0);
-	config.order = ORDER_BACKFILL;
+	pass(w, 100);
+	assert_int_equal(kept(w, head), 2);
+	config.order = ORDER_STRICT;
 	core_reconfigure(w->c, &config);
 	core_turn(w->c, w->now);
 	assert_int_equal(kept(w, head), 2);	/* it has waited for long enough already */
