@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * One scheduling pass of the whole core with 100,000 tasks queued on 64 GPUs: a sample that changes nothing, an end that
  * makes room, and a submission; of one user, and of 25 who take turns; and with 10,000 queued under what ships, where earlier
- * runs told times and loads of all, so that an end has a plan made. Prints one JSON object.
+ * runs told times and loads of all, so that an end has a plan made; and a submission while all GPUs are drained. Prints one
+ * JSON object.
  *
  *	bench-core [ORDER USERS]	of so many users under that order alone: what is compared with a build before orders
  */
@@ -23,6 +24,7 @@
 #define USERS 25
 #define PLANNED 10000
 #define PLANNED_ROUNDS 100
+#define DRAINED_ROUNDS 20
 #define KINDS 12
 
 /* What is measured. `known`: earlier runs tell times and loads. */
@@ -167,10 +169,19 @@ static void measure(struct scene of, const char *after)
 		submitted[i] = bench_now_ns() - t0;
 	}
 	printf("\"gpus\":%d,\"queued\":%zu,\"sample_us_median\":%.1f,\"sample_us_p99\":%.1f,"
-	       "\"place_us_median\":%.1f,\"place_us_p99\":%.1f,\"submit_us_median\":%.1f,\"submit_us_p99\":%.1f%s",
+	       "\"place_us_median\":%.1f,\"place_us_p99\":%.1f,\"submit_us_median\":%.1f,\"submit_us_p99\":%.1f",
 	       GPUS, core_count(w.c, TASK_PENDING), at(sampled, of.rounds, 0.5), at(sampled, of.rounds, 0.99),
-	       at(ended, of.rounds, 0.5), at(ended, of.rounds, 0.99), at(submitted, of.rounds, 0.5), at(submitted, of.rounds, 0.99),
-	       after);
+	       at(ended, of.rounds, 0.5), at(ended, of.rounds, 0.99), at(submitted, of.rounds, 0.5), at(submitted, of.rounds, 0.99));
+	for (unsigned i = 0; i < GPUS; i++)
+		core_drain(w.c, w.snap.gpus[i].uuid, true);
+	for (size_t i = 0; i < DRAINED_ROUNDS; i++) {
+		tick(&w, 10);
+		int64_t t0 = bench_now_ns();
+		submit(&w);
+		core_turn(w.c, w.now);
+		submitted[i] = bench_now_ns() - t0;
+	}
+	printf(",\"drained_submit_us_median\":%.1f%s", at(submitted, DRAINED_ROUNDS, 0.5), after);
 	core_destroy(w.c);
 	snapshot_clear(&w.snap);
 }

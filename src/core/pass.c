@@ -78,9 +78,14 @@ static void pass_place_recovering(struct pass *p, struct now now)
 /* The main queue in order, until a task does not fit; returns that one, the head, or NULL. Each task is marked as the head
  * before it is tried: so what was kept for a head that was overtaken is given up first, and the one that is returned has the
  * mark. One that waits for GPUs that are drained, silent or reserved is no head, or what is kept for it (under `strict`: all)
- * would idle until somebody brings them back, and nothing be kept for those behind it. */
+ * would idle until somebody brings them back, and nothing be kept for those behind it. Where all are out of use, nobody is
+ * one, and not everybody is asked: thousands may wait through a maintenance, and each that comes makes a pass. */
 static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, struct now now)
 {
+	if (p->all_out_of_use) {
+		pass_let_go(p, p->head);
+		return NULL;
+	}
 	for (struct task *t; (t = queue_walk_next(w));) {
 		if (!pass_may_try(p, t, w, now))
 			continue;

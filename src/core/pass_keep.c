@@ -163,8 +163,12 @@ void pass_note_out_of_use(struct pass *p, struct now now)
 {
 	const struct map_scene s = pass_scene(p, now);
 	p->some_out_of_use = false;
-	for (uint32_t i = 0; i < s.n && !p->some_out_of_use; i++)
-		p->some_out_of_use = s.gpus[i].drained || s.gpus[i].stale || s.gpus[i].n_reserves;
+	p->all_out_of_use = true;
+	for (uint32_t i = 0; i < s.n; i++) {
+		bool gone = s.gpus[i].drained || s.gpus[i].stale;
+		p->some_out_of_use = p->some_out_of_use || gone || s.gpus[i].n_reserves;
+		p->all_out_of_use = p->all_out_of_use && gone;
+	}
 }
 
 /* Memory of others may be given back at any moment, and is waited for. Where all GPUs are in use, as they mostly are, a task

@@ -109,6 +109,7 @@ struct pass {
 	size_t n_vacated, cap_vacated;
 
 	bool some_out_of_use;		/* GPUs are drained, silent or reserved, in the pass under way */
+	bool all_out_of_use;		/* drained or silent */
 	struct { bool known; int64_t ms; } promise;	/* under fifo, when those are expected to be free (mono); 0: nobody can tell */
 
 	struct turn *turns;		/* one for each user who waits for another's MPS server */

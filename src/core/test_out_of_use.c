@@ -54,6 +54,38 @@ static void who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody(void **unused)
 	}
 }
 
+/* What the head had kept of the host is for others while all GPUs are out of use, and its again afterwards. */
+static void nobody_is_first_while_all_are_out_of_use(void **unused)
+{
+	(void)unused;
+	for (unsigned i = 0; i < 2 * CORE_ORDER_COUNT; i++) {
+		bool drained = i % 2;
+		struct core_config config = ordered((enum core_order)(i / 2), 0);
+		config.host_cpus = 2;
+		struct world *w = new_world(1, &config);
+		struct spec *wants = spec_of(30000, 1), *cpu = spec_of(0, 0);
+		wants->cpus = 2;
+		task_id runs = submit(w, spec_of(30000, 1)), head = submit(w, wants), small = submit(w, cpu);
+		pass(w, 2);
+		assert_int_equal(pass_blocked_at(w->c->pass), head);
+		assert_int_equal(state(w, small), TASK_PENDING);
+		core_drain(w->c, uuid_of(0), drained);
+		w->n_gpus = drained;	/* or it has fallen off the bus */
+		pass(w, 2);
+		assert_int_equal(pass_blocked_at(w->c->pass), 0);
+		assert_int_equal(state(w, small), TASK_RUNNING);
+		core_drain(w->c, uuid_of(0), false);
+		w->n_gpus = 1;
+		pass(w, 2);
+		assert_int_equal(pass_blocked_at(w->c->pass), head);
+		exits(w, small, 0, SCAN_NOTHING);
+		exits(w, runs, 0, SCAN_NOTHING);
+		pass(w, 2);
+		assert_int_equal(state(w, head), TASK_RUNNING);
+		end_world(w);
+	}
+}
+
 /* No task comes or ends when a GPU is free for tasks again: undrained, back on the bus, or left by a foreign process. */
 static void a_plan_takes_in_a_gpu_that_comes_back(void **unused)
 {
@@ -121,6 +153,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
 		cmocka_unit_test(who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody),
+		cmocka_unit_test(nobody_is_first_while_all_are_out_of_use),
 		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),
 		cmocka_unit_test(a_gpu_that_went_and_is_back_costs_no_plan),
 	};
