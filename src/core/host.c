@@ -208,10 +208,12 @@ void host_vacate_no_more(struct host *h, task_id id)
 	h->n_vacated = n;
 }
 
-void host_give_up(struct host *h, task_id id)
+bool host_give_up(struct host *h, task_id id)
 {
-	if (h->kept_for == id)
+	bool kept = id && h->kept_for == id;
+	if (kept)
 		h->kept_for = 0;
+	return kept;
 }
 
 void host_give_way(struct host *h, task_id first)

@@ -31,7 +31,8 @@ void host_end(struct host *h, task_id id);
 /* Keeps what the task asks for from all others until it begins or host_give_up is called for it; nothing where it is kept for
  * another task already, or where it is the other kind's turn, of which one was refused before. */
 void host_keep(struct host *h, const struct task *t);
-void host_give_up(struct host *h, task_id id);
+/* Returns whether anything was kept for it. */
+bool host_give_up(struct host *h, task_id id);
 /* The first CPU task that nobody may pass: what is kept for another one is not. */
 void host_give_way(struct host *h, task_id first);
 /* Tasks of that kind were asked: if it was their turn, and none took it, it is over. */

@@ -48,7 +48,12 @@ static struct map_request request_now(struct pass *p, const struct task *t, stru
  * block others. */
 static bool pass_try_first(struct pass *p, struct task *t, const struct map_request *r, struct now now)
 {
-	return pass_try(p, t, r, now) || pass_hopeless(p, t, r, now);
+	if (pass_try(p, t, r, now))
+		return true;
+	if (!pass_hopeless(p, t, r, now))
+		return false;
+	pass_let_go(p, t->id);
+	return true;
 }
 
 /* Whether it blocks those behind it: it does not fit now, but will when others end. */

@@ -39,11 +39,16 @@ bool pass_vacates(const struct pass *p)
 	return p->n_vacated;
 }
 
-static void keep_no_more(const struct pass *p, task_id id)
+/* Returns whether any was. */
+static bool keep_no_more(const struct pass *p, task_id id)
 {
+	bool kept = false;
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++)
-		if (fleet_kept_for(p->fleet, i) == id)
+		if (fleet_kept_for(p->fleet, i) == id) {
 			fleet_keep(p->fleet, i, 0);
+			kept = true;
+		}
+	return kept;
 }
 
 /* In place of others that may be kept for it as the head: it needs no more than these. One that did not suit it for a moment
@@ -100,8 +105,16 @@ static void vacate_no_more(struct pass *p, task_id id)
 	p->asked = true;
 }
 
-/* The task's kept GPUs are free for others now; some may be kept for it again later. A pass is asked for, since tasks that were
- * refused because of it may fit now. */
+static bool keep_no_room(struct pass *p, task_id id)
+{
+	bool kept = host_give_up(p->host, id);
+	if (kept)
+		pass_cpu_again(p);
+	return kept;
+}
+
+/* What is kept for the task is free for others now; some may be kept for it again later. If there was any, a pass is asked for,
+ * since tasks that were refused because of it may fit now. */
 void pass_let_go(struct pass *p, task_id id)
 {
 	const struct pass_vacated *v = pass_vacated_for(p, id);
@@ -111,13 +124,10 @@ void pass_let_go(struct pass *p, task_id id)
 		p->keeping = 0;
 	else
 		p->head = 0;
-	host_give_up(p->host, id);
-	pass_cpu_again(p);
+	bool room = keep_no_room(p, id), gpus = keep_no_more(p, id);
 	if (v)
 		keep_vacated(p, v);
-	else
-		keep_no_more(p, id);
-	p->asked = true;
+	p->asked = p->asked || room || gpus;
 }
 
 void pass_give_up(struct pass *p, task_id id)
@@ -128,8 +138,8 @@ void pass_give_up(struct pass *p, task_id id)
 	if (p->recovering.task == id)
 		p->recovering.task = 0;
 	vacate_no_more(p, id);
-	host_give_up(p->host, id);
 	pass_choose_anew(p, id);
+	keep_no_room(p, id);	/* one without GPUs is no head */
 	pass_end_turn(p, id);
 }
 

@@ -86,6 +86,32 @@ static void nobody_is_first_while_all_are_out_of_use(void **unused)
 	}
 }
 
+/* A GPU that comes back smaller (another one in its place) can run the head no more: nothing is kept for it. */
+static void one_that_no_gpu_can_run_any_more_keeps_nothing(void **unused)
+{
+	(void)unused;
+	for (unsigned i = 0; i < 2 * CORE_ORDER_COUNT; i++) {
+		struct core_config config = ordered((enum core_order)(i / 2), 0);
+		config.host_cpus = 2;
+		struct world *w = new_world(1, &config);
+		struct spec *wants = spec_of(30000, 1), *cpu = spec_of(0, 0);
+		wants->cpus = 2;
+		task_id runs = submit(w, spec_ref(wants));
+		if (i % 2)	/* it recovers */
+			exits(w, runs, 1, SCAN_GPU_OOM);
+		task_id head = submit(w, wants), small = submit(w, cpu);
+		pass(w, 2);
+		assert_int_equal(state(w, small), TASK_PENDING);
+		w->last_mib = 20000;
+		pass(w, 2);
+		exits(w, runs, 0, SCAN_NOTHING);
+		pass(w, 2);
+		assert_int_equal(state(w, head), TASK_PENDING);
+		assert_int_equal(state(w, small), TASK_RUNNING);
+		end_world(w);
+	}
+}
+
 /* No task comes or ends when a GPU is free for tasks again: undrained, back on the bus, or left by a foreign process. */
 static void a_plan_takes_in_a_gpu_that_comes_back(void **unused)
 {
@@ -154,6 +180,7 @@ int main(void)
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
 		cmocka_unit_test(who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody),
 		cmocka_unit_test(nobody_is_first_while_all_are_out_of_use),
+		cmocka_unit_test(one_that_no_gpu_can_run_any_more_keeps_nothing),
 		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),
 		cmocka_unit_test(a_gpu_that_went_and_is_back_costs_no_plan),
 	};
