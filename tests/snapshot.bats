@@ -230,6 +230,13 @@ refused()
 	XDG_DATA_HOME=/proc/none run -1 --separate-stderr rad submit --snapshot true
 	[[ $stderr == *"--snapshot: copies are kept below XDG_DATA_HOME, or else ~/.local/share: /proc/none: "* ]]
 	rm -r "$WORLD/data-home"
+	unset XDG_DATA_HOME
+	local disk=$RAD_BUILD_ROOT/tests/fake-disk/libfake-disk.so	# what a power cut would lose is no copy
+	echo "5 whole" >"$WORLD/broken"
+	FAKE_DISK=$WORLD/broken LD_PRELOAD=$disk${LD_PRELOAD:+:$LD_PRELOAD} run -1 --separate-stderr rad submit --snapshot true
+	[[ $stderr == *"$COPIES/repo-"*": Input/output error"* ]]
+	[ "$(copies)" -eq 0 ]
+	rm "$WORLD/broken"
 }
 
 @test "experiments of radT, too" {

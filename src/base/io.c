@@ -84,7 +84,7 @@ int io_read_file(const char *path, size_t max, struct buf *out, struct error *er
 
 /* A folder may be one to write into and not to read, and its file system one that does not sync folders: then the file is in
  * place, and nothing more can be done for it. */
-static int sync_parent(const char *path, struct error *err)
+int io_sync_parent(const char *path, struct error *err)
 {
 	scoped_free char *copy = alloc_string(path);
 	const char *dir = dirname(copy);
@@ -115,7 +115,7 @@ int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode
 		unlink(temporary);
 		return -1;
 	}
-	return sync_parent(path, err);
+	return io_sync_parent(path, err);
 }
 
 /* A link that somebody else laid, in /tmp perhaps, may lead to what only the caller may write: it is replaced. */

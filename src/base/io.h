@@ -24,9 +24,11 @@ int io_read_fd(int fd, const char *name, size_t max, struct buf *out, struct err
 /* Replaces a file so that a crash leaves the old or the new one, never a part: temporary, fsync, rename, fsync
  * of the folder where that can be done. An error of that last step leaves the new one in place. */
 int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode, struct error *err);
-/* The same for a path that a person named: what is there and no file, a device or a pipe, is written into, as by a shell, and
- * so is what a link of root's or of the caller's own leads to (/dev/stdout). Nobody may read the new file who might not
- * read the one that was there. */
+/* Of that path, which was renamed or made there: that it is there survives a crash, where folders can be synced at all. */
+int io_sync_parent(const char *path, struct error *err);
+/* As io_replace_file, for a path that a person named: what is there and no file, a device or a pipe, is written into, as by a
+ * shell, and so is what a link of root's or of the caller's own leads to (/dev/stdout). Nobody may read the new file who might
+ * not read the one that was there. */
 int io_save_file(const char *path, const void *bytes, size_t n, struct error *err);
 /* A folder below the one that `at` is, not followed where a link has that name, to be read. NULL (errno set). */
 DIR *io_open_folder(int at, const char *path);
