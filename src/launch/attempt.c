@@ -63,23 +63,23 @@ int attempt_cgroup(int folder, char **path)
 	return 0;
 }
 
-int claim_create(int folder, const char *name, struct proc_id self, struct error *err)
+int claim_create(int folder, struct proc_id self, struct error *err)
 {
 	char draft[64];
 	/* Named by pid: of two that race for the claim each writes a draft of its own. */
-	snprintf(draft, sizeof draft, "%.20s.%d", name, (int)self.pid);
+	snprintf(draft, sizeof draft, ATTEMPT_CLAIM ".%d", (int)self.pid);
 	int result = write_draft(folder, draft, self, err);
-	if (!result && linkat(folder, draft, folder, name, 0)) {
+	if (!result && linkat(folder, draft, folder, ATTEMPT_CLAIM, 0)) {
 		int why = errno;
-		result = error_errno(err, "%s", name);
+		result = error_errno(err, ATTEMPT_CLAIM);
 		if (why == EEXIST)
-			error_set(err, ERR_CONFLICT, "%s: exists: this was started before", name);
+			error_set(err, ERR_CONFLICT, ATTEMPT_CLAIM ": exists: this was started before");
 	}
 	unlinkat(folder, draft, 0);
 	/* A claim that may not last is taken back: nothing was started by it yet. */
 	if (!result && sync_around(folder)) {
-		result = error_errno(err, "%s", name);
-		unlinkat(folder, name, 0);
+		result = error_errno(err, ATTEMPT_CLAIM);
+		unlinkat(folder, ATTEMPT_CLAIM, 0);
 	}
 	return result;
 }

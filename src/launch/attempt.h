@@ -26,11 +26,12 @@ int attempt_open(const char *path, struct error *err);
  * would name one with processes and cgroups of others. Returns 0, or -1: what is noted cannot be read just now. */
 int attempt_cgroup(int folder, char **path);
 
-/* "PID START_TICKS\n": the file comes into being whole or not at all (written aside, then linked to its name, which fails
- * if the name is taken), and is durable on return, folder and parent folder included.
- * Returns 0; -1 with ERR_CONFLICT when the name was taken. */
-int claim_create(int folder, const char *name, struct proc_id self, struct error *err);
-/* 1: *id is filled; 0: there is no such file; -1: error. */
+/* The claim, "PID START_TICKS\n": the file comes into being whole or not at all (written aside, then linked to its name, which
+ * fails if the name is taken), and is durable on return, folder and parent folder included. Returns 0; -1 with ERR_CONFLICT
+ * when it was there. */
+int claim_create(int folder, struct proc_id self, struct error *err);
+/* A file of that form: the claim, or the pid of an MPS control daemon. 1: *id is filled; 0: there is no such file; -1:
+ * error. */
 int claim_read(int folder, const char *name, struct proc_id *id, struct error *err);
 
 #endif

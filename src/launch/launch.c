@@ -205,7 +205,7 @@ static int fill_folder(int folder, const struct launch *l, bool made, struct err
 	int claimed = claim_read(folder, ATTEMPT_CLAIM, &before, err);
 	if (claimed)
 		return claimed < 0 ? -1 : error_set(err, ERR_CONFLICT, "was started before, as process %d", (int)before.pid);
-	if (!record_reserve(folder, ATTEMPT_EXIT, err) && !write_request(folder, l, err))
+	if (!record_reserve(folder, err) && !write_request(folder, l, err))
 		return 0;
 	remove_unclaimed(folder, l->folder, made);
 	return -1;
@@ -320,7 +320,7 @@ int launch_result(const struct launch_home *home, const struct task *t, bool *cl
 	/* Alive is asked first: its record is complete when it is gone. */
 	if (*claimed && lives(shim, t))
 		return 1;
-	int have = *claimed ? record_read(folder, ATTEMPT_EXIT, &record, err) : 0;
+	int have = *claimed ? record_read(folder, &record, err) : 0;
 	if (have > 0)
 		launch_report(&record, r);
 	return have < 0 ? -1 : 0;
@@ -331,7 +331,7 @@ bool launch_progress(const struct launch_home *home, const struct task *t, struc
 	scoped_free char *path = launch_folder(home, t);
 	scoped_fd int folder = -1;
 	struct progress_record record;
-	if (open_folder(path, &folder, NULL) || record_read_progress(folder, ATTEMPT_EXIT, &record, NULL) <= 0)
+	if (open_folder(path, &folder, NULL) || !record_read_progress(folder, &record))
 		return false;
 	uint64_t parts[] = { record.dev, record.ino };
 	*out = (struct launch_told){ record.seen, hash_bytes(HASH_SEED, parts, sizeof parts), (uint64_t)record.host_mib, record.cpu };
@@ -367,7 +367,7 @@ bool launch_withdraw(const struct launch_home *home, const struct task *t)
 	scoped_fd int folder = -1;
 	struct error err = ERROR_INIT;
 	return !adopted_is(t) && !open_folder(path, &folder, NULL) &&
-	       claim_create(folder, ATTEMPT_CLAIM, (struct proc_id){ .pid = NOBODYS_PID }, &err) && err.code == ERR_CONFLICT;
+	       claim_create(folder, (struct proc_id){ .pid = NOBODYS_PID }, &err) && err.code == ERR_CONFLICT;
 }
 
 /* What the shim left is made anew by the next. The record goes first: one that says "again" beside a claim of the next shim

@@ -52,17 +52,17 @@ struct progress_record {
 };
 
 /* Makes the file with its blocks; one that is there stays as it is. Fails when the disk is full. */
-int record_reserve(int folder, const char *name, struct error *err);
+int record_reserve(int folder, struct error *err);
 /* Writes the whole record and makes it durable. Returns 0 or -1 (errno). */
 int record_write(int fd, const struct exit_record *r);
 /* 1: *r is filled; 0: there is none yet, or it is torn; -1: error. */
-int record_read(int folder, const char *name, struct exit_record *r, struct error *err);
+int record_read(int folder, struct exit_record *r, struct error *err);
 /* The same of its JSON, wherever that came from. 0; or -1, *r zeroed: it is none. */
 struct json_t;
 int record_from_json(const struct json_t *obj, struct exit_record *r);
 
-/* The same of the second half. Nobody waits for the disk. */
+/* The same of the second half. Nobody waits for the disk; what cannot be read says nothing. */
 int record_write_progress(int fd, const struct progress_record *r);
-int record_read_progress(int folder, const char *name, struct progress_record *r, struct error *err);
+bool record_read_progress(int folder, struct progress_record *r);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/scope.h"
+#include "launch/attempt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,16 +54,16 @@ static int read_text(const json_t *obj, const char *key, char *out, size_t size)
 }
 
 /* The line at that place: 1: *line is filled; 0: there is none, or it is torn; -1: error. */
-static int read_half(int folder, const char *name, off_t from, json_t **line, struct error *err)
+static int read_half(int folder, off_t from, json_t **line, struct error *err)
 {
 	char bytes[RECORD_PROGRESS];
 	int64_t version = 0;
-	scoped_fd int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	scoped_fd int fd = openat(folder, ATTEMPT_EXIT, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	ssize_t n = fd < 0 ? -1 : pread(fd, bytes, sizeof bytes, from);
 	if (n < 0)
-		return error_errno(err, "%s", name);
+		return error_errno(err, ATTEMPT_EXIT);
 	const char *newline = memchr(bytes, '\n', (size_t)n);
 	json_t *obj = newline && *bytes ? json_loadb(bytes, (size_t)(newline - bytes), 0, NULL) : NULL;
 	if (json_is_object(obj) && !json_read_int(obj, "v", 1, 1, &version, NULL) && version) {
@@ -83,11 +84,11 @@ int record_from_json(const json_t *obj, struct exit_record *r)
 	return -1;
 }
 
-int record_read(int folder, const char *name, struct exit_record *r, struct error *err)
+int record_read(int folder, struct exit_record *r, struct error *err)
 {
 	scoped_json *obj = NULL;
 	memset(r, 0, sizeof *r);
-	int rc = read_half(folder, name, 0, &obj, err);
+	int rc = read_half(folder, 0, &obj, err);
 	return rc <= 0 ? rc : !record_from_json(obj, r);
 }
 
@@ -137,21 +138,20 @@ static int read_progress_words(const json_t *obj, struct progress_report *p)
 	return p->source < PROGRESS_SOURCE_COUNT ? 0 : -1;
 }
 
-int record_read_progress(int folder, const char *name, struct progress_record *r, struct error *err)
+bool record_read_progress(int folder, struct progress_record *r)
 {
 	const double most = (double)PROGRESS_MOST;
 	scoped_json *obj = NULL;
 	memset(r, 0, sizeof *r);
-	int rc = read_half(folder, name, RECORD_PROGRESS, &obj, err);
-	if (rc <= 0)
-		return rc;
+	if (read_half(folder, RECORD_PROGRESS, &obj, NULL) <= 0)
+		return false;
 	struct progress_report *p = &r->seen;
 	if (!read_progress_counts(obj, r) && !read_progress_words(obj, p) && !read_amount(obj, "fraction", 1, true, &p->fraction) &&
 	    !read_amount(obj, "left_s", most, true, &p->left_s) && !read_amount(obj, "spread_s", most, true, &p->spread_s) &&
 	    !read_amount(obj, "per_s", most * most, false, &p->per_s) &&
 	    !read_amount(obj, "whole", most * most, false, &p->whole_units) &&
 	    !read_amount(obj, "advanced", most * most, false, &p->advanced))
-		return 1;
+		return true;
 	memset(r, 0, sizeof *r);
-	return 0;
+	return false;
 }

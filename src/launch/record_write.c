@@ -6,23 +6,24 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "launch/attempt.h"
 
 #include <assert.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-int record_reserve(int folder, const char *name, struct error *err)
+int record_reserve(int folder, struct error *err)
 {
 	static const char zeros[RECORD_BYTES];
-	scoped_fd int fd = openat(folder, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	scoped_fd int fd = openat(folder, ATTEMPT_EXIT, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st))
-		return error_errno(err, "%s", name);
+		return error_errno(err, ATTEMPT_EXIT);
 	if (st.st_size >= RECORD_BYTES)
 		return 0;
 	/* Written, so that the space is taken on any file system. */
 	if (io_write_full(fd, zeros, sizeof zeros))
-		return error_errno(err, "%s", name);
+		return error_errno(err, ATTEMPT_EXIT);
 	return 0;
 }
 

@@ -319,7 +319,7 @@ int shim_task(const char *folder)
 	run.exit_fd = openat(run.folder, ATTEMPT_EXIT, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (run.exit_fd < 0)
 		return SHIM_FAILED;
-	if (claim_create(run.folder, ATTEMPT_CLAIM, run.self, &err))
+	if (claim_create(run.folder, run.self, &err))
 		return err.code == ERR_CONFLICT ? SHIM_SECOND : SHIM_FAILED;
 	struct shim_request *r = take_request(&run, &err);
 	bool begun = r && !begin(&run, r, &err);

@@ -493,7 +493,7 @@ static void test_record_of_a_liar(void **state)
 	for (size_t i = 0; i < COUNT_OF(lines); i++) {
 		struct exit_record r;
 		assert_int_equal(io_replace_file(path, lines[i], strlen(lines[i]), 0600, NULL), 0);
-		assert_int_equal(record_read(folder, "exit", &r, NULL), 0);
+		assert_int_equal(record_read(folder, &r, NULL), 0);
 	}
 }
 
@@ -564,10 +564,10 @@ static void test_progress_of_a_liar(void **state)
 		char bytes[RECORD_BYTES] = "";
 		memcpy(bytes + RECORD_PROGRESS, cases[i].line, strlen(cases[i].line));
 		assert_int_equal(io_replace_file(path, bytes, sizeof bytes, 0600, NULL), 0);
-		if (record_read_progress(folder, "exit", &r, NULL) != cases[i].believed)
+		if (record_read_progress(folder, &r) != cases[i].believed)
 			fail_msg("%s: %s", cases[i].line, cases[i].believed ? "is not believed" : "is believed");
 		struct exit_record e;
-		assert_int_equal(record_read(folder, "exit", &e, NULL), 0);
+		assert_int_equal(record_read(folder, &e, NULL), 0);
 	}
 }
 

@@ -14,14 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NAME "exit"
-
 static char folder_path[] = "/dev/shm/fuzz-record-XXXXXX";	/* a record is synced each time it is written */
 static int folder = -1;
 
 static void end(void)
 {
-	unlinkat(folder, NAME, 0);
+	unlinkat(folder, ATTEMPT_EXIT, 0);
 	rmdir(folder_path);
 }
 
@@ -34,7 +32,7 @@ static void begin(void)
 
 static int open_record(void)
 {
-	int fd = openat(folder, NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd = openat(folder, ATTEMPT_EXIT, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	FUZZ_HOLDS(fd >= 0);
 	return fd;
 }
@@ -47,7 +45,7 @@ static void check_exit(const struct exit_record *r)
 	FUZZ_HOLDS(memchr(r->output.line, 0, sizeof r->output.line) && memchr(r->output.source, 0, sizeof r->output.source));
 	scoped_fd int fd = open_record();
 	FUZZ_HOLDS(!record_write(fd, r));
-	FUZZ_HOLDS(record_read(folder, NAME, &again, &err) == 1);
+	FUZZ_HOLDS(record_read(folder, &again, &err) == 1);
 	FUZZ_HOLDS(again.exit_code == r->exit_code && again.start_ms == r->start_ms && again.output.kind == r->output.kind);
 }
 
@@ -61,12 +59,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		begin();
 	scoped_fd int fd = open_record();
 	FUZZ_HOLDS(!ftruncate(fd, 0) && pwrite(fd, data, size, 0) == (ssize_t)size);
-	bool progress = record_read_progress(folder, NAME, &p, &err) == 1;
+	bool progress = record_read_progress(folder, &p);
 	if (progress)
 		FUZZ_HOLDS(isfinite(p.seen.fraction) && p.seen.fraction <= 1);
-	if (claim_read(folder, NAME, &claimed, &err) == 1)
+	if (claim_read(folder, ATTEMPT_EXIT, &claimed, &err) == 1)
 		FUZZ_HOLDS(claimed.pid > 1);
-	if (record_read(folder, NAME, &r, &err) == 1)
+	if (record_read(folder, &r, &err) == 1)
 		check_exit(&r);
 	return 0;
 }
