@@ -204,12 +204,7 @@ struct fleet {
 /* What placement sees of it may have changed. */
 void fleet_touch_slot(struct fleet *f, struct slot *s);
 /* There is a new reading, and that is all: those who run there are the same, as warm as before. */
-void fleet_list_touched(struct fleet *f, struct slot *s);
-static inline void fleet_touch_read(struct fleet *f, struct slot *s)
-{
-	if (!s->touched)
-		fleet_list_touched(f, s);
-}
+void fleet_touch_read(struct fleet *f, struct slot *s);
 /* Here, since it is asked several times for each run at each sample. */
 static inline struct slot_seen *fleet_seen(struct slot *s, task_id task)
 {

@@ -5,9 +5,10 @@
 
 #include "base/alloc.h"
 
-/* Both marks: what one is looked at for anew (fleet_map.c). A reading sets the first alone. */
-void fleet_list_touched(struct fleet *f, struct slot *s)
+void fleet_touch_read(struct fleet *f, struct slot *s)
 {
+	if (s->touched)
+		return;
 	s->touched = true;
 	alloc_grow(f->touched, f->n_touched, f->cap_touched);
 	f->touched[f->n_touched++] = s->number;
