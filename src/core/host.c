@@ -5,8 +5,9 @@
  * One task at a time has room kept for it, the head or a CPU task that waits for it, who came first: what others would take
  * of what is free is weighed against its ask as well. Who was refused that is next, or one of its kind (with GPUs or
  * without): else one head after the other would go before CPU tasks, since GPU tasks are placed first. With several there would
- * be heads that keep from each other what neither can use. Those for whom others make place were found one after the other,
- * each beside those before it, so what is kept for them all fits.
+ * be heads that keep from each other what neither can use. All that it asks for is kept, though tasks on GPUs that are kept
+ * for it will give theirs back: it may start beside some of them. Those for whom others make place were found one after the
+ * other, each beside those before it, so what is kept for them all fits.
  */
 #include "core/host.h"
 

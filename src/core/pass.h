@@ -20,8 +20,8 @@
  *
  * How long a head was passed is counted for the first task of each user, so that it does not begin anew when users take turns.
  * For a user who is owed a start while others wait, GPUs are kept at once under every order, so that it does not matter how
- * many tasks the others have. Users who have all that they may have (queue/allowance.h) are left out, and so are, but under
- * `strict`, tasks that wait for GPUs which are drained, silent or reserved: nothing idles for them.
+ * many tasks the others have. Users who have all that they may have (queue/allowance.h) are left out, and so are tasks that
+ * wait for GPUs which are drained, silent or reserved: nothing idles for them.
  *
  * GPUs that tasks were asked to vacate are kept at once too, under every order, for whom they were asked to.
  *
