@@ -215,12 +215,24 @@ while not os.path.exists(\"stop\"): pass
 		for joules in 1000 1500 20 120; do echo "2026-11-20T10:00:0$((i++)).000Z,0,,,,,,,,0,$joules"; done
 	} >anew.csv
 	rad report --monitor anew.csv --json | jq -e '.runs[0].totals.energy_j == 600'
+	# The clock was set back by an hour: time goes on from where it was, and names in another encoding are names.
+	{
+		echo time,gpu,pid,task,program,cpu_cores,rss_mib,read_mib_s,write_mib_s,mem_used_mib,energy_j,power_w
+		for second in 10:00:00 10:00:01 10:00:02 09:00:01 09:00:02 09:00:03; do
+			printf '2026-11-20T%s.000Z,0,,,,,,,,0,,50\n2026-11-20T%s.000Z,0,7,,caf\351,1,,,,,,\n' $second $second
+		done
+	} >back.csv
+	rad report --monitor back.csv --json | jq -e '.runs[0] | .totals.trace_total_s == 4 and ([.series[0].power_w[] | numbers] | length) == 4
+		and (.tasks | map([.name, .attempts[0].end_s])) == [["caf?", 4]]'
 	printf 'time,gpu\nx,0\n' >bad.csv
 	run rad report --monitor bad.csv -o bad.html
 	one_line_error "bad.csv: has no column 'pid'"
 	sed 's/^20[^,]*/yesterday/' task.csv >when.csv
 	run rad report --monitor when.csv -o bad.html
 	one_line_error "when.csv:2: 'yesterday' is no time"
+	sed 's/,0,7,/,0,-7,/' back.csv >minus.csv
+	run rad report --monitor minus.csv -o bad.html
+	one_line_error "minus.csv:3: pid: '-7' is not a whole number"
 }
 
 # stands FILE: whether nothing was added to it in the time of six readings.

@@ -34,7 +34,7 @@ struct report_watching {
 	int time, gpu, pid, task, program, cores, rss, read, written, mem;	/* columns; -1: there is none */
 	int usage[SERIES_VALUES];	/* those of SERIES_CORES and the values behind it */
 	int *places;		/* of rows_columns; owned */
-	int64_t origin_ms, last_ms;
+	int64_t origin_ms, last_ms;	/* what the clock shows at 0, moved where it was set back; from there */
 	struct report_watched *list;
 	size_t n, cap;
 	/* By the GPU's number in the run: when it was read last, and what it used. */
@@ -97,6 +97,7 @@ static void add_gpu(struct report_watching *w, int64_t t_ms)
 	int64_t index;
 	if (units_parse_int(name, 0, MAX_GPUS - 1, &index, NULL)) {
 		snprintf(r.uuid, sizeof r.uuid, "%s", name);
+		json_make_showable(r.uuid);
 		r.mig = true;
 	} else {
 		snprintf(r.uuid, sizeof r.uuid, "#%d", (int)index);
@@ -171,13 +172,14 @@ static int read_line(struct report_watching *w, struct report *r, const char *na
 		if (!w->run)
 			return -1;
 	}
-	if (wall_ms < w->origin_ms)	/* the clock was set back: nothing is drawn before the beginning */
-		return 0;
+	/* Where the clock was set back, time goes on from where it had come to. */
+	if (wall_ms - w->origin_ms < w->last_ms)
+		w->origin_ms = wall_ms - w->last_ms;
 	w->last_ms = wall_ms - w->origin_ms;
 	if (!*text)
 		add_gpu(w, w->last_ms);
 	else if (units_parse_int(text, 1, INT32_MAX, &pid, err))
-		return -1;
+		return error_wrap(err, "pid");
 	else
 		add_process(w, pid, w->last_ms);
 	return 0;
@@ -191,13 +193,13 @@ static json_t *task_of(const struct report_watched *p)
 	while ((word = strsep(&rest, " ")))
 		if (*word) {
 			scoped_free char *uuid = alloc_printf("%s%s", strchr(word, '-') ? "" : "#", word);
-			json_array_append_new(gpus, json_string(uuid));
+			json_array_append_new(gpus, json_text(uuid));
 		}
 	scoped_free char *did = alloc_printf("%.2f cores on average, %.0f MiB of memory at most, disks: %.1f MiB/s read, %.1f MiB/s "
 					     "written", p->cores / p->lines, isnan(p->rss_mib) ? 0 : p->rss_mib,
 					     p->read_mib_s / p->lines, p->written_mib_s / p->lines);
-	return json_pack("{ss, ss, ss, s[{so, so, so, ss, so, ss}]}", "id", *p->task ? p->task : id, "name", p->name,
-			 "state", "watched", "attempts", "start_s", json_round3((double)p->first_ms / 1000), "end_s",
+	return json_pack("{so, so, ss, s[{so, so, so, ss, so, ss}]}", "id", json_text(*p->task ? p->task : id), "name",
+			 json_text(p->name), "state", "watched", "attempts", "start_s", json_round3((double)p->first_ms / 1000), "end_s",
 			 json_round3((double)p->last_ms / 1000), "gpus", gpus, "verdict", "ok", "peak_mib", json_round3(p->mem_mib),
 			 "evidence", did);
 }
