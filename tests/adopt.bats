@@ -255,16 +255,24 @@ sleeper()
 	grep -q 'your shell has not read these: eval' shown
 }
 
-@test "lease: the line that says why it waits fits the window, though standard output is a pipe" {
+@test "lease: why it waits stands whole in a narrow window, though standard output is a pipe, and is taken away line by line" {
 	for i in 0 1 2 3; do rad drain $i; done
 	PYTHONPATH=$RAD_SOURCE_ROOT/tests python3 - <<-'PY'
 		from terminal import *
-		t = Terminal("sh", "-c", "rad lease --gpu-mem 1G | cat", columns=40)
-		first = t.expect(r"rad: lease \d+ waits [^\r\n]*?\r\x1b\[K")[0]
-		line = first.decode().rsplit("\r", 1)[0]
-		assert len(line) == 39, line
-		t.type("\003")
-		t.end()
+		import json, subprocess
+		def says(rows):
+		    t = Terminal("sh", "-c", "rad lease --gpu-mem 1G | cat", columns=40, rows=rows)
+		    said = t.expect(r"(rad: lease (\d+) waits [^\x1b]*?)((?:\r\x1b\[K\x1b\[A)*)\r\x1b\[K")
+		    task = json.loads(subprocess.check_output(["rad", "show", "--json", said[2].decode()]))["tasks"][0]
+		    t.type("\003")
+		    t.end()
+		    lines = said[1].decode().replace("\r\n", "\n").replace("\r", "").split("\n")
+		    assert max(map(len, lines)) <= 39 and said[3].count(b"\x1b[A") == len(lines) - 1, said[0]
+		    return lines, task["reason_text"]
+		lines, why = says(30)
+		assert len(lines) > 1 and " ".join(lines).endswith(": " + why), (lines, why)
+		lines, why = says(2)
+		assert len(lines) == 1 and len(lines[0]) == 39, lines
 	PY
 	for i in 0 1 2 3; do rad undrain $i; done
 }

@@ -184,21 +184,28 @@ char *term_wrap(const char *text, unsigned indent, const struct term *term)
 	return buf_steal(&out);
 }
 
-/* The window is that of stderr: stdout is a pipe in eval "$(rad lease)". Its last column stays free. */
-void term_show_line(bool *shown, const char *text)
+/* The window is that of stderr: stdout is a pipe in eval "$(rad lease)". Its last column stays free, and its last line. The
+ * terminal may be in raw mode, where a '\n' leaves the column as it is. */
+void term_show_line(unsigned *shown, const char *text)
 {
 	struct term term = term_ask();
 	struct winsize size;
-	unsigned width = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 ? size.ws_col : 80;
-	scoped_free char *line = term_text(text, width - 1, &term);
+	bool known = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+	unsigned width = known && size.ws_col > 1 ? size.ws_col - 1 : 79, most = known && size.ws_row > 2 ? size.ws_row - 1 : 1;
+	scoped_free char *clean = term_text(text, 0, &term);
 	term_clear_line(shown);
-	fputs(line, stderr);
-	*shown = true;
+	for (const char *p = clean; *p && *shown < most; ++*shown) {
+		size_t n = *shown + 1 < most ? line_bytes(p, width) : strlen(p);
+		scoped_free char *part = alloc_printf("%.*s", (int)n, p), *line = term_text(part, width, &term);
+		fprintf(stderr, "%s%s", *shown ? "\r\n" : "", line);
+		p += n;
+		p += strspn(p, " ");
+	}
 }
 
-void term_clear_line(bool *shown)
+void term_clear_line(unsigned *shown)
 {
-	if (*shown)
-		fputs("\r\033[K", stderr);
-	*shown = false;
+	for (unsigned i = *shown; i-- > 0;)
+		fputs(i ? "\r\033[K\033[A" : "\r\033[K", stderr);
+	*shown = 0;
 }

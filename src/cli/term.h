@@ -41,10 +41,11 @@ const char *term_plus_minus(const struct term *term);
 /* Around text that is to be styled; "" without colour. */
 const char *term_style(const struct term *term, enum style style);
 
-/* Puts a line on the terminal of stderr, in place of the one that *shown says stands there: cut to the window, since of one
- * that wraps only the end could be taken away again. */
-void term_show_line(bool *shown, const char *text);
+/* Puts a text on the terminal of stderr, in place of the one that stands there, on as many lines as it takes: *shown of them.
+ * It is broken to the window's width and kept within its height, since of what wraps or scrolls only a part could be taken
+ * away again. */
+void term_show_line(unsigned *shown, const char *text);
 /* Takes it away. */
-void term_clear_line(bool *shown);
+void term_clear_line(unsigned *shown);
 
 #endif

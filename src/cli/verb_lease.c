@@ -43,12 +43,13 @@ struct lease_wish {
 struct lease_wait {
 	const char *id;
 	struct proc_id process;		/* whose lease it is */
-	bool terminal, shown;		/* stderr is one; a line stands there */
+	bool terminal;			/* stderr is one, */
+	unsigned shown;			/* and so many lines stand there */
 	char *said;			/* what was said last where it is none */
 	int64_t next_ms;
 };
 
-/* On a terminal one line that is overwritten; else one whenever something else is waited for. */
+/* On a terminal in place of what was said before; else a line whenever something else is waited for. */
 static void say_why(struct lease_wait *w, const json_t *task)
 {
 	const char *why = member_text(task, "reason_text");

@@ -68,13 +68,13 @@ struct running {
 	struct client_wait *wait;	/* NULL: radd went away from a session that goes on */
 	bool terminal;			/* stderr is one */
 	bool started;			/* the log is there: no more status lines */
-	bool shown;			/* a status line stands on the terminal */
+	unsigned shown;			/* of status, so many lines stand on the terminal */
 	bool cancelled;
 	bool unreadable;		/* the log */
 	int64_t next_status_ms;
 };
 
-/* Why it does not run yet, on one line that is overwritten. */
+/* Why it does not run yet, in place of what was said of it before. */
 static void show_status(struct running *r)
 {
 	struct error ignored = ERROR_INIT;

@@ -147,7 +147,7 @@ static int read_others(const struct simulate_words *w, struct sim_options *o, st
 
 /* Progress ----------------------------------------------------------------------------------------------------------------- */
 
-struct simulate_progress { int64_t start_ms, last_ms; bool shown; struct report_run *report; };
+struct simulate_progress { int64_t start_ms, last_ms; unsigned shown; struct report_run *report; };
 
 static void show_progress(void *ctx, size_t ended, size_t all)
 {
