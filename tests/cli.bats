@@ -531,6 +531,7 @@ while True:
 	[ "$(rad acct --since 2030-01)" = "No task ended in that time" ]
 	[ "$(rad acct "--month=$(date +%Y-%m)" -u all --json | jq .totals.tasks)" -ge 2 ]
 	[ "$(rad acct --month=2020-02)" = "No task ended in that time" ]
+	[ "$(rad acct --month=1960-02)" = "No task ended in that time" ]
 	run rad acct --month=2020-13
 	[ "$status" -eq 2 ]
 	one_line_error "expected a month"

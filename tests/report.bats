@@ -176,6 +176,8 @@ agree()
 	grep -q '</b>: tasks that ended, and those that still run</p>' all.html
 	TZ=UTC rad report --since 1970-01-01 --until 2020-02-01 -o until.html
 	grep -q '</b>: tasks that ended until 2020-02-01 00:00:00, and those that still run</p>' until.html
+	TZ=UTC rad report --since 1960-01-01 --until 1969-12-31 --json | jq -e '.runs[0].tasks == [] and .runs[0].note ==
+		"tasks that ended until 1970-01-01 00:00:00, and those that still run"'
 	# Of one user, summary and table of users agree: means of what has ended, hours and energy of what runs, too.
 	wait_for 15 sh -c "rad show --json $id | jq -e '.tasks[0].attempts[0].energy_j > 0'"
 	rad submit --wait --gpu-mem 1G true

@@ -36,6 +36,14 @@ static int fill_user(json_t *request, const char *user, struct error *err)
 	return user && !all ? span_fill_user(request, user, err) : 0;
 }
 
+/* No task is of before 1970; a limit of then is one all the same, and no 0, which would be none. */
+static void fill_moments(json_t *request, int64_t from, int64_t to)
+{
+	json_object_set_new(request, "from_ms", json_integer(from > 0 ? from : 0));
+	if (to < INT64_MAX)
+		json_object_set_new(request, "to_ms", json_integer(to > 0 ? to : 1));
+}
+
 int span_fill(json_t *request, const char *since, const char *until, const char *user, struct error *err)
 {
 	int64_t now = clock_wall_ms(), from = 0, to = 0;
@@ -43,9 +51,7 @@ int span_fill(json_t *request, const char *since, const char *until, const char 
 		return error_wrap(err, "--since");
 	if (until && moment_parse(until, MOMENT_PAST, now, &to, err))
 		return error_wrap(err, "--until");
-	json_object_set_new(request, "from_ms", json_integer(from));
-	if (until)
-		json_object_set_new(request, "to_ms", json_integer(to));
+	fill_moments(request, from, until ? to : INT64_MAX);
 	return fill_user(request, user, err);
 }
 
@@ -54,7 +60,6 @@ int span_fill_month(json_t *request, const char *month, const char *user, struct
 	int64_t from, to;
 	if (!moment_month(month, &from, &to))
 		return error_set(err, ERR_INVALID, "--month: '%.40s': expected a month such as 2026-11", month);
-	json_object_set_new(request, "from_ms", json_integer(from));
-	json_object_set_new(request, "to_ms", json_integer(to));
+	fill_moments(request, from, to);
 	return fill_user(request, user, err);
 }

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 
 #define MOST_STARTS 500
-#define MOST_STEPS 5000000	/* looks at a GPU, some 10 ms in all */
+#define MOST_STEPS 5000000	/* looks at a GPU, some 100 ms in all */
 
 /* How an end is known, the surest first. */
 enum known { KNOWN_PROGRESS, KNOWN_RUNS, KNOWN_LIMIT, KNOWN_COUNTED, KNOWN_NOT };
