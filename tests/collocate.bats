@@ -266,3 +266,27 @@ os.execvp("rad", ["rad", "bench", "collocate", "-o", "none.jsonl", "--", "true"]
 	! pgrep -f "$RAD_MPS_CONTROL -f" || false
 	! grep -q . <(cut -d' ' -f2 "$WORLD/seen" | while read -r folder; do ls -d "${folder%/*}"; done 2>/dev/null) || false
 }
+
+@test "a driver's counter of energy that starts over takes nothing away" {
+	fake_driver
+	rm -f "$WORLD/fake/mode"
+	cat >"$RAD_FAKE_NVML" <<-'END'
+		{"devices": [{"uuid": "GPU-a", "pci": [0, 26, 0], "name": "NVIDIA H200", "cc": [9, 0], "cores": 16896, "total_mib": 143771,
+		"reserved_mib": 600, "used_mib": 5000, "energy_mj": 990000000, "processes": [], "mps": [], "mig": null,
+		"gpm": {"1": 90, "2": 60}, "fail": {"nvmlDeviceGetPowerUsage": 3}}]}
+	END
+	cat >over <<-'END'
+		#!/bin/sh
+		i=0
+		while [ $i -lt 999 ]; do
+			i=$((i + 1))
+			sed "s/\"energy_mj\": [0-9]*/\"energy_mj\": $((990000000 + i * 9000 - i / 5 * 1000000))/" "$RAD_FAKE_NVML" >"$RAD_FAKE_NVML.new"
+			mv "$RAD_FAKE_NVML.new" "$RAD_FAKE_NVML"
+			echo "step $i/999"
+			sleep 0.1
+		done
+	END
+	chmod +x over
+	run -0 --separate-stderr rad bench collocate --gpu 0 --seconds 1 --repeat 1 --degrees 1 --json -o over.jsonl -- ./over
+	jq -e '.runs[0] | .power_w > 20 and .power_w < 200 and .energy_j > 0' <<<"$output"
+}

@@ -33,7 +33,7 @@ start_radd()
 # beside themselves, and write there.
 fake_driver()
 {
-	mkdir "$WORLD/fake"
+	mkdir -p "$WORLD/fake"
 	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$WORLD/fake/"
 	export RAD_MPS_CONTROL=$WORLD/fake/nvidia-cuda-mps-control RAD_FAKE_NVML=$WORLD/fake/nvml.json
 	export RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1 RAD_DCGM_LIBRARY=$WORLD/none.so

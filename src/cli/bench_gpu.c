@@ -39,7 +39,8 @@ struct bench_gpu {
 	int64_t read_ms;	/* the reading before; 0: the span has none yet */
 	size_t counted;		/* instances in the span */
 	struct mean gract, smact, smocc, dram, rx, tx, power, memory;
-	double energy_j, energy_s, before_j;
+	double energy_j, energy_s;
+	double before_j;	/* of the reading before; NaN: not known */
 };
 
 /* Reading ------------------------------------------------------------------------------------------------------------------ */
@@ -67,8 +68,10 @@ static double mean_of(const struct mean *m)
 static void add_reading(struct bench_gpu *g)
 {
 	double s = (double)(g->now.mono_ms - g->read_ms) / 1000, joules = 0, power = 0, memory = 0;
+	double before_j = g->before_j;
 	bool first = !g->read_ms, energy = true, watts = true, used = true;
 	g->read_ms = g->now.mono_ms;
+	g->before_j = NAN;
 	for (size_t i = 0; i < g->counted; i++) {
 		const struct gpu_reading *r = find(g, g->uuids[i]);
 		if (!r || r->fallen)
@@ -91,10 +94,14 @@ static void add_reading(struct bench_gpu *g)
 	if (!first) {
 		mean_add(&g->power, power, s, watts);
 		mean_add(&g->memory, memory, s, used);
-		g->energy_j += energy ? joules - g->before_j : 0;
-		g->energy_s += energy ? s : 0;
 	}
+	if (!energy)
+		return;
 	g->before_j = joules;
+	if (!(joules >= before_j))	/* the counter started over: the driver was loaded anew */
+		return;
+	g->energy_j += joules - before_j;
+	g->energy_s += s;
 }
 
 /* 1: there is a new one. */
@@ -143,6 +150,7 @@ void bench_gpu_mark(struct bench_gpu *g, size_t instances)
 	g->counted = g->mig && instances < g->n ? instances : g->mig ? g->n : 1;
 	g->gract = g->smact = g->smocc = g->dram = g->rx = g->tx = g->power = g->memory = (struct mean){ 0 };
 	g->energy_j = g->energy_s = 0;
+	g->before_j = NAN;
 }
 
 void bench_gpu_row(const struct bench_gpu *g, json_t *row)
