@@ -342,6 +342,7 @@ done" ]
 	rad show --script "${id}_1" | cmp - was.sh
 	id=$(submit -- bash -c 'echo "it'\''s $0"' 'a b')
 	rad wait "$id"
+	[ "$(rad show "$id" | sed -n 's/^ *command  //p')" = "$(rad show --script "$id")" ]
 	eval "set -- $(rad show --script "$id")"
 	[ "$#" -eq 4 ]
 	[ "$3" = 'echo "it'\''s $0"' ]

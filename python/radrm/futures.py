@@ -419,7 +419,8 @@ class RadExecutor(concurrent.futures.Executor):
         age = time.time() - os.stat(os.path.join(folder, "setup.json")).st_mtime
         for words in (["queue", "--json"], ["acct", "--json", "--since", "%dd" % max(7, age // 86400 + 2)]):
             for task in json.loads(_rad.call(words))["tasks"]:
-                if name == os.path.basename(os.path.dirname(task.get("log_path") or "")) or (task.get("command") or "").endswith(name):
+                command = (task.get("command") or "").rstrip("'")
+                if name == os.path.basename(os.path.dirname(task.get("log_path") or "")) or command.endswith(name):
                     return task["id"].partition("_")[0]
         return None
 

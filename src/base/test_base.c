@@ -275,6 +275,39 @@ static void words_for_a_shell_are_in_quotes(void **state)
 	assert_string_equal(buf_text(&b), "'it'\\''s $HOME'");
 }
 
+static void words_for_people_are_quoted_where_a_shell_wants_it(void **state)
+{
+	static const struct { const char *word, *shown; } rows[] = {
+		{ "python", "python" }, { "--lr=0.1", "--lr=0.1" }, { "/a/b,c:d@e%f+g_h", "/a/b,c:d@e%f+g_h" },
+		{ "caf\xc3\xa9", "caf\xc3\xa9" },
+		{ "", "''" }, { "a b", "'a b'" }, { "$X", "'$X'" }, { "it's", "'it'\\''s'" }, { "~", "'~'" },
+		{ "a;b", "'a;b'" }, { "*", "'*'" },
+		{ "[1]", "'[1]'" }, { "a\nb", "'a\nb'" },
+	};
+	scoped_buf line = { 0 };
+	char *rest, *word;
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		scoped_buf b = { 0 };
+		words_add_shell_word(&b, rows[i].word);
+		assert_string_equal(buf_text(&b), rows[i].shown);
+		buf_printf(&line, "%s ", rows[i].shown);
+	}
+	rest = line.data;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		word = words_next_shell_word(&rest);
+		assert_string_equal(word, rows[i].word);
+	}
+	assert_null(words_next_shell_word(&rest));
+	char odd[] = "a\\";	/* a quote that is not closed, a stroke at the end */
+	rest = odd;
+	assert_string_equal(words_next_shell_word(&rest), "a\\");
+	char open[] = " 'a b";
+	rest = open;
+	assert_string_equal(words_next_shell_word(&rest), "a b");
+	assert_null(words_next_shell_word(&rest));
+}
+
 static void lists_of_words_are_one_piece(void **state)
 {
 	(void)state;
@@ -754,7 +787,9 @@ int main(void)
 		cmocka_unit_test(characters_that_mislead_are_few),
 		cmocka_unit_test(programs_are_beside_this_one_or_in_path),
 		cmocka_unit_test(a_field_of_csv_is_text_to_readers_and_spreadsheets),
-		cmocka_unit_test(words_for_a_shell_are_in_quotes), cmocka_unit_test(lists_of_words_are_one_piece),
+		cmocka_unit_test(words_for_a_shell_are_in_quotes),
+		cmocka_unit_test(words_for_people_are_quoted_where_a_shell_wants_it),
+		cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),
 		cmocka_unit_test(the_end_of_a_text),

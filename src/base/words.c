@@ -172,3 +172,39 @@ void words_add_shell(struct buf *b, const char *text)
 		buf_add_text(b, *text == '\'' ? "'\\''" : (char[]){ *text, 0 });
 	buf_add_text(b, "'");
 }
+
+/* '+' to ':' are digits and ",-./" too. */
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x80 || (c >= '+' && c <= ':') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c == '=' || c == '@' ||
+	       c == '%';
+}
+
+void words_add_shell_word(struct buf *b, const char *text)
+{
+	size_t n = 0;
+	while (is_plain((unsigned char)text[n]))
+		n++;
+	if (n && !text[n])
+		buf_add_text(b, text);
+	else
+		words_add_shell(b, text);
+}
+
+char *words_next_shell_word(char **rest)
+{
+	static const char blanks[] = " \t\n";
+	char *word = *rest + strspn(*rest, blanks), *to = word, *at = word;
+	bool quoted = false;
+	for (; *at && (quoted || !strchr(blanks, *at)); at++)
+		if (*at == '\'')
+			quoted = !quoted;
+		else if (*at == '\\' && !quoted && at[1])
+			*to++ = *++at;
+		else
+			*to++ = *at;
+	*rest = at + (*at != 0);
+	bool none = at == word;
+	*to = 0;
+	return none ? NULL : word;
+}

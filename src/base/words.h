@@ -39,5 +39,9 @@ void words_add_csv(struct buf *b, const char *text);
 
 /* Appends text as one word of a shell, in quotes. */
 void words_add_shell(struct buf *b, const char *text);
+/* The same, in quotes where it needs them: for people. */
+void words_add_shell_word(struct buf *b, const char *text);
+/* Takes the next word off a line of such words, without its quotes, in place; NULL: there is none left. */
+char *words_next_shell_word(char **rest);
 
 #endif

@@ -36,7 +36,7 @@ static json_t *task(void)
 	return read_json(
 		"{'id': '7_2', 'name': 'train', 'user': 'ann', 'state': 'COMPLETED', 'gpus_requested': 2, 'share': 'mps', 'exit_code': 0,"
 		" 'submit_time': '2025-11-24T15:59:59.000Z', 'end_time': '2025-11-24T16:00:40.000Z',"
-		" 'command': 'python train.py --lr 0.1 -b=32 --amp --layers 2 -3 --we$ird x --lr 5', 'attempts': ["
+		" 'command': 'python train.py --lr 0.1 -b=32 --amp --layers 2 -3 --note \\u0027a  b\\u0027 --we$ird x --lr 5', 'attempts': ["
 		" {'start': '2025-11-24T16:00:01.500Z', 'end': '2025-11-24T16:00:12.000Z', 'gpus': ['GPU-b'], 'energy_j': 10,"
 		"  'peak_mib': 100},"
 		" {'start': '2025-11-24T16:00:15.000Z', 'end': '2025-11-24T16:00:40.000Z', 'gpus': ['GPU-a', 'GPU-b'], 'energy_j': 30,"
@@ -83,6 +83,7 @@ static void test_params(void **state)
 	assert_string_equal(text(p, "b"), "32");
 	assert_string_equal(text(p, "amp"), "True");
 	assert_string_equal(text(p, "layers"), "2 -3");	/* a number is no option */
+	assert_string_equal(text(p, "note"), "a  b");
 	assert_string_equal(text(p, "array_index"), "2");
 	assert_string_equal(text(p, "gpus"), "2");
 	assert_null(find(p, "we$ird", -1));

@@ -101,23 +101,25 @@ static bool can_be_key(const char *key, size_t n)
 
 static bool is_option(const char *word)
 {
+	if (word[0] != '-')
+		return false;
 	bool letter = (word[1] | 32) >= 'a' && (word[1] | 32) <= 'z';
-	return word[0] == '-' && (letter || (word[1] == '-' && word[2]));
+	return letter || (word[1] == '-' && word[2]);
 }
 
 /* "--lr 0.1", "--lr=0.1", "--amp": lr and amp, with all words up to the next option. */
 static void add_arguments(json_t *list, const char *command)
 {
 	scoped_free char *words = alloc_string(command);
-	char *rest = NULL, *word = strtok_r(words, " \t\n", &rest);
+	char *rest = words, *word = words_next_shell_word(&rest);
 	size_t before = json_array_size(list);
 	while (word && json_array_size(list) < before + MAX_PARAMS) {
-		char *next = strtok_r(NULL, " \t\n", &rest);
+		char *next = words_next_shell_word(&rest);
 		char *name = word + strspn(word, "-"), *value = strchr(name, '=');
 		scoped_free char *joined = alloc_string(value ? value + 1 : "");
 		size_t n = value ? (size_t)(value - name) : strlen(name);
 		bool good = is_option(word) && can_be_key(name, n);
-		for (; good && next && !is_option(next); next = strtok_r(NULL, " \t\n", &rest)) {
+		for (; good && next && !is_option(next); next = words_next_shell_word(&rest)) {
 			char *more = alloc_printf("%s%s%s", joined, *joined ? " " : "", next);
 			free(joined);
 			joined = more;

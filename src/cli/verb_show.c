@@ -345,11 +345,7 @@ static void print_script(const char *text)
 static void print_word(const char *word)
 {
 	scoped_buf text = { 0 };
-	if (*word && strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%") == strlen(word)) {
-		print_script(word);
-		return;
-	}
-	words_add_shell(&text, word);
+	words_add_shell_word(&text, word);
 	print_script(buf_text(&text));
 }
 

@@ -438,16 +438,22 @@ struct proc_id spec_process(const struct spec *s)
 	return (struct proc_id){ (pid_t)s->process_pid, s->process_ticks };
 }
 
-/* For people only: words are joined by blanks and not quoted, so it cannot be run again from here. */
+#define COMMAND_SHOWN 4096	/* more is nobody's to read; arguments may have megabytes */
+
+/* As a shell would take it back, but for a process that runs already: there the word is what others call it. */
 char *spec_command_text(const struct spec *s)
 {
 	scoped_buf text = { 0 };
 	if (s->script)
 		buf_add_text(&text, s->script_name ? s->script_name : s->name ? s->name : "script");
-	for (char *const *w = s->argv; *w; w++) {
+	for (char *const *w = s->argv; *w && text.len < COMMAND_SHOWN; w++) {
+		scoped_free char *word = alloc_printf("%.*s", COMMAND_SHOWN, *w);
 		if (text.len)
 			buf_add(&text, " ", 1);
-		buf_add_text(&text, *w);
+		if (s->process_pid)
+			buf_add_text(&text, word);
+		else
+			words_add_shell_word(&text, word);
 	}
 	return buf_steal(&text);
 }

@@ -173,7 +173,8 @@ json_t *spec_environ_to_json(const struct spec *s);
  * Returns NULL with *err naming the member. */
 struct spec *spec_from_json(const json_t *obj, const json_t *env, struct error *err);
 
-/* The command in one line for tables: "python train.py --lr 0.1", or the script's name. Free it. */
+/* The command in one line for people: "python train.py --lr 0.1", or the script's name; words are quoted where a shell wants
+ * them to be. Of a long one some thousand bytes, at most. Free it. */
 char *spec_command_text(const struct spec *s);
 
 /* Whether somebody is at it: at its terminal, or with a process that was there already. It is run once, whatever becomes of it:
