@@ -212,6 +212,19 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	[ "$status" -eq 2 ]
 }
 
+@test "acct: a month is one of the calendar of who asks, not of radd's" {
+	local first ahead
+	mkdir "$WORLD/machine"
+	first=$(TZ=UTC date +%Y-%m-01T02:00:00Z)
+	ahead=$(($(date -d "$first" +%s) - $(date +%s)))
+	python3 -c 'import struct, sys; open(sys.argv[1], "wb").write(struct.pack("=q", int(sys.argv[2])))' "$WORLD/machine/clock" "$ahead"
+	TZ=UTC FAKE_MACHINE=$WORLD/machine LD_PRELOAD=$RAD_BUILD_ROOT/tests/fake-machine/libfake-machine.so start_radd
+	rad submit --wait -- true
+	[ "$(TZ=UTC rad acct --since 2020-01-01 --by month --json | jq -r '.groups[].month')" = "${first%-*}" ]
+	[ "$(TZ=EST5 rad acct --since 2020-01-01 --by month --json | jq -r '.groups[].month')" = "$(TZ=EST5 date -d "$first" +%Y-%m)" ]
+	[ "$(TZ=EST5 rad acct --month="$(TZ=EST5 date -d "$first" +%Y-%m)" --by month --json | jq '.groups | length')" -eq 1 ]
+}
+
 @test "limits of a user whom radd has not met yet: he is called by his name" {
 	need_root
 	start_radd

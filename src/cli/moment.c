@@ -174,14 +174,20 @@ bool moment_month(const char *text, int64_t *from_ms, int64_t *to_ms)
 	return true;
 }
 
+int64_t moment_month_of(int64_t ms, int months)
+{
+	struct tm tm = today(ms);
+	tm.tm_mday = 1;
+	tm.tm_mon += months;
+	return moment_s(tm) * 1000;
+}
+
 static bool read_month(const char *text, enum moment_sense sense, int64_t now_ms, int64_t *ms)
 {
 	int64_t end_ms;
-	struct tm tm = today(now_ms);
 	if (strcmp(text, "month") || sense == MOMENT_NEXT)
 		return moment_month(text, ms, &end_ms);
-	tm.tm_mday = 1;
-	*ms = moment_s(tm) * 1000;
+	*ms = moment_month_of(now_ms, 0);
 	return true;
 }
 

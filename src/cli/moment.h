@@ -29,5 +29,7 @@ enum moment_sense {
 int moment_parse(const char *text, enum moment_sense sense, int64_t now_ms, int64_t *ms, struct error *err);
 /* Where the month "2026-11" begins and ends. Returns false if it is none. */
 bool moment_month(const char *text, int64_t *from_ms, int64_t *to_ms);
+/* Where the month of that moment begins, or one so many months later. */
+int64_t moment_month_of(int64_t ms, int months);
 
 #endif

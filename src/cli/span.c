@@ -55,6 +55,20 @@ int span_fill(json_t *request, const char *since, const char *until, const char 
 	return fill_user(request, user, err);
 }
 
+#define MONTHS_MAX 1200		/* as many as radd takes (daemon/sums.h) */
+#define AHEAD_MS (INT64_C(32) * 86400000)	/* its clock may have been set back */
+
+void span_fill_months(json_t *request)
+{
+	const json_t *until = json_object_get(request, "to_ms");
+	int64_t from = json_integer_value(json_object_get(request, "from_ms")), at;
+	int64_t to = until ? json_integer_value(until) : clock_wall_ms() + AHEAD_MS;
+	json_t *months = json_array();
+	for (int i = 0; i < MONTHS_MAX && ((at = moment_month_of(from, i)) <= to || !i); i++)
+		json_array_append_new(months, json_integer(at));
+	json_object_set_new(request, "months", months);
+}
+
 int span_fill_month(json_t *request, const char *month, const char *user, struct error *err)
 {
 	int64_t from, to;

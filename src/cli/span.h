@@ -17,6 +17,8 @@ int span_fill_user(json_t *request, const char *user, struct error *err);
 /* Fills from_ms, to_ms and uid of a request to `acct`. `since` NULL: today's midnight; `until` and `user` NULL: not limited,
  * nor is it by "all" where no user has that name. */
 int span_fill(json_t *request, const char *since, const char *until, const char *user, struct error *err);
+/* Tells in it where the months of that span begin here, for sums by month. */
+void span_fill_months(json_t *request);
 /* The same for one month, "2026-11". */
 int span_fill_month(json_t *request, const char *month, const char *user, struct error *err);
 

@@ -226,6 +226,9 @@ static void months(void **state)
 		assert_true(moment_month(rows[i].text, &from, &to));
 		assert_int_equal(from, utc(rows[i].from));
 		assert_int_equal(to, utc(rows[i].to));
+		assert_int_equal(moment_month_of(to - 1, 0), from);
+		assert_int_equal(moment_month_of(from, 1), to);
+		assert_int_equal(moment_month_of(from, 13), moment_month_of(to, 12));
 	}
 	for (size_t i = 0; i < COUNT_OF(none); i++)
 		if (moment_month(none[i], &from, &to))

@@ -419,11 +419,14 @@ static json_t *take_span(const struct acct_asked *a, struct error *err)
 		json_object_set_new(request, "by", json_text(a->by));
 	if (a->list.users)
 		user = NULL;
-	if (a->which ? !span_fill_month(request, a->which, user, err) :
-		       !span_fill(request, a->month ? "month" : a->since, a->until, user, err))
-		return request;
-	json_decref(request);
-	return NULL;
+	if (a->which ? span_fill_month(request, a->which, user, err) :
+		       span_fill(request, a->month ? "month" : a->since, a->until, user, err)) {
+		json_decref(request);
+		return NULL;
+	}
+	if (a->by)
+		span_fill_months(request);
+	return request;
 }
 
 static json_t *fetch_csv(json_t *request, struct error *err)

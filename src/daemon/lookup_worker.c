@@ -129,10 +129,11 @@ static int lookup_read_accounts(struct store *s, const json_t *request, struct b
 {
 	struct accounting a = { .now_ms = clock_wall_ms(), .members = json_object_get(request, "members") };
 	const char *text = json_string_value(json_object_get(request, "by"));
+	const json_t *months = json_object_get(request, "months");
 	unsigned by;
-	if (text && sums_parse(text, &by, err))
+	if (text && (sums_parse(text, &by, err) || sums_check_months(months, err)))
 		return -1;
-	a.by = text ? sums_create(by) : NULL;
+	a.by = text ? sums_create(by, months) : NULL;
 	int rc = lookup_read_span(&a, request, err) || store_load_finished(s, &a.span, lookup_account_one, &a, err) ||
 		 lookup_share_out(s, &a, err) ? -1 : 0;
 	if (!rc)

@@ -173,12 +173,14 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 {
 	const char *by = json_string_value(json_object_get(m->json, "by"));
 	const char *after = json_string_value(json_object_get(m->json, "after"));
-	json_t *members;
+	json_t *members, *months = json_object_get(m->json, "months");
 	unsigned parsed;
 	task_id id;
 	(void)q;
 	if (by && sums_parse(by, &parsed, err))
 		return error_wrap(err, "--by");
+	if (sums_check_months(months, err))
+		return -1;
 	if (after && task_id_parse(after, &id, err))
 		return error_wrap(err, "'after'");
 	if (look_members(m, &members, err))
@@ -188,6 +190,8 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 		return -1;
 	if (by)
 		json_object_set_new(o, "by", json_string(by));
+	if (months)
+		json_object_set(o, "months", months);
 	if (after)
 		json_object_set_new(o, "after", json_string(after));
 	json_object_set(o, "members", members);

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #define MONTH_LEN 16		/* "2026-11", and years to come */
+#define HALF_MONTH_S (14 * 86400)
 
 struct sums_row {
 	uid_t uid;
@@ -26,6 +27,8 @@ struct sums_row {
 
 struct sums_table {
 	unsigned by;
+	int64_t *begin_ms;	/* of months, ascending; owned */
+	size_t n_months;
 	struct sums_row *list;
 	size_t n, cap, last;
 };
@@ -49,10 +52,25 @@ int sums_parse(const char *text, unsigned *by, struct error *err)
 	return 0;
 }
 
-struct sums_table *sums_create(unsigned by)
+int sums_check_months(const json_t *months, struct error *err)
+{
+	size_t n = json_array_size(months);
+	bool fine = !months || (json_is_array(months) && n <= SUMS_MONTHS_MAX);
+	for (size_t i = 0; fine && i < n; i++)
+		fine = json_is_integer(json_array_get(months, i)) &&
+		       (!i || json_integer_value(json_array_get(months, i)) > json_integer_value(json_array_get(months, i - 1)));
+	return fine ? 0 : error_set(err, ERR_INVALID, "'months' must be a list of moments in ms, ascending, of at most %d",
+				    SUMS_MONTHS_MAX);
+}
+
+struct sums_table *sums_create(unsigned by, const json_t *months)
 {
 	struct sums_table *s = alloc_zero(sizeof *s);
 	s->by = by;
+	s->n_months = json_array_size(months);
+	s->begin_ms = alloc_zero((s->n_months + 1) * sizeof *s->begin_ms);
+	for (size_t i = 0; i < s->n_months; i++)
+		s->begin_ms[i] = json_integer_value(json_array_get(months, i));
 	return s;
 }
 
@@ -62,17 +80,27 @@ void sums_destroy(struct sums_table *s)
 		free(s->list[i].user);
 		account_clear(&s->list[i].account);
 	}
-	if (s)
+	if (s) {
 		free(s->list);
+		free(s->begin_ms);
+	}
 	free(s);
 }
 
-/* Of the end, in the machine's own time zone: people account by the calendar that hangs there. */
-static void month_of(int64_t wall_ms, char month[MONTH_LEN])
+/* Of the end. In the middle of a month all zones agree which it is. */
+static void month_of(const struct sums_table *s, int64_t wall_ms, char month[MONTH_LEN])
 {
-	time_t s = (time_t)(wall_ms / 1000);
 	struct tm local;
-	if (!localtime_r(&s, &local) || !strftime(month, MONTH_LEN, "%Y-%m", &local))
+	size_t first = 0, beyond = s->n_months;
+	while (first < beyond) {	/* begins later than that */
+		size_t middle = first + (beyond - first) / 2;
+		if (s->begin_ms[middle] <= wall_ms)
+			first = middle + 1;
+		else
+			beyond = middle;
+	}
+	time_t t = (time_t)((first ? s->begin_ms[first - 1] : wall_ms) / 1000) + (first ? HALF_MONTH_S : 0);
+	if (!(first ? gmtime_r : localtime_r)(&t, &local) || !strftime(month, MONTH_LEN, "%Y-%m", &local))
 		snprintf(month, MONTH_LEN, "?");
 }
 
@@ -87,7 +115,7 @@ static struct sums_row *sum_of(struct sums_table *s, const struct task *t)
 {
 	struct sums_row key = { .uid = s->by & SUMS_BY_USER ? t->spec->uid : 0, .gid = s->by & SUMS_BY_GROUP ? t->spec->gid : 0 };
 	if (s->by & SUMS_BY_MONTH)
-		month_of(t->end_ms, key.month);
+		month_of(s, t->end_ms, key.month);
 	if (s->n && is_sum_of(&s->list[s->last], &key))
 		return &s->list[s->last];
 	for (s->last = 0; s->last < s->n; s->last++)

@@ -11,16 +11,20 @@
 
 #include <jansson.h>
 
-enum { SUMS_BY_USER = 1, SUMS_BY_GROUP = 2, SUMS_BY_MONTH = 4 };
+enum { SUMS_BY_USER = 1, SUMS_BY_GROUP = 2, SUMS_BY_MONTH = 4, SUMS_MONTHS_MAX = 1200 };
 
 /* "user", "user,month": to a set of these. */
 int sums_parse(const char *text, unsigned *by, struct error *err);
 
+/* Whether that is a list of when months begin: [ms], ascending, of SUMS_MONTHS_MAX at most; or NULL. */
+int sums_check_months(const json_t *months, struct error *err);
+
 struct sums_table;
-struct sums_table *sums_create(unsigned by);
+/* `months`: as checked, by the calendar of who asks; NULL, and before the first: by that of this machine. */
+struct sums_table *sums_create(unsigned by, const json_t *months);
 /* Takes NULL. */
 void sums_destroy(struct sums_table *s);
-/* A task that has ended, in the month of its end by the local clock. Returns the number of its row. */
+/* A task that has ended, in the month of its end. Returns the number of its row. */
 unsigned sums_add(struct sums_table *s, const struct task *t, int64_t now_ms);
 /* GPU time as shares that tasks of that row had. */
 void sums_add_share(struct sums_table *s, unsigned row, double share_s);

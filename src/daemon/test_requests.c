@@ -375,6 +375,8 @@ static void the_history_is_looked_up_elsewhere(void **state)
 		refused(s, getuid(), ops[i], "\"from_ms\":\"yesterday\"", ERR_INVALID, "from_ms");
 	}
 	refused(s, getuid(), "acct", "\"after\":\"the last\"", ERR_INVALID, "after");
+	refused(s, getuid(), "acct", "\"months\":[5,5]", ERR_INVALID, "'months' must be a list of moments");
+	refused(s, getuid(), "acct", "\"months\":{}", ERR_INVALID, "'months' must be a list of moments");
 	refused(s, getuid(), "acct", "\"members\":[1]", ERR_INVALID, "'members' must be a list");
 	refused(s, getuid(), "acct", "\"members\":[\"" "01234567890123456789012345678901234567890123456789012345678901234" "\"]",
 		ERR_INVALID, "64 bytes");
