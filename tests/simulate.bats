@@ -185,6 +185,9 @@ refused()
 	[ ! -e - ]
 	run -2 simulate --trace T.csv --report -
 	one_line_error "--report: standard output has the results: name a file"
+	run -1 --separate-stderr simulate --trace T.csv --report /dev/full
+	[[ "$output" == *"trace total time"* ]]
+	[[ "$stderr" == "rad: /dev/full: No space left on device" ]]
 }
 
 @test "the catalogue is in the program: traces are made and run with no other file" {

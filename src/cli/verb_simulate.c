@@ -216,12 +216,15 @@ static int run_trace(struct cli_call *c, const struct simulate_words *w, struct 
 	s->o.reading = report ? note_reading : NULL;
 	int rc = sim_run(&s->o, &result, &err);
 	term_clear_line(&progress.shown);
-	if (rc || (report && simulation_report_save(report, progress.report, &s->o, &result, w->report, &err)))
-		rc = cli_fail(c, &err);
-	else if (w->json)
+	if (!rc && w->json)
 		rc = cli_print_json(sim_result_json(&s->o, &result));
-	else
+	else if (!rc)
 		print_result(s, &result);
+	else
+		rc = cli_fail(c, &err);
+	/* Last: what took long is told, whatever the disk says. */
+	if (!rc && report && simulation_report_save(report, progress.report, &s->o, &result, w->report, &err))
+		rc = cli_fail(c, &err);
 	report_destroy(report);
 	sim_result_clear(&result);
 	return rc;
