@@ -223,6 +223,25 @@ refused()
 	simulate --trace made.csv --json | jq -e '(.tasks | length) == 40'
 }
 
+@test "a trace that is run on a radd: what it says of a task alone counts there as in a simulation" {
+	printf 'workload,gpus,solo_s,mem_mib,gract,smact,declared_mib\nown,1,30,2000,.5,.4,3000\n' >own-W.csv
+	printf 'submit_s,workload,gpus,solo_s,declared_mib\n0,own,,,\n0,own,2,8,5000\n' >own-T.csv
+	rm -rf "$WORLD/state"
+	DEVICES=sim:2xa100-40g start_radd
+	rad trace run own-T.csv --workloads own-W.csv --speed 100 >submitted
+	timeout 60 rad wait $(cut -d' ' -f1 submitted)
+	rad show --json $(cut -d' ' -f1 submitted) | jq -e '[.tasks[] | .gpus_requested, .estimate.need_mib, (.command | match("--seconds ([^ ]+)").captures[0].string)]
+		== [1, 3000, "0.300", 2, 5000, "0.080"]'
+	stop_radd
+}
+
+@test "a window of a log has a length" {
+	printf 'submit,duration_s,gpus\n0,10,1\n5,10,1\n100,20,1\n' >log.csv
+	[ "$(rad trace import log.csv --length 1 | wc -l)" -eq 2 ]
+	[ "$(rad trace import log.csv --length 6 | wc -l)" -eq 3 ]
+	refused 2 "--length: '0' is not a number from 1" trace import log.csv --length 0
+}
+
 # Placements in their order: task, GPUs by their place in the list, and how the attempt ended. Only what is 1 s apart is surely
 # in the same order, so traces are made so. Both read the same file: `same_placements DEVICES CONFIG ESTIMATOR`.
 same_placements()

@@ -33,12 +33,12 @@ static int read_whole(const char *word, const char *option, int64_t min, int64_t
 	return word && units_parse_int(word, min, max, v, err) ? error_wrap(err, "--%s", option) : 0;
 }
 
-static int read_ms(const char *word, const char *option, double most_s, int64_t *ms, struct error *err)
+static int read_ms(const char *word, const char *option, double least_s, double most_s, int64_t *ms, struct error *err)
 {
 	double s;
 	if (!word)
 		return 0;
-	if (units_parse_double(word, 0, most_s, &s, err))
+	if (units_parse_double(word, least_s, most_s, &s, err))
 		return error_wrap(err, "--%s", option);
 	*ms = (int64_t)(s * 1000);
 	return 0;
@@ -69,7 +69,7 @@ static int make_philly(struct cli_call *c, const struct trace_words *w, struct s
 		return cli_usage(c, "--mix: those of --like philly have their own");
 	if (read_whole(w->tasks, "tasks", 1, MOST_TASKS, &n, &err) || read_whole(w->seed, "seed", 0, INT64_MAX, &seed, &err) ||
 	    read_whole(w->longest, "longest", 60, 10000000, &o.longest_s, &err) ||
-	    read_ms(w->interval, "interval", 1e5, &o.interval_ms, &err))
+	    read_ms(w->interval, "interval", 0, 1e5, &o.interval_ms, &err))
 		return cli_usage(c, "%s", err.text);
 	o.n = (size_t)n;
 	o.seed = (uint64_t)seed;
@@ -86,7 +86,7 @@ static int make(struct cli_call *c, const struct trace_words *w, struct sim_work
 	if (w->longest)
 		return cli_usage(c, "--longest goes with --like philly");
 	if (read_whole(w->tasks, "tasks", 1, MOST_TASKS, &n, &err) || read_whole(w->seed, "seed", 0, INT64_MAX, &seed, &err) ||
-	    read_ms(w->interval, "interval", 1e6, &o.interval_ms, &err))
+	    read_ms(w->interval, "interval", 0, 1e6, &o.interval_ms, &err))
 		return cli_usage(c, "%s", err.text);
 	if (w->mix && generate_parse_mix(w->mix, o.share, &err))
 		return cli_usage(c, "--mix: %s", err.text);
@@ -101,7 +101,7 @@ static int read_window(const struct trace_words *w, struct import_window *o, str
 {
 	int64_t tasks = 0, gpus = 0, seed = 1;
 	*o = (struct import_window){ .start_ms = -1, .length_ms = 4 * 3600 * 1000 };
-	if (read_ms(w->start, "start", 1e9, &o->start_ms, err) || read_ms(w->length, "length", 1e9, &o->length_ms, err) ||
+	if (read_ms(w->start, "start", 0, 1e9, &o->start_ms, err) || read_ms(w->length, "length", 1, 1e9, &o->length_ms, err) ||
 	    read_whole(w->tasks, "tasks", 1, MOST_TASKS, &tasks, err) || read_whole(w->gpus, "gpus", 1, 4096, &gpus, err) ||
 	    read_whole(w->seed, "seed", 0, INT64_MAX, &seed, err))
 		return -1;
@@ -147,14 +147,18 @@ static int import(struct cli_call *c, const struct trace_words *w, struct sim_wo
 
 /* Run ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The task as a command of ours, its times divided by `speed`; one without GPUs sleeps. */
-static json_t *request_for(const struct sim_workload *of, double speed, bool declare, struct error *err)
+/* The task as a command of ours, its times divided by `speed`; one without GPUs sleeps. What the trace says of it alone counts as
+ * in a simulation. */
+static json_t *request_for(const struct sim_arrival *a, const struct sim_workload *of, double speed, bool declare,
+			   struct error *err)
 {
+	int64_t solo_ms = a->solo_ms ? a->solo_ms : of->solo_ms;
+	uint64_t declared_mib = of->declared_mib ? of->declared_mib : of->mem_mib;
 	struct submit_flags flags = { 0 };
 	struct spec *spec = NULL;
 	scoped_free char *name = alloc_printf("--name=%s", of->name), *gpus = alloc_printf("--gpus=%u", of->gpus);
-	scoped_free char *mem = alloc_printf("%lluM", (unsigned long long)of->mem_mib), *declared = alloc_printf("--gpu-mem=%s", mem);
-	scoped_free char *seconds = alloc_printf("%.3f", (double)of->solo_ms / 1000 / speed);
+	scoped_free char *mem = alloc_printf("%lluM", (unsigned long long)of->mem_mib), *seconds = alloc_printf("%.3f", (double)solo_ms / 1000 / speed);
+	scoped_free char *declared = alloc_printf("--gpu-mem=%lluM", (unsigned long long)declared_mib);
 	scoped_free char *gract = alloc_printf("%.4f", of->gract), *smact = alloc_printf("%.4f", of->smact);
 	char *argv[20] = { "submit", name, gpus };
 	int n = 3;
@@ -186,7 +190,7 @@ static int submit_all(struct cli_call *c, const struct sim_trace *t, const struc
 	for (size_t i = 0; i < t->n; i++) {
 		const struct sim_workload *w = &of->list[t->list[i].workload];
 		sleep_until(began_ms + (int64_t)((double)(t->list[i].submit_ms - t->list[0].submit_ms) / speed));
-		json_t *request = request_for(w, speed, declare, &err);
+		json_t *request = request_for(&t->list[i], w, speed, declare, &err);
 		scoped_json *reply = request ? client_call(request, &err) : NULL;
 		if (!reply) {
 			error_wrap(&err, "%s:%u", t->path, t->list[i].line);
