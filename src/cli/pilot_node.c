@@ -134,8 +134,9 @@ int pilot_node_enter(struct pilot *p, const char *mark, struct error *err)
 	scoped_free char *socket = alloc_printf("%s/radd.sock", p->state), *handed = alloc_printf("%s/handed", p->state);
 	if (*p->state != '/')
 		return error_set(err, ERR_INVALID, "--state: '%.200s' is no absolute path", p->state);
-	if (wire_prepare_folder(p->state, err) || wire_prepare_folder(socket, err) || io_make_dirs(handed, 0700, err))
-		return error_wrap(err, "the pilot's folder on this node");
+	static const char other[] = "give another folder with --state";
+	if (wire_prepare_folder(p->state, other, err) || wire_prepare_folder(socket, other, err) || io_make_dirs(handed, 0700, err))
+		return error_wrap(err, "the pilot's folder on this node (--state)");
 	if (take_lock(p, err))
 		return -1;
 	keep_from_cleaners(p);
@@ -213,7 +214,7 @@ static int take_gpu(const char *uuid, struct error *err)
 {
 	char path[200], pid[16];
 	snprintf(path, sizeof path, "/tmp/rad-pilot-%u/gpu-%.100s", (unsigned)geteuid(), uuid);
-	int rc = wire_prepare_folder(path, err) ? -1 : lock_file(path, 0, pid, err);
+	int rc = wire_prepare_folder(path, "have it removed", err) ? -1 : lock_file(path, 0, pid, err);
 	return rc <= 0 ? rc : error_set(err, ERR_CONFLICT, "GPU %s: another pilot of yours (pid %s) has it: give each its own GPUs "
 					"(--devices nvml:0,1), or end that one", uuid, pid);
 }

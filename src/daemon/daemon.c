@@ -476,7 +476,7 @@ static int say_read_only(const char *dir, struct error *err)
 static int daemon_open_state(struct daemon *d, struct error *err)
 {
 	if (wire_make_state_dir(d->state_dir, err) ||
-	    io_make_dirs(d->run_dir, geteuid() ? 0700 : 0755, err) || wire_prepare_folder(d->socket_path, err))
+	    io_make_dirs(d->run_dir, geteuid() ? 0700 : 0755, err) || wire_prepare_folder(d->socket_path, WIRE_OTHER_SOCKET, err))
 		return say_read_only(d->state_dir, err);
 	if ((d->lock_fd = store_lock(d->state_dir, err)) < 0 || !(d->store = store_open(d->state_dir, err)))
 		return say_read_only(d->state_dir, err);

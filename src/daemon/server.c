@@ -327,7 +327,7 @@ struct server *server_create(uv_loop_t *loop, const char *path, const struct ser
 
 static int server_bind_again(struct server *s, struct error *err)
 {
-	scoped_fd int fd = wire_prepare_folder(s->path, err) ? -1 : server_socket_open(s->path, err);
+	scoped_fd int fd = wire_prepare_folder(s->path, WIRE_OTHER_SOCKET, err) ? -1 : server_socket_open(s->path, err);
 	if (fd < 0)
 		return -1;
 	if (listen(fd, BACKLOG))

@@ -135,7 +135,7 @@ char *wire_last_words(void)
 	return text.len ? alloc_string(buf_text(&text)) : NULL;
 }
 
-int wire_prepare_folder(const char *socket_path, struct error *err)
+int wire_prepare_folder(const char *socket_path, const char *instead, struct error *err)
 {
 	scoped_free char *copy = alloc_string(socket_path);
 	const char *folder = dirname(copy);
@@ -148,12 +148,12 @@ int wire_prepare_folder(const char *socket_path, struct error *err)
 	if (lstat(folder, &st))
 		return error_errno(err, "%s", folder);
 	if (!S_ISDIR(st.st_mode))
-		return error_set(err, ERR_DENIED, "%s: is not a folder: remove it, or give another path with --socket", folder);
+		return error_set(err, ERR_DENIED, "%s: is not a folder: remove it, or %s", folder, instead);
 	/* In a folder with the sticky bit nobody can take away what another has put there. */
 	bool trusted = st.st_uid == geteuid() || st.st_uid == 0;
 	if (!trusted || (!(st.st_mode & S_ISVTX) && (st.st_mode & (S_IWGRP | S_IWOTH))))
-		return error_set(err, ERR_DENIED, "%s: belongs to uid %lu with mode %o, so others could take our place there: "
-				 "give another path with --socket", folder, (unsigned long)st.st_uid, st.st_mode & 07777);
+		return error_set(err, ERR_DENIED, "%s: belongs to uid %lu with mode %o, so others could take our place there: %s",
+				 folder, (unsigned long)st.st_uid, st.st_mode & 07777, instead);
 	return 0;
 }
 
