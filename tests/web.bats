@@ -250,6 +250,18 @@ look()
 	web=$!
 	wait_for 10 grep -q 'unix:' out
 	curl -s --unix-socket web.sock 'http://proxy.example/api/history?hours=1' | jq -e '.gpus | length == 4'
+	kill "$web"
+	gone "$web"
+	mkdir -m 777 everybodys		# root's is nobody by its end
+	chmod 755 "$WORLD" "$WORLD/work"
+	cd everybodys
+	rad web --listen unix:web.sock >out 3>&- 4>&- &	# a path that is not whole
+	web=$!
+	wait_for 10 grep -q "unix:.*web.sock" out
+	[ -S web.sock ]
+	kill "$web"
+	gone "$web"
+	[ ! -e web.sock ]
 }
 
 # ---- the page in a browser ----

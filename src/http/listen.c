@@ -88,7 +88,8 @@ static int open_unix(struct listen_place *p, const char *path, const char *group
 	}
 	if (failed || listen(fd, BACKLOG))
 		return error_errno(err, "%s", path);
-	*p = (struct listen_place){ .fd = steal_fd(fd), .path = alloc_string(path), .address = alloc_string(path) };
+	char *whole = realpath(path, NULL);	/* to be removed from another folder */
+	*p = (struct listen_place){ .fd = steal_fd(fd), .path = whole ? whole : alloc_string(path), .address = alloc_string(path) };
 	return 0;
 }
 
@@ -170,10 +171,12 @@ int listen_open(struct listen_place *p, const char *words, bool network, const c
 
 void listen_close(struct listen_place *p)
 {
+	/* Before nobody listens there any more: from then on it may be another's. Where we gave up the right to, the next start
+	 * does it. */
+	if (p->path)
+		unlink(p->path);
 	if (p->fd >= 0)
 		close(p->fd);
-	if (p->path)
-		unlink(p->path);	/* where we gave up the right to, the next start does it */
 	free(p->path);
 	free(p->address);
 	*p = (struct listen_place){ .fd = -1 };
