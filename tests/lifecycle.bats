@@ -469,6 +469,14 @@ teardown()
 	[ -z "$(ls -A "$WORLD/here")" ]
 }
 
+@test "RAD_SOCKET may be a relative path, of a radd that is started for it, too" {
+	mkdir -p here there
+	RAD_STATE=$WORLD/here-state RAD_SOCKET=here/s RAD_DEVICES=sim:1xa100-40g rad start
+	[ -S here/s ]
+	RAD_SOCKET=here/s run -7 rad run --chdir there --output "$PWD/out" -- sh -c 'rad queue >/dev/null && exit 7'
+	RAD_SOCKET=here/s RAD_STATE=$WORLD/here-state rad stop
+}
+
 @test "state and socket may be given as relative paths" {
 	mkdir -p far away
 	mkfifo ready

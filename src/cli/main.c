@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/completion.h"
 #include "cli/term.h"
+#include "submit/wire.h"
 
 #include <langinfo.h>
 #include <locale.h>
@@ -197,6 +198,7 @@ int main(int argc, char **argv)
 {
 	io_fill_standard();
 	take_locale();
+	wire_settle_socket();
 	signal(SIGPIPE, SIG_IGN);	/* a reader that went away is an error of write, and no reason to die half-way */
 	signal(SIGCHLD, SIG_DFL);	/* whoever ignores it for us would have our children's ends lost */
 	if (argc < 2) {

@@ -73,6 +73,16 @@ int wire_make_state_dir(const char *path, struct error *err)
 	return io_make_dirs(path, geteuid() ? 0700 : 0711, err);
 }
 
+void wire_settle_socket(void)
+{
+	const char *said = getenv("RAD_SOCKET");
+	if (!said || !*said || *said == '/' || !strcmp(said, "own") || !strcmp(said, "server"))
+		return;
+	scoped_free char *here = getcwd(NULL, 0), *path = here ? alloc_printf("%s/%s", here, said) : NULL;
+	if (path && fits(path))
+		setenv("RAD_SOCKET", path, 1);
+}
+
 char *wire_said_socket(void)
 {
 	const char *said = getenv("RAD_SOCKET");

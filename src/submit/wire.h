@@ -45,6 +45,8 @@ int wire_check(const json_t *reply, struct error *err);
 char *wire_socket_path(void);
 /* Whether that is a user's own on a machine that has the server's, too: the same ids come twice there. */
 bool wire_is_own_beside_server(void);
+/* Once, at the start of a program: a path in $RAD_SOCKET is a whole one from then on, for what is begun in another folder. */
+void wire_settle_socket(void);
 /* What $RAD_SOCKET says: a path, "own" or "server"; NULL: nothing. Free it. */
 char *wire_said_socket(void);
 /* What shows that a radd serves this whole machine, or did: a path that only root can have made, the first of several; NULL:
