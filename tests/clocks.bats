@@ -63,3 +63,13 @@ true_times()
 	true_times -86400
 	[ "$(field "$id" .state)" = COMPLETED ]
 }
+
+@test "what ended before the clock was set back is in accounts and reports, by their own times" {
+	set_clock 86400
+	id=$(submit -- true)
+	rad wait "$id"
+	set_clock 0
+	rad acct --since 3d --json | jq -e --arg id "$id" '[.tasks[].id] | index($id)'
+	rad report --since 3d --json | jq -e --arg id "$id" '[.runs[0].tasks[].id] | index($id)'
+	[ "$(rad acct --since 3d --by user --json | jq .totals.tasks)" -eq "$(rad acct --since 3d --json | jq .totals.tasks)" ]
+}

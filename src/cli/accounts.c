@@ -4,7 +4,6 @@
  */
 #include "cli/accounts.h"
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/client.h"
@@ -31,8 +30,6 @@ json_t *accounts_fetch(json_t *request, accounts_each each, void *ctx, struct er
 {
 	scoped_json *asked = request;
 	json_object_set_new(request, "totals", json_false());
-	if (!json_object_get(request, "to_ms"))	/* what ends meanwhile is not told on and on */
-		json_object_set_new(request, "to_ms", json_integer(clock_wall_ms()));
 	json_t *reply = client_call(json_deep_copy(request), err);
 	scoped_json *totals = json_incref(json_object_get(reply, "totals"));
 	while (reply) {
