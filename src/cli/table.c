@@ -132,6 +132,28 @@ static void print_blanks(int n, FILE *out)
 		fwrite_unlocked(blanks, 1, n < (int)sizeof blanks - 1 ? (size_t)n : sizeof blanks - 1, out);
 }
 
+/* Words that have room with the mark behind them; of the first alone, as much as has. Free it. */
+static char *list_text(const char *text, unsigned width, const struct term *term)
+{
+	scoped_free char *clean = term_text(text, 0, term);
+	size_t whole = 0;
+	if (!width || term_columns(clean) <= width)
+		return steal(clean);
+	for (char *blank = strchr(clean, ' '); blank; blank = strchr(blank + 1, ' ')) {
+		*blank = '\0';
+		if (term_columns(clean) + 2 <= width)
+			whole = (size_t)(blank - clean);
+		*blank = ' ';
+	}
+	return whole ? alloc_printf("%.*s %s", (int)whole, clean, term->utf8 ? "…" : "~") : term_text(clean, width, term);
+}
+
+static char *cell_text(const struct table_column *c, const char *text, unsigned width, unsigned indent, const struct term *term)
+{
+	return c->wrap ? term_wrap(text, indent, term) : c->list ? list_text(text, width, term) :
+	       c->ends ? term_text_ends(text, width, term) : term_text(text, width, term);
+}
+
 static void print_row(const struct table *t, const struct cell *row, const unsigned *widths, const struct term *term, FILE *out)
 {
 	size_t n = t->n_columns;
@@ -142,9 +164,7 @@ static void print_row(const struct table *t, const struct cell *row, const unsig
 	for (size_t i = 0; i < n; i++) {
 		if (!widths[i])
 			continue;
-		scoped_free char *text = t->columns[i].wrap ? term_wrap(row[i].text, indent, term) :
-					 t->columns[i].ends ? term_text_ends(row[i].text, widths[i], term) :
-					 term_text(row[i].text, widths[i], term);
+		scoped_free char *text = cell_text(&t->columns[i], row[i].text, widths[i], indent, term);
 		indent += widths[i] + GAP;
 		int pad = (int)widths[i] - (int)term_columns(text);
 		print_blanks((any ? GAP : 0) + (t->columns[i].right && pad > 0 ? pad : 0), out);

@@ -19,6 +19,7 @@ struct table_column {
 	unsigned drop;		/* 0: always there; else left out where there is no room, the highest first */
 	bool ends;		/* shortened in the middle: names of tasks, which often differ at their ends */
 	bool wrap;		/* the last one: goes on below instead of being shortened */
+	bool list;		/* shortened behind a word: the beginning of a task's number reads as the number of another */
 };
 
 struct table;

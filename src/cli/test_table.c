@@ -109,6 +109,24 @@ static void test_names_keep_their_ends(void **state)
 	assert_string_equal(poor, "resn~-0.01");
 }
 
+static void test_lists_are_cut_between_words(void **state)
+{
+	(void)state;
+	static const struct table_column columns[] = { { "TASKS", .min = 5, .list = true } };
+	static const struct { const char *list, *cut; } lists[] = {
+		{ "1110 1112 1115_0", "1110 1112 …" }, { "1110 1112", "1110 1112" }, { "1110 11125 1", "1110 11125 1" },
+		{ "1110 11125 13", "1110 11125 …" }, { "1110 111256 13", "1110 …" }, { "1234567890_1234 5", "1234567890_…" }, { "", "" },
+	};
+	for (size_t i = 0; i < COUNT_OF(lists); i++) {
+		struct table *t = table_create(columns, 1);
+		table_cell(t, STYLE_PLAIN, lists[i].list);
+		scoped_free char *text = printed(t, &(struct term){ .utf8 = true, .width = 12 });
+		scoped_free char *want = alloc_printf("TASKS\n%s\n", lists[i].cut);
+		assert_string_equal(text, want);
+		table_destroy(t);
+	}
+}
+
 static void test_percent_stays_with_its_number(void **state)
 {
 	(void)state;
@@ -231,7 +249,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_last_one_goes_on_below), cmocka_unit_test(test_all_columns_where_there_is_room),
 		cmocka_unit_test(test_shortened_before_anything_is_left_out),
-		cmocka_unit_test(test_names_keep_their_ends), cmocka_unit_test(test_percent_stays_with_its_number),
+		cmocka_unit_test(test_names_keep_their_ends), cmocka_unit_test(test_lists_are_cut_between_words),
+		cmocka_unit_test(test_percent_stays_with_its_number),
 		cmocka_unit_test(test_what_matters_least_goes_first),
 		cmocka_unit_test(test_one_line_of_it_is_as_in_the_whole),
 		cmocka_unit_test(test_tasks_at_all_widths),

@@ -264,7 +264,7 @@ void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 		{ "MEAN", .right = true, .drop = 6 }, { "USED", .right = true }, { "HELD", .right = true, .drop = 2 },
 		{ "OTHER", .right = true, .drop = 3 }, { "FREE", .right = true }, { "W", .right = true, .drop = 5 },
 		{ "C", .right = true, .drop = 7 },
-		{ "SHARE", .drop = 1 }, { "TASKS", .min = 5 },
+		{ "SHARE", .drop = 1 }, { "TASKS", .min = 12, .list = true },
 	};
 	struct table_column columns[COUNT_OF(all)];
 	struct seen seen = what_is_seen(gpus);
