@@ -2,6 +2,7 @@
  * rad why: for a task that waits, the arithmetic of every GPU; for one that runs or has ended, where it was and the verdicts.
  */
 #include "base/alloc.h"
+#include "base/escape.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
@@ -22,6 +23,7 @@
 
 #define LOG_END_BYTES 4096
 #define LOG_END_LINES 3
+#define LOG_END_COLUMNS 240	/* of each; a line without an end would fill the screen */
 #define LOG_END_QUOTED 60	/* evidence has no more of a line for sure */
 
 /* Of an array, the element that says most: one that waits for a GPU, else one that waits, else what comes first. */
@@ -133,6 +135,17 @@ static void print_feed(const json_t *feed)
 		print_feed(other);
 }
 
+/* In place. */
+static void drop_escapes(char *line)
+{
+	enum escape at = ESCAPE_NONE;
+	char *to = line;
+	for (const char *p = line; *p; p++)
+		if (!escape_takes(&at, *p))
+			*to++ = *p;
+	*to = '\0';
+}
+
 /* What the log of one that failed ends with, but an error that was quoted already: read with the rights of who asks, since what
  * a task prints is its owner's. */
 static void print_log_end(const json_t *task, const struct term *term)
@@ -151,6 +164,7 @@ static void print_log_end(const json_t *task, const struct term *term)
 		*end = '\0';
 		while (end > bytes && !strchr("\n\r", end[-1]))
 			end--;
+		drop_escapes(end);
 		if (end[strspn(end, " \t")])
 			lines[n++] = end;
 	}
@@ -160,8 +174,10 @@ static void print_log_end(const json_t *task, const struct term *term)
 	if (!n || strstr(member_text(member_last_attempt(task), "evidence"), last))
 		return;
 	puts("Its output ends:");
-	while (n-- > 0)
-		format_below(lines[n], STYLE_PLAIN, term);
+	while (n-- > 0) {
+		scoped_free char *line = term_text_ends(lines[n], LOG_END_COLUMNS, term);
+		format_below(line, STYLE_PLAIN, term);
+	}
 }
 
 /* Whether larger GPUs are here than the one that was too small, since only then one can be asked for. As --constraint compares,
