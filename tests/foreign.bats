@@ -162,7 +162,6 @@ end_stranger() { kill -9 "$(cat "$WORLD/stranger")"; wait_for 10 gpu_is "$1" .me
 
 # ---- reservations ----
 
-# Names of users come a moment after a start.
 reservation_is()
 {
 	[ "$(rad reserve --json | jq -c '.reservations[0] | [.id, .user, .by, .reason, (.gpus | length)]')" = "$1" ]
@@ -187,7 +186,7 @@ reservation_is()
 	rad gpus | grep -q "GPU 3: reserved for $ALICE from .* to .* (reservation 1)"
 	kill_radd
 	start_radd
-	wait_for 10 reservation_is '[1,"'"$ALICE"'","'"$(id -un)"'","demo",4]'
+	reservation_is '[1,"'"$ALICE"'","'"$(id -un)"'","demo",4]'
 	# What ran before is known to be brief, and may start.
 	wait_state "$(as "$BOB" rad submit --parsable --gpu-mem 1G -- true)" COMPLETED
 	id=$(as "$BOB" rad submit --parsable --gpu-mem 1G -- sleep 0)

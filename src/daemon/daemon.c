@@ -458,6 +458,7 @@ static int daemon_restore(struct daemon *d, struct error *err)
 	bool failed = allowing_restore(d->allowing, err) || remembering_restore(d->remembering, now_read(), err) ||
 		      restoring_run(d->store, d->core, d->runner, err) || drains_restore(d->drains, err) ||
 		      reserving_restore(d->reserving, err);
+	reserving_are_named(d->reserving, d->names);	/* asked now, known to who looks at the GPUs later */
 	now_watch(d->store, on_clock_set, d);
 	return failed ? -1 : 0;
 }

@@ -61,9 +61,14 @@ int request_reserve(const struct requests *q, const struct message *m, struct re
 					       "overlaps", core_overlaps_json(q->core, &r, now_read())));
 }
 
+/* Names are waited for: whose the GPUs are is the point of the list. */
 int request_reservations(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	(void)m, (void)err;
+	if (!reserving_are_named(q->reserving, q->names)) {
+		*reply = (struct reply){ .kind = REPLY_AGAIN };
+		return 0;
+	}
 	return request_answer(reply, json_pack("{si, so}", "schema", 1, "reservations", reserving_json(q->reserving, q->names)));
 }
 

@@ -287,6 +287,17 @@ static json_t *name_json(struct names *n, uid_t uid)
 	return json_string(name);
 }
 
+bool reserving_are_named(const struct reserving *v, struct names *n)
+{
+	const char *name;
+	bool all = true;
+	for (size_t i = 0; i < v->n; i++) {
+		bool user = names_of(n, v->list[i].r.uid, &name) != NAME_ASKED;
+		all = names_of(n, v->list[i].by, &name) != NAME_ASKED && user && all;
+	}
+	return all;
+}
+
 json_t *reserving_json(const struct reserving *v, struct names *n)
 {
 	struct now now = now_read();

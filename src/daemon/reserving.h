@@ -35,6 +35,8 @@ int reserving_remove(struct reserving *v, uint32_t id, uid_t by, struct error *e
 /* Whose it is; false: there is none of that id. */
 bool reserving_user(const struct reserving *v, uint32_t id, uid_t *uid);
 
+/* Whether the user database has said whose they are and who made them, or that it does not: it is asked by this. */
+bool reserving_are_named(const struct reserving *v, struct names *n);
 /* All of them, by when they begin:
  * [{"id","user","gpus","begin_time","end_time","active","by","made_time","reason","overlaps"}]. */
 json_t *reserving_json(const struct reserving *v, struct names *n);
