@@ -145,7 +145,9 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	run ! as "$ALICE" rad submit --gpus 2 -- true
 	[[ "$output" == *"asks for 2 GPUs, and you may have 1 at a time (max_gpus: user:$ALICE in $RAD_CONFIG:"* ]]
 	run ! as "$ALICE" rad submit --gpu-mem 20G -- true
-	[[ "$output" == *"20480 MiB of GPU memory, and you may have 10240 at a time (max_mem: user:$ALICE"* ]]
+	[[ "$output" == *"20.0G of GPU memory, and you may have 10.0G at a time (max_mem: user:$ALICE"* ]]
+	run ! as "$ALICE" rad submit --gpu-mem 10241M -- true	# both would read 10.0G
+	[[ "$output" == *"10241M of GPU memory, and you may have 10240M at a time"* ]]
 	[ "$(rad queue --json | jq '.tasks | length')" = 0 ]
 	as "$BOB" rad submit --gpus 2 -- true
 	run ! rad limit --user "$ALICE" max_gpu=1

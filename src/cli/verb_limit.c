@@ -46,7 +46,7 @@ static void print_row(struct table *table, const json_t *u)
 	table_cell(table, STYLE_PLAIN, format_seconds(member_number(u, "used_s"), text));
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(u, "running"));
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(u, "gpus"));
-	table_cell(table, STYLE_PLAIN, format_mib(member_number(u, "mem_mib"), text));
+	table_cell(table, STYLE_PLAIN, member_number(u, "mem_mib") > 0 ? format_mib(member_number(u, "mem_mib"), text) : "0");
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)(member_int(u, "unfinished") - member_int(u, "running")));
 	if (isnan(turn))
 		table_cell(table, STYLE_PLAIN, "-");
@@ -98,7 +98,7 @@ static void print_limits(const json_t *reply, const char *user)
 	size_t i;
 	json_t *word;
 	json_array_foreach(json_object_get(reply, "without_effect"), i, word)
-		printf("The user's own %s has no effect: what he may have is less. Only an administrator gives more.\n",
+		printf("The user's own %s has no effect: what they may have is less. Only an administrator gives more.\n",
 		       json_string_value(word));
 }
 

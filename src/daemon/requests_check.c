@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/units.h"
 
+#include <string.h>
+
 #define MAX_CHANGES 1000	/* of one task by people */
 #define MAX_IDS 10000		/* of one request */
 
@@ -70,6 +72,15 @@ int request_need_user_room(const struct requests *q, const struct message *m, ui
 			 "(user_tasks in rad.conf): wait for some to end, or cancel some", more, has, max);
 }
 
+/* Memory as `rad limit` shows it, but to the MiB where both would look alike. */
+static void amounts_text(enum allowance_kind kind, uint64_t wanted, uint64_t most, char wants[32], char may[32])
+{
+	if (kind == ALLOWANCE_MEM && strcmp(units_format_mib((double)wanted, wants, 32), units_format_mib((double)most, may, 32)))
+		return;
+	snprintf(wants, 32, "%llu%s", (unsigned long long)wanted, kind == ALLOWANCE_MEM ? "M" : "");
+	snprintf(may, 32, "%llu%s", (unsigned long long)most, kind == ALLOWANCE_MEM ? "M" : "");
+}
+
 /* One that he may never run would wait for ever. */
 static int need_ever(const struct requests *q, uid_t uid, const struct spec *s, struct error *err)
 {
@@ -79,10 +90,11 @@ static int need_ever(const struct requests *q, uid_t uid, const struct spec *s, 
 	enum allowance_kind kind = allowance_refuses(&may, &none, &one, &never);
 	if (kind == ALLOWANCE_COUNT)
 		return 0;
-	return error_set(err, ERR_DENIED, "the task asks for %llu%s, and you may have %llu at a time (%s: %s): ask for less, or the "
-			 "administrator for more", (unsigned long long)(kind == ALLOWANCE_MEM ? one.mib : one.gpus),
-			 kind == ALLOWANCE_MEM ? " MiB of GPU memory" : one.gpus == 1 ? " GPU" : " GPUs",
-			 (unsigned long long)may.most[kind], allowance_word(kind), allowing_source(q->allowing, uid, kind));
+	char wants[32], most[32];
+	amounts_text(kind, kind == ALLOWANCE_MEM ? one.mib : one.gpus, may.most[kind], wants, most);
+	return error_set(err, ERR_DENIED, "the task asks for %s%s, and you may have %s at a time (%s: %s): ask for less, or the "
+			 "administrator for more", wants, kind == ALLOWANCE_MEM ? " of GPU memory" : one.gpus == 1 ? " GPU" : " GPUs",
+			 most, allowance_word(kind), allowing_source(q->allowing, uid, kind));
 }
 
 int request_need_allowance(const struct requests *q, const struct message *m, uid_t uid, size_t more, const struct spec *s,
