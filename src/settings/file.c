@@ -47,16 +47,24 @@ static void take(struct reader *r, const char *key, const char *value, size_t li
 	}
 }
 
+/* The first colon that ends a key; NULL: there is none. */
+static const char *key_colon(const char *p)
+{
+	while ((p = strchr(p, ':')) && p[1] != ' ' && p[1] != '\t')
+		p++;
+	return p;
+}
+
 /* What stands in the way of reading a line as 'key: value'; NULL: nothing that can be seen. Comments and the marks of a
  * document's ends are none. */
 static const char *fault_of_line(const char *line)
 {
-	const char *colon = strstr(line, ": "), *end = line + strlen(line);
+	const char *colon = key_colon(line), *end = line + strlen(line);
 	if (!line[strspn(line, " \t")] || line[strspn(line, " \t")] == '#' || !strcmp(line, "---") || !strcmp(line, "..."))
 		return NULL;
 	if (*line == ' ' || *line == '\t')
 		return "does not begin at the left edge";
-	if ((!colon && end[-1] != ':') || (colon && !strchr("\"'", colon[2]) && strstr(colon + 2, ": ")))
+	if ((!colon && end[-1] != ':') || (colon && !strchr("\"'", colon[2]) && key_colon(colon + 2)))
 		return "is not a 'key: value' line, with a blank after the colon";
 	return NULL;
 }
@@ -69,6 +77,14 @@ static const char *behind(const char *text, size_t lines)
 		text += (*text == '\r' && text[1] == '\n') + !!*text;
 	}
 	return text;
+}
+
+static size_t lines_before(const char *text, size_t offset)
+{
+	size_t n = 0;
+	for (const char *p = behind(text, 1); *p && (size_t)(p - text) <= offset; p = behind(p, 1))
+		n++;
+	return n;
 }
 
 /* What is not YAML, where it is: the parser notices it a line or more later, and in words of its own. Returns that line; 0 if
@@ -86,8 +102,10 @@ static size_t not_yaml(struct reader *r, const yaml_parser_t *parser)
 			return line;
 		}
 	}
-	error_set(&err, ERR_INVALID, "%s:%zu: not YAML: %s", r->path, r->before + parser->problem_mark.line + 1,
-		  parser->problem ? parser->problem : "unreadable");
+	bool bytes = parser->error == YAML_READER_ERROR;	/* these have no mark yet, only where they are */
+	size_t line = bytes ? lines_before(r->rest, parser->problem_offset) : parser->problem_mark.line;
+	error_set(&err, ERR_INVALID, "%s:%zu: not YAML: %s%s", r->path, r->before + line + 1,
+		  parser->problem ? parser->problem : "unreadable", bytes ? ": save the file as UTF-8" : "");
 	mistake(r, &err);
 	return 0;
 }

@@ -213,6 +213,11 @@ static void mistakes_are_named(void **state)
 		{ "slack: 3\n\twindow: 60\n", ":2: 'window: 60' does not begin at the left edge" },
 		{ "\tplacement: rr\n", ":1: 'placement: rr' does not begin at the left edge" },
 		{ "slack: \"3\n", ":2: not YAML" },
+		{ "slack:\t3\nmin_free 6\n", ":2: 'min_free 6' is not a 'key: value' line" },
+		/* Bytes of another encoding, which the parser reads ahead of the lines. */
+		{ "slack: 3\r\n\nwindow: 60\n# gr\xfc\xdf" "e\n", ":4: not YAML: invalid leading UTF-8 octet: save the file as UTF-8" },
+		{ "slack: 3\n\xfc: 4\n", ":2: not YAML: invalid" },
+		{ "\xfc: 4\n", ":1: not YAML: invalid" },
 		{ "placement: [\n", ":1: one 'key: value' a line" },
 	};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
