@@ -472,6 +472,10 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	run radd --check-config --config "$WORLD/hooks.conf"
 	[ "$status" -eq 1 ]
 	[[ "$output" == *"radd: prolog $WORLD_ADMIN/hook: belongs to uid 0 with mode 777"*"every launch waits"* ]]
+	chmod 644 "$WORLD/admin/hook"
+	run radd --check-config --config "$WORLD/hooks.conf"
+	[[ "$output" == *"radd: prolog $WORLD_ADMIN/hook: is not executable: chmod +x: every launch waits"* ]]
+	chmod 777 "$WORLD/admin/hook"
 	rad doctor --json | jq -e 'any(.checks[]; .check == "settings" and .grade == "warn" and (.text | test("prolog .*every launch waits")))'
 	id=$(as "$ALICE" rad submit --parsable -- true)
 	wait_for 10 eval '[[ "$(field '"$id"' .reason_text)" == *"nobody else may be able to change it"* ]]'
@@ -480,6 +484,12 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	wait_for 10 eval '[[ "$(field '"$id"' .reason_text)" == *"$WORLD_ADMIN: belongs to uid"* ]]'
 	chown root "$WORLD_ADMIN"
 	rad wait "$id"
+	# Whoever may write the settings names the programs.
+	[[ "$(rad doctor)" != *"hooks.conf: belongs"* ]]
+	chown "$ALICE" "$WORLD/hooks.conf"
+	[[ "$(rad doctor)" == *"warn  settings "*"hooks.conf: belongs to uid $(id -u "$ALICE") with mode 644"*"chown 0, chmod go-w"* ]]
+	run -0 radd --check-config --config "$WORLD/hooks.conf"
+	[[ "$output" == *"hooks.conf: belongs to uid"* ]]
 	without_hooks
 	rm -rf "$WORLD_ADMIN"
 }

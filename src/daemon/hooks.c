@@ -162,16 +162,28 @@ static int check_trust(const char *path, char real[PATH_MAX], struct error *err)
 		return error_errno(err, "%s", path);
 	if (trust_check(real, &st, err))
 		return -1;
-	if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERR_INVALID, "%s: is not a program", real);
+	if (!(st.st_mode & 0111))
+		return error_set(err, ERR_INVALID, "%s: is not executable: chmod +x", real);
 	strcpy(folders, real);
 	return trust_folders(folders, err);
+}
+
+/* Of root's settings: whoever may write them names the programs. Told and no more, since they are in force already. */
+static void check_settings_file(const char *path, void (*tell)(void *ctx, const char *text), void *ctx)
+{
+	struct error err = ERROR_INIT;
+	struct stat st;
+	if (path && !geteuid() && !stat(path, &st) && trust_check(path, &st, &err))
+		tell(ctx, err.text);
 }
 
 unsigned hooks_check(const struct settings *config, void (*tell)(void *ctx, const char *text), void *ctx)
 {
 	const struct { const char *kind, *path; } named[] = { { "prolog", config->prolog }, { "epilog", config->epilog } };
 	unsigned refused = 0;
+	check_settings_file(config->file, tell, ctx);
 	for (size_t i = 0; i < COUNT_OF(named); i++) {
 		struct error err = ERROR_INIT;
 		char real[PATH_MAX];

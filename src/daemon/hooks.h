@@ -30,7 +30,7 @@ struct hooks *hooks_create(uv_loop_t *loop, const struct settings *config, struc
 void hooks_destroy(struct hooks *h);
 
 /* Tells of each program named there that would not be run, and why; returns how many. Each launch asks again: it may be mended
- * meanwhile. */
+ * meanwhile. Tells of a file of settings, too, that others than root may write, and so have root's radd run what they like. */
 unsigned hooks_check(const struct settings *config, void (*tell)(void *ctx, const char *text), void *ctx);
 /* Whether there is a prolog. */
 bool hooks_has_prolog(const struct hooks *h);

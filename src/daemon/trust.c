@@ -11,7 +11,8 @@ int trust_check(const char *path, const struct stat *st, struct error *err)
 {
 	if ((st->st_uid && st->st_uid != geteuid()) || st->st_mode & (S_IWGRP | S_IWOTH))
 		return error_set(err, ERR_DENIED, "%s: belongs to uid %u with mode %03o: it is used with radd's rights, so nobody else may "
-				 "be able to change it", path, (unsigned)st->st_uid, (unsigned)st->st_mode & 07777);
+				 "be able to change it: chown %u, chmod go-w", path, (unsigned)st->st_uid,
+				 (unsigned)st->st_mode & 07777, (unsigned)geteuid());
 	return 0;
 }
 

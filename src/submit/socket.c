@@ -200,7 +200,8 @@ static int connect_to(const char *path, int flags, struct error *err)
 					 "start one (radd), or name its socket in RAD_SOCKET" :
 					 "it is the machine's, which its administrator starts (systemctl start radd)");
 		if (errno == EACCES)
-			return error_set(err, ERR_DENIED, "%s: you may not speak to that radd", path);
+			return error_set(err, ERR_DENIED, "%s: you may not speak to that radd: ask its administrator for access to this file and "
+					 "the folders on its way, or RAD_SOCKET=own has one of your own", path);
 		if (errno == EAGAIN)
 			return error_set(err, ERR_CONFLICT, "%s: radd is there, but takes no more connections: does it hang?", path);
 		return error_errno(err, "%s", path);
