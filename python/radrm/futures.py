@@ -250,6 +250,16 @@ class _Watcher(threading.Thread):
                     future._take_end(task)
 
 
+def _dumps_call(call):
+    try:
+        return dumps(call)
+    except (pickle.PicklingError, AttributeError) as error:
+        if sys.modules.get("cloudpickle"):
+            raise
+        raise pickle.PicklingError("%s: a lambda, or a function within another, needs cloudpickle: pip install cloudpickle"
+                                   % error) from error
+
+
 def _main_of(data):
     """How a task finds what a call names of __main__, as a process of multiprocessing does; None: it names nothing, or by value."""
     if b"__main__" not in data or sys.modules.get("cloudpickle"):
@@ -354,11 +364,15 @@ class RadExecutor(concurrent.futures.Executor):
         os.makedirs(self._folder, 0o755, exist_ok=True)
         _check_own(self._folder, os.stat(self._folder))
         os.mkdir(folder + ".part", 0o755)
-        main = None
-        for i, call in enumerate(calls):
-            data = dumps(call)
-            main = main or _main_of(data)
-            write(os.path.join(folder + ".part", "call-%d.pkl" % i), data)
+        try:
+            main = None
+            for i, call in enumerate(calls):
+                data = _dumps_call(call)
+                main = main or _main_of(data)
+                write(os.path.join(folder + ".part", "call-%d.pkl" % i), data)
+        except BaseException:   # nobody would remove it
+            shutil.rmtree(folder + ".part", ignore_errors=True)
+            raise
         function = calls[0][1][0] if calls[0][0] is _run_chunk else calls[0][0]
         words = self._words(function, folder, len(calls), at_once)
         setup = {"path": [os.path.abspath(p) for p in sys.path], "words": words, "n": len(calls), "array": at_once is not None,

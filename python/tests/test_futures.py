@@ -400,6 +400,9 @@ def test_functions_of_a_script_need_no_cloudpickle(radd, tmp_path):  # noqa: F81
     done = subprocess.run([sys.executable, "-"], cwd=tmp_path, capture_output=True, text=True,
                           input=(tmp_path / "script.py").read_text())
     assert done.returncode and "needs cloudpickle" in done.stderr
+    done = run_script(tmp_path, "RadExecutor('h').submit(lambda: 1)")
+    assert done.returncode and "PicklingError" in done.stderr and "needs cloudpickle: pip install cloudpickle" in done.stderr
+    assert not os.listdir(tmp_path / "h")   # nor is half of a call left
 
 
 def test_radd_may_be_restarted(radd, executor, tmp_path, capfd):  # noqa: F811
