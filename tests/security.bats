@@ -94,6 +94,13 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	[ "${lines[-1]}" = done ]
 }
 
+@test "who may not reach radd's socket is told whom to ask" {
+	need_root
+	mkdir -m 700 "$WORLD/closed"
+	run as "$ALICE" env RAD_SOCKET="$WORLD/closed/radd.sock" rad queue
+	one_line_error "you may not speak to that radd: ask its administrator"
+}
+
 @test "output goes where its user may write, also through a link" {
 	need_root
 	local id
