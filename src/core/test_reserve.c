@@ -74,6 +74,10 @@ static void of_unknown_length_none_starts_for_a_while_before(void **unused)
 	later(w, 120000);
 	task_id b = submit(w, spec_of(1000, 1));
 	assert_int_equal(state(w, b), TASK_PENDING);
+	scoped_json *why = core_why_json(w->c, b, w->now, NULL);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(why, "gpus"), 0), "text")),
+		"GPU 0: reserved for another user in 3 h 59 min, and nobody knows how long the task takes: such tasks do not start in the "
+		"last 4 h 0 min before a reservation (reserve_lead); a --time of up to 3 h 59 min would fit");
 	later(w, 4 * HOUR_MS);		/* it has begun */
 	assert_int_equal(state(w, b), TASK_PENDING);
 	assert_int_equal(state(w, submit(w, limited(1000, 10))), TASK_PENDING);

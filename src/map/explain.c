@@ -225,11 +225,11 @@ static void say_reserved(struct explain_line *l, const struct map_policy *p, con
 	}
 	say(l, "reserved for another user in %s, and ", SPAN(f->have));
 	if (f->want > 0)
-		say(l, "the task may take %s", SPAN(f->want));
+		say(l, "the task may take %s:", SPAN(f->want));
 	else
-		say(l, "nobody knows how long the task takes, which is not started within %s of it (reserve_lead)",
+		say(l, "nobody knows how long the task takes: such tasks do not start in the last %s before a reservation (reserve_lead);",
 		    SPAN((double)p->reserve_lead_ms / 1000));
-	say(l, ": a --time of up to %s would fit", SPAN(f->have));
+	say(l, " a --time of up to %s would fit", SPAN(f->have));
 }
 
 static void say_ok(struct explain_line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
