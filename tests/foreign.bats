@@ -183,6 +183,13 @@ reservation_is()
 	as "$BOB" rad update "$id" --time 30m
 	wait_state "$brief" COMPLETED
 	wait_state "$id" COMPLETED
+	# Whoever is refused for it reads the same time as in the list.
+	id=$(as "$BOB" rad submit --parsable --time 30m --gpu-mem 1G -- sleep 60)
+	wait_state "$id" RUNNING
+	run as "$BOB" rad suspend "$id"
+	one_line_error "is reserved for another user from $(date -d "$(rad reserve --json | jq -r '.reservations[0].begin_time')" '+%F %T') on,"
+	as "$BOB" rad cancel "$id"
+	wait_state "$id" CANCELLED
 	rad gpus | grep -q "GPU 3: reserved for $ALICE from .* to .* (reservation 1)"
 	kill_radd
 	start_radd

@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client_queue.h"
+#include "cli/format.h"
 #include "cli/term.h"
 
 #include <ctype.h>
@@ -18,10 +19,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One line, whatever the text quotes: a terminal is told nothing by bytes that came from a file. */
+/* One line, whatever the text quotes: a terminal is told nothing by bytes that came from a file. radd writes moments for
+ * programs, in UTC. */
 static void print_line(const char *text)
 {
-	scoped_free char *line = alloc_string(text);
+	scoped_free char *line = format_times(text);
 	term_disarm(line);
 	fprintf(stderr, "rad: %s\n", line);
 }
