@@ -145,6 +145,26 @@ static void a_drained_gpu_is_known_before_it_is_read(void **unused)
 	end_world(w);
 }
 
+/* Taken out of the machine after it was drained, and another is in its place: nobody waits for it, and its number is not its own. */
+static void a_drained_gpu_that_went_away_is_no_reason(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	core_drain(w->c, "GPU-gone", true);
+	pass(w, 1);
+	submit(w, spec_of(30000, 1));
+	task_id b = submit(w, spec_of(30000, 1));
+	assert_int_equal(state(w, b), TASK_PENDING);
+	scoped_json *why = core_why_json(w->c, b, w->now, NULL), *gpus = core_gpus_json(w->c, w->now);
+	assert_int_equal(json_array_size(json_object_get(gpus, "gpus")), 1);
+	assert_int_equal(json_array_size(json_object_get(why, "gpus")), 1);
+	assert_string_equal(json_string_value(json_object_get(why, "reason")), "Memory");
+	core_drain(w->c, "GPU-lost", true);	/* of two more, most would be drained */
+	scoped_json *still = core_why_json(w->c, b, w->now, NULL);
+	assert_string_equal(json_string_value(json_object_get(still, "reason")), "Memory");
+	end_world(w);
+}
+
 static void whom_a_task_meets_on_two_gpus_it_is_said_to_meet_once(void **unused)
 {
 	(void)unused;
@@ -311,6 +331,7 @@ int main(void)
 		cmocka_unit_test(in_company_what_was_expected_is_believed_early),
 		cmocka_unit_test(whom_a_task_meets_on_two_gpus_it_is_said_to_meet_once),
 		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
+		cmocka_unit_test(a_drained_gpu_that_went_away_is_no_reason),
 		cmocka_unit_test(an_expected_load_says_so),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
 		cmocka_unit_test(a_gpu_that_contradicts_itself_is_not_the_largest),

@@ -130,6 +130,23 @@ static bool reason_from_host(struct core *c, const struct task *t, struct reason
 	return lack;
 }
 
+/* Whether people are told of it: one that went away, and is kept because it is drained, say, is nobody's concern. */
+static bool gpu_is_listed(const struct core *c, uint32_t slot, struct now now)
+{
+	struct fleet_gpu g = fleet_look(c->fleet, slot, now.mono_ms);
+	return g.present || g.n_tasks;
+}
+
+/* Those of GPUs that are listed, to the front. Returns how many. */
+static size_t findings_listed(const struct core *c, struct map_finding *findings, size_t n, struct now now)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < n; i++)
+		if (gpu_is_listed(c, (uint32_t)i, now))
+			findings[left++] = findings[i];
+	return left;
+}
+
 /* Asks the map again, as of now, and tells what stands in the way: the word that most GPUs share; each GPU's own is in
  * core_why_json. */
 static void reason_from_map(struct core *c, const struct task *t, struct now now, struct reason *out)
@@ -152,7 +169,7 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	} else if (pass_would_place(c->pass, &r, findings, now)) {
 		reason_behind(c, t, out);
 	} else {
-		enum map_reason why = map_summary(findings, n, r.gpus);
+		enum map_reason why = map_summary(findings, findings_listed(c, findings, n, now), r.gpus);
 		out->word = map_reason_word(why);
 		snprintf(out->text, sizeof out->text, "%s", map_reason_help(why));
 		if (why == MAP_ELSEWHERE && r.planned)
@@ -558,7 +575,7 @@ json_t *core_gpus_json(struct core *c, struct now now)
 	scoped_free uint32_t *order = fleet_in_order(c->fleet);
 	for (size_t i = 0; i < fleet_size(c->fleet); i++) {
 		struct fleet_gpu g = fleet_look(c->fleet, order[i], now.mono_ms);
-		if (g.present || g.n_tasks)
+		if (gpu_is_listed(c, order[i], now))
 			json_array_append_new(gpus, gpu_json(c, order[i], &g));
 	}
 	return json_pack("{si, so, so}", "schema", 1, "gpus", gpus, "host", host_json(c));
@@ -599,7 +616,8 @@ static json_t *findings_json(struct core *c, const struct task *t, const struct 
 	*placed = n && pass_would_place(c->pass, r, findings, now);
 	const struct map_gpu *gpus = fleet_gpus(c->fleet, now);
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, finding_json(c, r, &gpus[order[i]], &findings[order[i]], now));
+		if (gpu_is_listed(c, order[i], now))
+			json_array_append_new(list, finding_json(c, r, &gpus[order[i]], &findings[order[i]], now));
 	return list;
 }
 
