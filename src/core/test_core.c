@@ -162,6 +162,8 @@ static void a_drained_gpu_that_went_away_is_no_reason(void **unused)
 	core_drain(w->c, "GPU-lost", true);	/* of two more, most would be drained */
 	scoped_json *still = core_why_json(w->c, b, w->now, NULL);
 	assert_string_equal(json_string_value(json_object_get(still, "reason")), "Memory");
+	scoped_json *wide = core_why_json(w->c, submit(w, spec_of(1000, 3)), w->now, NULL);
+	assert_string_equal(json_string_value(json_object_get(wide, "reason_text")), "3 GPUs wanted, and there is only 1: ask for fewer");
 	end_world(w);
 }
 

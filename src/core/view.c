@@ -147,6 +147,13 @@ static size_t findings_listed(const struct core *c, struct map_finding *findings
 	return left;
 }
 
+/* Whether GPUs that are there could ever hold it, as a submission is asked. */
+static int reason_feasible(const struct core *c, const struct map_request *r, struct error *err)
+{
+	scoped_free struct map_gpu *devices = alloc_zero((fleet_size(c->fleet) + 1) * sizeof *devices);
+	return map_feasible(&(struct map_scene){ &c->config.map, devices, fleet_devices(c->fleet, devices), NULL }, r, err);
+}
+
 /* Asks the map again, as of now, and tells what stands in the way: the word that most GPUs share; each GPU's own is in
  * core_why_json. */
 static void reason_from_map(struct core *c, const struct task *t, struct now now, struct reason *out)
@@ -161,7 +168,7 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	} else if (!fleet_was_read(c->fleet) || !n) {
 		out->word = "NoReading";
 		snprintf(out->text, sizeof out->text, "no GPU has been read yet");
-	} else if (map_feasible(&(struct map_scene){ &c->config.map, fleet_gpus(c->fleet, now), n, NULL }, &r, &err)) {
+	} else if (reason_feasible(c, &r, &err)) {
 		out->word = "Infeasible";
 		snprintf(out->text, sizeof out->text, "%.399s", err.text);
 	} else if (reason_from_host(c, t, out)) {
