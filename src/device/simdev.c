@@ -5,6 +5,7 @@
 #include "device/simdev.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/words.h"
@@ -472,24 +473,34 @@ static bool same_model(const struct device_model *a, const struct device_model *
 	       a->peak_w == b->peak_w && a->limit_w == b->limit_w && a->gpu == b->gpu && !strcmp(a->profile, b->profile);
 }
 
+/* Those that live, once each: a process on several devices is a client of all of them. */
+static void add_pids(const struct simdev_page *d, struct buf *pids)
+{
+	for (size_t c = 0; c < SIMDEV_MAX_CLIENTS; c++) {
+		char pid[16];
+		snprintf(pid, sizeof pid, " %ld ", (long)d->clients[c].pid);
+		if (client_alive(&d->clients[c]) && !strstr(buf_text(pids), pid))
+			buf_printf(pids, "%s%s", pids->len ? "" : " ", pid + 1);
+	}
+}
+
 /* 1: the file holds exactly these. 0: others, and nobody is on them. -1 with an error otherwise. */
 static int holds_same(const struct simdev *s, const struct simdev_header *h, const struct device_model *models, size_t n,
 		      struct error *err)
 {
 	bool same = h->n_devices == n;
-	size_t busy = 0;
+	scoped_buf pids = { 0 };
 	for (uint32_t i = 0; i < h->n_devices; i++) {
 		struct simdev_page d;
 		if (read_device(s, i, &d, err))
 			return -1;
 		same = same && same_model(&d.model, &models[i]);
-		for (size_t c = 0; c < SIMDEV_MAX_CLIENTS; c++)
-			busy += client_alive(&d.clients[c]);
+		add_pids(&d, &pids);
 	}
-	if (same || !busy)
+	if (same || !pids.len)
 		return same;
-	return error_set(err, ERR_CONFLICT, "%s: %zu processes still run on other simulated devices than the ones asked for: "
-			 "end them first, or ask for the devices they run on", s->path, busy);
+	return error_set(err, ERR_CONFLICT, "%s: processes still run on other simulated devices than the ones asked for: ask for those, "
+			 "or end them first: kill%.*s", s->path, (int)(pids.len - 1 < 200 ? pids.len - 1 : 200), buf_text(&pids));
 }
 
 /* Makes the devices of the spec unless they are there. The whole file is locked. */
