@@ -71,7 +71,7 @@ machine()
 		as_alice rad submit --parsable --hold -- true
 		stop
 		as_bob timeout 5 rad version >version; grep -c "^rad  " version; grep "^radd" version
-		as_bob timeout 5 rad doctor | grep -E "(daemon|state)  "
+		as_bob timeout 5 rad doctor | grep -E "(daemon|state|cgroup)  "
 		as_bob env RAD_NO_START=0 rad submit -- true || echo "exit $?"
 		ls "$WORLD/daemon"'
 	echo "$output"
@@ -79,7 +79,7 @@ machine()
 	[ "${lines[1]}" = 1 ]
 	away="this machine's radd does not answer (that it has one, /run/rad shows)"
 	[[ "${lines[2]}" == "radd: $away"*"RAD_SOCKET=own"* ]]
-	# Who asks what is wrong is told at once, and nothing of a folder in which a radd of the caller's own would keep its queue.
+	# Who asks what is wrong is told at once, and nothing of the folder and the cgroup that a radd of the caller's own would have.
 	[[ "${lines[3]}" == "warn  daemon     $away"* ]]
 	[[ "${lines[4]}" == "rad: this machine's radd does not answer: waiting for it"* ]]
 	[[ "${lines[5]}" == "rad: $away"*"RAD_SOCKET=own"* ]]
