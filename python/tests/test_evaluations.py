@@ -397,7 +397,7 @@ def test_evaluations_of_a_library_every_so_many_steps(capture, tmp_path, steps, 
     assert code == 0 and f.steps == 150 and (800 * 512 * 4 in f.events) == seen and (f.beside > 0) == seen, said
 
 
-@pytest.mark.parametrize("after, seen", [("trainer.look()", False), ("trainer.evaluate()", True), ("print(trainer.predict())", True)])
+@pytest.mark.parametrize("after, seen", [("print(trainer)", False), ("trainer.evaluate()", True), ("print(trainer.predict())", True)])
 def test_what_a_library_evaluates_once_it_has_trained(capture, tmp_path, after, seen):
     """A training that its library can be told to end does, after enough of it was seen."""
     (tmp_path / "transformers").mkdir()

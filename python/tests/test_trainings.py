@@ -195,7 +195,7 @@ def test_what_a_librarys_engine_runs_is_not_a_function_of_that_name(capture, tmp
         trainer, evaluator = Engine(learn), Engine(look)
         for epoch in range(50):
             trainer.run(loader)
-        evaluator.run(loader)
+        evaluator.run(lines)
     run()
     """)
     assert code == 0 and [p for _, p in f.marks].count(1) == 3, said

@@ -19,13 +19,12 @@ import math
 import os
 import re
 import sys
+import traceback
 import weakref
 from collections import UserDict
 from collections.abc import Mapping
 
-from torch.utils.data import DataLoader
-
-from . import every, fileformat as ff, given, growing, nexts, sandbox, spent
+from . import behind, every, fileformat as ff, given, growing, nexts, sandbox, spent
 from . import length, trainings
 from .recorder import is_gpu
 from .source import is_own, tree_of
@@ -119,27 +118,6 @@ def evaluates(tree, tests):
     return False
 
 
-def scope_of(frame):
-    """What stands in the function, or the module, that it is in, but for functions within."""
-    tree = tree_of(frame.f_code.co_filename)
-    waiting = [tree] if frame.f_code.co_name == "<module>" else [
-        node for node in ast.walk(tree) if isinstance(node, length.FUNCTION[:2]) and length.begins(node) == frame.f_code.co_firstlineno]
-    for node in waiting:
-        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, length.FUNCTION)]
-    return waiting
-
-
-def tests_after(frame):
-    """Whether the script's own code evaluates or predicts further on, once the training that it is in is over."""
-    while frame is not None and frame.f_globals.get("__name__") not in length.BEGINNING:
-        if is_own(frame.f_code.co_filename) and any(
-                isinstance(node, ast.Call) and node.lineno > frame.f_lineno and (every.is_test(node) or length.called(node) == "predict")
-                for node in scope_of(frame)):
-            return True
-        frame = frame.f_back
-    return False
-
-
 def loops_from(frame):
     """The loops that the script's own code is in, from that frame on outwards: {(code, line): loop}."""
     found = {}
@@ -161,33 +139,6 @@ def repeated(frame):
             inside.append((length.function_of(frame), frame))
         frame = frame.f_back
     return [(tree, where) for tree, where in found if tree is not None]
-
-
-def is_loader(node, frame):
-    """Whether an expression is a data loader, in that frame, or what goes over one."""
-    while length.called(node) in length.OVER and node.args:
-        node = node.args[0]
-    try:
-        return isinstance(trainings.unwrapped(length.value(node, frame)), DataLoader)
-    except Exception:  # of whatever stands in a script
-        return False
-
-
-def goes_over(tree, frame, own):
-    """Whether something there goes over a loader, beside what the frame is in the midst of; one of the functions `own` that is
-    given a loader does."""
-    for node in trainings.within(tree.body):
-        if isinstance(node, ast.For):
-            over = [node.iter]
-        elif isinstance(node, trainings.COMPREHENSIONS):
-            over = [part.iter for part in node.generators]
-        elif length.called(node) in own:
-            over = [*node.args, *(keyword.value for keyword in node.keywords)]
-        else:
-            continue
-        if not node.lineno <= frame.f_lineno <= node.end_lineno and any(is_loader(part, frame) for part in over):
-            return True
-    return False
 
 
 def again(batch):
@@ -349,6 +300,9 @@ class Later:
         self.taught = 0  # backward passes
         # sampler_of() the last batch; of those that a backward pass followed, by the sampler's id.
         self.current, self.teaching = lambda: None, {}
+        self.behind = None  # (code, line) of the last evaluation that stands behind all loops
+        self.stays = False  # it comes to no end of its loops
+        self.led = 0  # once it goes on to that: steps until it is given up
         self.where = None  # a line that frees parameters and has not yet
         self.read = 0  # numbers of batches
         self.clock = None  # processor time when it went on, and for how many seconds more at most
@@ -587,15 +541,16 @@ class Later:
             self.seen = self.session.learnt()
             due = any(self.comes(where, number) for where, (*_, number) in self.asked.items()) or any(
                 tree.lineno <= line <= tree.end_lineno for tree in trees for line in self.conditions - {line for _, line in self.asked})
-            ends = self.session.length.ends
-            if ends and tests_after(frame):
-                self.session.length.evaluates = ends
             tests = set().union(*map(tests_of, files))
             tested = due or self.session.length.evaluates or any(evaluates(tree, tests) for tree in trees)
             several = self.trainings.begins(frame, files, is_own, resized or bool(self.where))
             tested = tested or any(isinstance(node, ast.Call) and trainings.is_off(node, self.trainings.names) for tree in trees
                                    for node in ast.walk(tree)) or any(
-                goes_over(*part, self.trainings.names.bodies) or every.is_tested_behind(*part) for part in parts)
+                any(behind.goes_over(tree.body, where, self.trainings.names.bodies)) or every.is_tested_behind(tree, where)
+                for tree, where in parts)
+            self.behind = behind.last(frame, files, self.trainings.names) if self.session.learnt() else None
+            self.stays = not 0 < self.session.length.steps <= STEPS and any(
+                isinstance(loop, ast.While) and trainings.returns(loop) for loop in loops.values())
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
         passes = self.session.length.passes or list(self.session.length.fetched)
@@ -605,7 +560,8 @@ class Later:
             self.looks_for(one)
         with contextlib.suppress(Exception):  # of whatever stands in a script
             self.rises(loops)
-        if not self.where and not self.phases and not tested and not self.larger and not self.risen and not several:
+        inside = bool(self.where or self.phases or tested or self.larger or self.risen or several)
+        if not inside and not self.behind:
             return False
         sizes = max([len(found.records) for found in self.larger.values()] + [len(found) for found in self.risen.values()], default=1)
         self.climb = self.climbing = min(sizes, SAMPLES) - 1
@@ -620,9 +576,16 @@ class Later:
             self.given[one] = Pass(one, not self.risen and id(one._dataset) not in self.larger)
         if self.session.length.evaluates:
             self.session.length.evaluates()
-        if not passes and not due and not self.risen and not several:
-            self.going = self.where is not None and self.tries()
+        if not inside or not passes and not due and not self.risen and not several:
+            self.going = self.where is not None and self.tries() or self.leads()
         return self.going
+
+    def leads(self):
+        """All was seen of its loops. Whether it goes on to what evaluates behind them: they end early from now on."""
+        if self.behind is None or self.stays or self.led or self.over_bound():
+            return False
+        self.led, self.trainings.going, self.trainings.held = self.steps + STEPS, True, False
+        return True
 
     def looks_for(self, one):
         """Of batches that differ in size the largest is to be in the capture."""
@@ -653,9 +616,11 @@ class Later:
             self.count()
         self.since = 1 if now != self.before else self.since + 1 if self.since else 0
         self.before = now
-        most = math.inf if self.trainings.going else STEPS if self.where or self.phases else self.climb + ENDS
-        over = self.over_bound() or self.steps >= most or self.where and self.since >= TRIED and not self.frozen()
-        return over and not (self.where and self.frozen() and self.tries())
+        most = self.led or (math.inf if self.trainings.going else STEPS if self.where or self.phases else self.climb + ENDS)
+        if self.behind and self.trainings.held and self.trainings.hurries():
+            self.trainings.held = False
+        over = self.over_bound() or self.steps >= most or not self.led and self.where and self.since >= TRIED and not self.frozen()
+        return over and not (self.where and self.frozen() and self.tries() or self.leads())
 
     def is_within(self):
         """Whether it is a step further on in a pass that is not ended: an epoch's end is not reached."""
@@ -741,16 +706,26 @@ class Later:
                                                  f"{what}: say what the run "
                                    "needs (rad submit --gpu-mem) if it comes to that")
 
+    def misses(self, frames):
+        """It ends there. Told, if that is before the last evaluation behind the loops."""
+        code, line = self.behind or (None, 0)
+        if any(at.f_code is code and at.f_lineno < line for at in frames):
+            self.session.recorder.note(ff.CUT_SHORT, f"{os.path.basename(code.co_filename)}:{line}: what runs behind the training was not "
+                                                     "seen: say what it needs (rad submit --gpu-mem)")
+
     def broken(self, error):
         """An error, or a limit, ended the script before its end."""
+        frames = [at for at, _ in traceback.walk_tb(error.__traceback__)]
         if self.trainings.going and not isinstance(error, SystemExit):
-            self.trainings.broken(error)
+            self.trainings.broken(frames[::-1])
+        self.misses(frames)
         if self.going and self.where and not self.trying and self.frozen():
             self.tell("what they would take then was not seen")
 
     def end(self):
         """Nothing more is recorded."""
         self.trainings.end()
+        self.misses(trainings.outwards(sys._getframe(1)))
         given.once(self.session.recorder)
         if self.risen and self.steps <= self.climb:
             self.session.recorder.note(ff.VARIABLE_SHAPES, "of sizes that grow in the run the largest could not be captured: "

@@ -234,7 +234,6 @@ class Told:
 
     def __init__(self, steps, stop=lambda: None, every=math.inf, often=None, most=math.inf):
         self.steps, self.stop, self.every, self.often, self.most = steps, stop, every, often, most
-        self.ends = None if often else stop  # what ends it where there is no evaluation
 
 
 def of_transformers(frame):
@@ -290,7 +289,6 @@ class Length:
         self.summed = 1  # batches whose gradients are one step
         self.inner = 0  # of them, of the innermost loop: an epoch, mostly; infinite: not known
         self.evaluates = None  # where a library does, after each: what has it do so after the next step
-        self.ends = None  # where a library can be told to: what ends the training after the next step
         self.most = math.inf  # batches of an evaluation, where a library knows
         self.before = {}  # counter of a guard -> what it was when the step before was made
         self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
@@ -320,7 +318,7 @@ class Length:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
             told = LIBRARIES[library](frame) if library in LIBRARIES else Told(0)
             if isinstance(told.steps, (int, float)) and not isinstance(told.steps, bool) and 0 < told.steps < math.inf:
-                self.evaluates, self.inner, self.ends, self.most = told.often, told.every, told.ends, told.most
+                self.evaluates, self.inner, self.most = told.often, told.every, told.most
                 self.looped = True
                 return told.steps
             loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else ()

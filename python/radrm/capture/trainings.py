@@ -90,13 +90,13 @@ class Looping(ast.NodeTransformer):
 
 
 def returns(loop):
-    """Whether a `return` is all that ends a `while True`: its function would give nothing if it ended otherwise."""
+    """Whether a `return` of something is all that ends a `while True`: its function would give nothing if it ended otherwise."""
     own = list(loop.body)
     for node in own:
         if not isinstance(node, (ast.For, ast.AsyncFor, ast.While, *SCOPES)):  # a `break` there ends that one
             own += ast.iter_child_nodes(node)
     return (isinstance(loop.test, ast.Constant) and bool(loop.test.value) and not any(isinstance(node, ast.Break) for node in own)
-            and any(isinstance(node, ast.Return) for node in within(loop.body)))
+            and any(isinstance(node, ast.Return) and node.value is not None for node in within(loop.body)))
 
 
 def trains(call):
@@ -121,10 +121,14 @@ class Names(set):
         self.switches = {}  # name -> of what it is called for that trains: (it, parameters without which nothing does)
 
     def has(self, call):
-        """Whether it may be one of these: what something else has of a function's name, as the `run` of a library's engine, is not."""
-        name = length.called(call)
-        return name in self and (not isinstance(call.func, ast.Attribute) or name in self.methods
-                                 or ast.unparse(call.func.value) in self.modules)
+        """Whether it may be one of these."""
+        return length.called(call) in self and self.owns(call)
+
+    def owns(self, call):
+        """Whether what is called may be the script's: what something else has of a function's name, as the `run` of a library's
+        engine, is not."""
+        return (not isinstance(call.func, ast.Attribute) or length.called(call) in self.methods
+                or ast.unparse(call.func.value) in self.modules)
 
 
 def functions(paths):
@@ -371,6 +375,8 @@ class Loop:
                 return "end"
         if (trainings.going or trainings.testing and trainings.session.later.going) and trainings.over():
             trainings.session._finish()
+        if trainings.session.later.led and self.number in trainings.around:
+            return "end"
         if not trainings.going or not self.stepped:
             return ""
         self.rounds, self.stepped = self.rounds + 1, False
@@ -549,10 +555,10 @@ class Trainings:
                 told, own = length.LIBRARIES[library](at), id(length.local(at, "self"))
                 self.told[own] = steps = self.told.get(own, 0) + 1
                 self.another |= len(self.told) > 1 and not self.around
-                if steps == 1 and told.often:
-                    told.often()
-                elif steps >= ROUNDS:
+                if steps >= ROUNDS or self.session.later.led:
                     told.stop()
+                elif told.often:
+                    told.often()
                 return
 
     def skip(self, alike):
@@ -563,12 +569,8 @@ class Trainings:
         self.session.recorder.note(ff.CUT_SHORT, f"the script has several trainings, and {what}: say what the largest needs "
                                                  f"(rad submit --gpu-mem)")
 
-    def broken(self, error):
-        """The script did not come to its end."""
-        frames, at = [], error.__traceback__
-        while at is not None:
-            frames.insert(0, at.tb_frame)
-            at = at.tb_next
+    def broken(self, frames):
+        """The script did not come to its end: an error came from there, the innermost first."""
         again = any(self.repeated.get((frame.f_code.co_filename, loop.lineno), ALIKE) < ALIKE for frame in frames
                     for loop in length.loops_around(frame))
         if again or follows(frames, self.names, self.is_own, False, self.parts, self.taught):
