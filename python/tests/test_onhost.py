@@ -89,12 +89,25 @@ def test_split_among_experts(capture, sizes, split):
 @pytest.mark.parametrize("body, doubt", [
     ("x.sum(n)", True), ("x.mean(dim=n)", True), ("x.amax(n)", True), ("x.permute(n, 0)", True),
     ("x.view(n, -1)", True), ("x.reshape(n, -1)", True), ("x.repeat(n, 1)", True), ("x.logsumexp(n)", True),
-    ("x.roll(n)", False), ("x.roll(n, 0)", False),
+    ("x.roll(n)", False), ("x.roll(n, 0)", False), ("torch.roll(x, n)", False), ("torch.fft.fftshift(x, n)", False),
+    ("torch.sum(x, n)", True), ("torch.std(x, dim=n)", True), ("x.nanmean(n)", True), ("torch.linalg.vector_norm(x, dim=n)", True),
+    ("torch.special.logsumexp(x, n)", True), ("torch.fft.fftn(x, dim=n)", True),
+    ("F.max_pool2d(x[None], n)", True), ("F.avg_pool1d(x, n)", True), ("torch.nn.AdaptiveAvgPool2d(n)(x[None])", True),
+    ("F.conv2d(x[None, None], x[None, None, :3, :3], stride=n)", True), ("torch._C._nn.avg_pool2d(x[None], n)", True),
+    ("torch.Generator().manual_seed(n)", False), ("torch.Generator('cuda').manual_seed(n)", False), ("torch.set_num_threads(n)", False),
 ])
 def test_the_only_one_of_a_list(capture, body, doubt):
-    """C++ takes what says that it is an int for a list of them."""
+    """C++ takes what says that it is an int for a list of them, or asks for the number itself."""
     found, said, _ = captured(capture, f"n = mask.sum().item()\n{body}")
     assert found == doubt, said
+
+
+def test_torchscript_knows_them(capture):
+    """It compiles derivatives of PyTorch's own, which call them."""
+    found, said, _ = captured(capture, "import torch._decomp.decompositions_for_jvp as own\n"
+                              "def norm(x): return torch.sum(torch.mean(x, 0), 0)\nnorm.__module__ = 'torch._decomp'\n"
+                              "print(torch.jit.script(norm).graph)")
+    assert not found and "TorchScript" not in said, said
 
 
 @pytest.mark.parametrize("body, doubt", [

@@ -82,8 +82,11 @@ def standing(real, make):
 
 
 def generators(real):
-    """The class of random generators. One for the GPU is one of the CPU: nobody asks it for numbers."""
-    return standing(real, lambda device="cpu": real("cpu" if indexed(device) == GPU else device))
+    """The class of random generators. One for the GPU is one of the CPU: nobody asks it for numbers. A seed may come from the GPU."""
+    class Generator(real):
+        def manual_seed(self, seed):
+            return super().manual_seed(int(seed))
+    return standing(real, lambda device="cpu": Generator("cpu" if indexed(device) == GPU else device))
 
 
 def devices(real):

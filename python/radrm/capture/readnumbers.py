@@ -8,6 +8,7 @@ import collections
 import functools
 import numbers
 import sys
+import types
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -17,10 +18,12 @@ from .asked import SIZE, SIZING, branched, insists, is_guard, is_placed, is_seed
 from .recorder import is_gpu
 
 
-# What is given dimensions; which of them it is, sizes hang on.
-DIMENSIONS = {"sum", "mean", "std", "var", "amax", "amin", "logsumexp", "flip", "permute"}
-SPELLED = {torch: ("zeros", "ones", "empty", "rand", "randn"),  # no others: TorchScript takes sum() for PyTorch's own
-           torch.Tensor: ("new_zeros", "new_ones", "new_empty", "expand", "view", "reshape", "repeat", "roll", *DIMENSIONS)}
+# What is given sizes or dimensions one by one, without a bound; and what asks for a number itself.
+SPELLED = {torch: ("zeros", "ones", "empty", "rand", "randn", "set_num_threads"),
+           torch.Tensor: ("new_zeros", "new_ones", "new_empty", "expand", "view", "reshape", "repeat", "flip", "permute")}
+OWNERS = (torch, torch.Tensor, torch.nn.functional, torch.linalg, torch.fft, torch.special, torch._C._nn)
+DIMENSIONS = {"flip", "permute"}  # sizes hang on which of them it is
+PLACES = {"roll", "fft_fftshift", "fft_ifftshift", "set_num_threads"}  # of these no size hangs on what they are given
 SOME = 1 << 22  # a count, where it is only asked whether there is anything
 
 
@@ -107,20 +110,38 @@ class ReadInt:
         return getattr(object.__getattribute__(self, "value"), name)
 
 
+@functools.lru_cache(None)
+def listed():
+    """Names of what may be given one number in place of a list of them: `x.sum(1)`, max_pool2d(x, 2)."""
+    return {schema.name.partition("::")[2] for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("aten::")
+            and any(argument.N is not None for argument in schema.arguments)}
+
+
+@functools.lru_cache(None)
+def spelled():
+    """[(owner, name)] of functions of C++ that take what says that it is an int for a list."""
+    found = [(owner, name) for owner, names in SPELLED.items() for name in names]
+    for owner in OWNERS:
+        found += [(owner, name) for name in dir(owner) if not isinstance(value := getattr(owner, name), types.FunctionType)
+                  and getattr(value, "__name__", "") in listed()]
+    return found
+
+
 def sizes_given(func, args, kwargs):
-    """What a function of PyTorch's is given that is a size."""
+    """What a function of PyTorch's is given that is a size: which dimension it is, sizes hang on, too."""
     name = getattr(func, "__name__", "")
-    found = SIZING.search(name) or name in DIMENSIONS
+    found = SIZING.search(name) or name in (listed() | DIMENSIONS) - PLACES
     return sizes_of(name, [arg for arg in args if not isinstance(arg, torch.Tensor)], kwargs) if found else []
 
 
 def spelled_out(real):
-    """A function that is given sizes or dimensions one by one: a first one that came from the GPU, C++ takes for a list of them."""
+    """A function that is given sizes or dimensions one by one, or one: a first one that came from the GPU, C++ takes for a list."""
     @functools.wraps(real)
     def call(*args, **kwargs):
         if ReadInt in map(type, args) or kwargs and ReadInt in map(type, kwargs.values()):
             return ReadInt.__torch_function__(real, (), args, kwargs)
         return real(*args, **kwargs)
+    call.radrm_of = real
     return call
 
 

@@ -19,7 +19,7 @@ from . import drawn, fileformat as ff, given
 from .answers import INT
 from .asked import (SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_left, is_placed, is_round, is_sizing,
                     script_line, tests)
-from .readnumbers import SPELLED, ReadFloat, ReadInt, extreme, ordinary, spelled_out
+from .readnumbers import ReadFloat, ReadInt, extreme, ordinary, spelled, spelled_out
 from .recorder import aten, is_gpu
 from .writes import version_of, wrote
 
@@ -519,9 +519,10 @@ def install(recorder, patch):
     for one in (max, min):
         patch(builtins, one.__name__, extreme(one))
     patch(builtins, INT, integer)
-    for owner, names in SPELLED.items():
-        for name in names:
-            patch(owner, name, spelled_out(getattr(owner, name)))
+    for owner, name in spelled():
+        patch(owner, name, spelled_out(getattr(owner, name)))
+    find = torch.jit._builtins._find_builtin  # TorchScript takes sum() for PyTorch's own
+    patch(torch.jit._builtins, "_find_builtin", lambda function: find(getattr(function, "radrm_of", function)))
     patch(torch.Tensor, "split", parted(recorder, torch.Tensor.split))
     patch(torch.Tensor, "item", read)
     patch(torch.Tensor, "__format__", written)
