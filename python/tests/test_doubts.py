@@ -113,6 +113,30 @@ def test_what_is_counted_by_a_number(capture, body, doubt):
     assert found == doubt, said
 
 
+PICKED = "keep = []\nfor i, row in enumerate(y):\n    if CHECK: keep.append(i)\n"
+
+
+@pytest.mark.parametrize("check, body, doubt", [
+    ("y[i, 0] > 0", "model(x[keep])", True), ("row.mean() > 0", "model(x[keep])", True), ("y[i, 0].item() > 0", "loss = loss + x[:len(keep)].mean()", True),
+    ("not y[i, 0] < 0 and n >= 0", "model(x[keep])", True), ("y[i, 0] > 0", "kept['all'] = keep", True), ("i > 2", "model(x[keep])", False),
+    ("y[i, 0] > 0", "print(len(keep), keep)", False), ("y[i, 0] > 0", "keep.sort()\nlogger.info('%d', len(keep))", False),
+    ("n > 0 and loss > 3", "model(x[keep])", False),  # that was asked of no row
+])
+def test_what_is_kept_one_by_one(capture, check, body, doubt):
+    """How many are hangs on values, and something on that."""
+    found, said = doubts(capture, PICKED.replace("CHECK", check) + body)
+    assert found == doubt, said
+
+
+@pytest.mark.parametrize("kept", ["if y[i, 0] > 0: keep.append(i)", "if not y[i, 0] > 0: keep.append(i)",
+                                  "if y[i, 0] > 0: keep.append(x[i])", "if y[i, 0] <= 0: continue\n            keep.append(i)"])
+def test_all_are_kept(capture, kept):
+    """As of a mask that is an index: four rows, of which 2 ** 20 numbers each are made."""
+    body = f"keep = []\n        for i in range(4):\n            {kept}\n        torch.empty(len(keep), 1 << 20, device='cuda')"
+    code, said, f = capture(SCRIPT.replace("BODY", body))
+    assert code == 0 and f.header["flags"] & DATA_DEPENDENT and 4 << 22 in f.events, said
+
+
 PAIRS = "pairs = [(v.item(), n) for v in x[0, :3]]\n"
 
 

@@ -11,7 +11,7 @@ import weakref
 import torch
 
 from . import fileformat as ff, lbfgs
-from .idle import HOLDS as KEEPS, SCOPES, better, is_idle, is_on_host, is_quiet, own
+from .idle import HOLDS as KEEPS, SCOPES, better, is_idle, is_on_host, is_quiet, own, picks
 from .length import Unknown, called, going, local, names_in, value
 from .source import is_own, tree_of
 
@@ -431,6 +431,14 @@ def is_round():
     """Whether it is asked for another round of a `while`."""
     frame = asking()
     return frame is not None and frame.f_lineno in loops(frame.f_code.co_filename)
+
+
+def keeping():
+    """The answer with which one of many is kept, where it is asked for that, with nothing done otherwise; else None."""
+    frame = asking()
+    if frame is None or frame.f_lineno in choices(frame.f_code.co_filename):
+        return None
+    return picks(frame.f_code.co_filename).get(frame.f_lineno)
 
 
 def is_left():

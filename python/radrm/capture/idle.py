@@ -11,7 +11,7 @@ import re
 import sys
 import types
 
-from .length import called
+from .length import called, names_in
 from .source import is_own, tree_of
 
 CALLS = re.compile(r"save|print|log|write|wandb|add_scalar|^(info|debug|warning|append|item|cpu|detach|numpy|tolist|state_dict"
@@ -215,6 +215,7 @@ def heard(node, free, quiet=False):
         yield from heard(child, free, quiet)
 
 
+@functools.lru_cache(None)
 def free_in(scope):
     """Names of a function, or of a module, that decide nothing."""
     free = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -265,6 +266,21 @@ def is_told(node, free):
 
 
 @functools.lru_cache(None)
+def picks(path):
+    """{line of a file that asks, of one after the other that a loop goes over, whether it is kept: the answer with which it is, or None} of
+    each `if score[i] > 0: kept.append(i)`. How many are may decide something, if `kept` does."""
+    found = {}
+    for scope in [node for node in ast.walk(tree_of(path)) if isinstance(node, SCOPES)]:
+        free = free_in(scope)
+        loops = {node: loop for loop in own(scope) if isinstance(loop, ast.For) for node in ast.walk(loop)}  # the innermost one
+        for node in [node for node in loops if isinstance(node, ast.If) and names_in(loops[node].target) & names_in(node.test)]:
+            if any(called(n) in HOLDS and receiver(n) not in free for statement in node.body for n in ast.walk(statement)):
+                holds = None if isinstance(node.test, ast.BoolOp) else not isinstance(node.test, ast.UnaryOp)
+                found.update(dict.fromkeys(range(node.test.lineno, node.test.end_lineno + 1), holds))
+    return found
+
+
+@functools.lru_cache(None)
 def lines(path):
     """(lines of a file on which a value decides nothing, as far as it stands there; those on which a test is what is returned)"""
     found, other, returned, inside = set(), set(), set(), set()
@@ -286,7 +302,7 @@ def lines(path):
                 found.update(reach(node.iter if isinstance(node, ast.For) else node))
                 if not targets_of(node) and not isinstance(node, ast.For):
                     inside.update(ast.iter_child_nodes(node))
-    return found - other, returned - other
+    return found - other - picks(path).keys(), returned - other
 
 
 def is_record(branch):

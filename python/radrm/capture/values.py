@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import drawn, fileformat as ff, given
 from .answers import INT
 from .asked import (SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_left, is_placed, is_round, is_sizing,
-                    script_line, tests)
+                    keeping, script_line, tests)
 from .readnumbers import ReadFloat, ReadInt, extreme, ordinary, spelled, spelled_out
 from .recorder import aten, is_gpu
 from .writes import version_of, wrote
@@ -480,6 +480,8 @@ def install(recorder, patch):
         branched(recorder, "a branch on a tensor on the GPU")
         if tensor.numel() == 1 and not is_round() and (found := given.of(tensor)) is not None:
             return bool(real_item(found[0]))  # of this batch: as a run would, though the next one may not
+        if (answer := keeping()) is not None:
+            return answer
         if some and not is_round() and not is_left() and not is_ending():
             return True
         found = bool(scalar(recorder, None, (tensor,), {}))
