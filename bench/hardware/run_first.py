@@ -10,9 +10,9 @@
 The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`,
 each with its capture; `second`, the same again with what the first run left; named by --runs, too: `known`, with all that
 `exclusive` taught; `memory`, with --gpu-mem; `auto`, captured while they wait (--capture=auto); some of these with `settle: 30`
-or `max_slowdown: 3`, or under `magm` and `fifo`; `places-4`, four at a time, as schedulers do that do not look at the GPU. But for what RUNS says, settings are those of an empty configuration, which
-are what is shipped. Other captures are made beforehand, without the GPU. Writes OUT/run-NAME.json after each, and the table and
-the picture of all that are there.
+or `max_slowdown: 3`, or under `magm` and `fifo`; `places-4`, four at a time, as schedulers do that do not look at the GPU. But for
+what RUNS says, settings are those of an empty configuration, which are what is shipped. Other captures are made beforehand, without
+the GPU. Writes OUT/run-NAME.json after each, and the table and the picture of all that are there.
 
 The share of what the bound allows is (exclusive - total) / (exclusive - bound), as in bench/evaluation. The bound is `lower_bound_s` of
 `rad simulate` (src/sim/bound.h) under MPS, for tasks that do what each did in `exclusive`. That may have used more GPUs than the others,

@@ -27,7 +27,8 @@ from table import read
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Folder, and where its tasks were alone. `settle` was 30 until decision 205, and `magm` and `fifo` the defaults until 163.
 FOLDERS = {"h200/first": "h200/first", "h200/users": "h200/users", "h100/short": "h100/short", "h100/settle": "h100/short",
-           "h200/places": "h200/places", "h100/first": "h100/first", "h100/users": "h100/first", "h100/minutes": "h100/minutes", "h100/alone": "h100/alone"}
+           "h200/places": "h200/places", "h100/first": "h100/first", "h100/users": "h100/first",
+           "h100/minutes": "h100/minutes", "h100/alone": "h100/alone"}
 BEFORE_205 = {"h200/first"}
 LATER_S = 100000  # until the second time, when the first is long over
 HEADS = ["folder", "run", "total, s", "simulated, s", "throws", "error", "with its starts", "mean JCT, s", "simulated, s", "error"]

@@ -10,7 +10,8 @@ and backwards in one process after the other, alone on its stream. FOLDER/scratc
 for each direction, the bytes that were asked for beyond its result (forward, input, weights; -1: it failed). Lines are flushed
 as they come, and all ends at the deadline. --dilated draws others: of one dimension, as in networks for sequences, and of two,
 with taps that are further and further apart, and some without gaps to compare with; a minute of them is enough. --recurrent draws
-LSTMs, GRUs and RNNs in their place; `reserve` is what the forward pass keeps for the backward one. --pretend draws and writes without a GPU. --table prints how much was taken, as a part of input and output, which is 1 where both are copied.
+LSTMs, GRUs and RNNs in their place; `reserve` is what the forward pass keeps for the backward one. --pretend draws and writes
+without a GPU. --table prints how much was taken, as a part of input and output, which is 1 where both are copied.
 """
 
 import argparse

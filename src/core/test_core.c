@@ -72,7 +72,7 @@ static void two_unestimated_tasks_start_on_an_empty_gpu(void **unused)
 	end_world(w);
 }
 
-/* Where none was seen yet, as many start as find room for what training scripts usually take; the ledger holds `min_free` of it. */
+/* Where none was seen yet, as many start as find room for what scripts usually take; the ledger holds `min_free` of it. */
 static void on_a_large_gpu_more_than_two_start(void **unused)
 {
 	(void)unused;
@@ -145,7 +145,7 @@ static void a_drained_gpu_is_known_before_it_is_read(void **unused)
 	end_world(w);
 }
 
-/* Taken out of the machine after it was drained, and another is in its place: nobody waits for it, and its number is not its own. */
+/* Taken out of the machine after it was drained, and another is in its place: nobody waits for it, and its number is another's. */
 static void a_drained_gpu_that_went_away_is_no_reason(void **unused)
 {
 	(void)unused;
@@ -163,7 +163,8 @@ static void a_drained_gpu_that_went_away_is_no_reason(void **unused)
 	scoped_json *still = core_why_json(w->c, b, w->now, NULL);
 	assert_string_equal(json_string_value(json_object_get(still, "reason")), "Memory");
 	scoped_json *wide = core_why_json(w->c, submit(w, spec_of(1000, 3)), w->now, NULL);
-	assert_string_equal(json_string_value(json_object_get(wide, "reason_text")), "3 GPUs wanted, and there is only 1: ask for fewer");
+	assert_string_equal(json_string_value(json_object_get(wide, "reason_text")),
+			    "3 GPUs wanted, and there is only 1: ask for fewer");
 	end_world(w);
 }
 
