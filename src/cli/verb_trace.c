@@ -147,8 +147,8 @@ static int import(struct cli_call *c, const struct trace_words *w, struct sim_wo
 
 /* Run ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The task as a command of ours, its times divided by `speed`; one without GPUs sleeps. What the trace says of it alone counts as
- * in a simulation. */
+/* The task as a command of ours, its times divided by `speed`; one without GPUs sleeps. What the trace says of it alone counts,
+ * as in a simulation. */
 static json_t *request_for(const struct sim_arrival *a, const struct sim_workload *of, double speed, bool declare,
 			   struct error *err)
 {
@@ -157,7 +157,8 @@ static json_t *request_for(const struct sim_arrival *a, const struct sim_workloa
 	struct submit_flags flags = { 0 };
 	struct spec *spec = NULL;
 	scoped_free char *name = alloc_printf("--name=%s", of->name), *gpus = alloc_printf("--gpus=%u", of->gpus);
-	scoped_free char *mem = alloc_printf("%lluM", (unsigned long long)of->mem_mib), *seconds = alloc_printf("%.3f", (double)solo_ms / 1000 / speed);
+	scoped_free char *mem = alloc_printf("%lluM", (unsigned long long)of->mem_mib);
+	scoped_free char *seconds = alloc_printf("%.3f", (double)solo_ms / 1000 / speed);
 	scoped_free char *declared = alloc_printf("--gpu-mem=%lluM", (unsigned long long)declared_mib);
 	scoped_free char *gract = alloc_printf("%.4f", of->gract), *smact = alloc_printf("%.4f", of->smact);
 	char *argv[20] = { "submit", name, gpus };
