@@ -260,19 +260,19 @@ sleeper()
 	PYTHONPATH=$RAD_SOURCE_ROOT/tests python3 - <<-'PY'
 		from terminal import *
 		import json, subprocess
-		def says(rows):
+		def says(rows, whole):
 		    t = Terminal("sh", "-c", "rad lease --gpu-mem 1G | cat", columns=40, rows=rows)
-		    said = t.expect(r"(rad: lease (\d+) waits [^\x1b]*?)((?:\r\x1b\[K\x1b\[A)*)\r\x1b\[K")
-		    task = json.loads(subprocess.check_output(["rad", "show", "--json", said[2].decode()]))["tasks"][0]
+		    while True:        # until it says what radd says: the reason may be another a moment later
+		        said = t.expect(r"(rad: lease (\d+) waits [^\x1b]*?)((?:\r\x1b\[K\x1b\[A)*)\r\x1b\[K(?=[^\x1b])")
+		        task = json.loads(subprocess.check_output(["rad", "show", "--json", said[2].decode()]))["tasks"][0]
+		        lines = said[1].decode().replace("\r\n", "\n").replace("\r", "").split("\n")
+		        assert max(map(len, lines)) <= 39 and said[3].count(b"\x1b[A") == len(lines) - 1, said[0]
+		        if whole(lines, task["reason_text"]):
+		            break
 		    t.type("\003")
 		    t.end()
-		    lines = said[1].decode().replace("\r\n", "\n").replace("\r", "").split("\n")
-		    assert max(map(len, lines)) <= 39 and said[3].count(b"\x1b[A") == len(lines) - 1, said[0]
-		    return lines, task["reason_text"]
-		lines, why = says(30)
-		assert len(lines) > 1 and " ".join(lines).endswith(": " + why), (lines, why)
-		lines, why = says(2)
-		assert len(lines) == 1 and len(lines[0]) == 39, lines
+		says(30, lambda lines, why: len(lines) > 1 and " ".join(lines).endswith(": " + why))
+		says(2, lambda lines, why: len(lines) == 1 and len(lines[0]) == 39)
 	PY
 	for i in 0 1 2 3; do rad undrain $i; done
 }

@@ -127,8 +127,9 @@ static void report_foreign(struct doctor *d, const json_t *g, double gib)
 {
 	bool seen = json_array_size(json_object_get(g, "processes"));
 	char number[FORMAT_LEN];
-	doctor_say(d, GRADE_WARN, "gpus", "GPU %s: %s hold%s %.1f GiB; above 1 GiB it gets no task, unless rad.conf says foreign: share",
-		      format_gpu(g, json_object_get(d->gpus, "gpus"), number), seen ? "processes that RAD-RM did not start (rad gpus -v)" :
+	doctor_say(d, GRADE_WARN, "gpus", "GPU %s: %s hold%s %.1f GiB; above 1 GiB it gets no task, unless rad.conf says foreign: "
+		      "share", format_gpu(g, json_object_get(d->gpus, "gpus"), number),
+		      seen ? "processes that RAD-RM did not start (rad gpus -v)" :
 		      "what the driver names no process for (a display, another container)", seen ? "" : "s", gib);
 }
 
