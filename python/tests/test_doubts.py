@@ -117,7 +117,8 @@ PICKED = "keep = []\nfor i, row in enumerate(y):\n    if CHECK: keep.append(i)\n
 
 
 @pytest.mark.parametrize("check, body, doubt", [
-    ("y[i, 0] > 0", "model(x[keep])", True), ("row.mean() > 0", "model(x[keep])", True), ("y[i, 0].item() > 0", "loss = loss + x[:len(keep)].mean()", True),
+    ("y[i, 0] > 0", "model(x[keep])", True), ("row.mean() > 0", "model(x[keep])", True),
+    ("y[i, 0].item() > 0", "loss = loss + x[:len(keep)].mean()", True),
     ("not y[i, 0] < 0 and n >= 0", "model(x[keep])", True), ("y[i, 0] > 0", "kept['all'] = keep", True), ("i > 2", "model(x[keep])", False),
     ("y[i, 0] > 0", "print(len(keep), keep)", False), ("y[i, 0] > 0", "keep.sort()\nlogger.info('%d', len(keep))", False),
     ("n > 0 and loss > 3", "model(x[keep])", False),  # that was asked of no row

@@ -145,7 +145,7 @@ static void a_drained_gpu_is_known_before_it_is_read(void **unused)
 	end_world(w);
 }
 
-/* Taken out of the machine after it was drained, and another is in its place: nobody waits for it, and its number is another's. */
+/* Taken out of the machine after it was drained, and another is in its place: nobody waits for it; its number is another's. */
 static void a_drained_gpu_that_went_away_is_no_reason(void **unused)
 {
 	(void)unused;

@@ -499,8 +499,8 @@ static int holds_same(const struct simdev *s, const struct simdev_header *h, con
 	}
 	if (same || !pids.len)
 		return same;
-	return error_set(err, ERR_CONFLICT, "%s: processes still run on other simulated devices than the ones asked for: ask for those, "
-			 "or end them first: kill%.*s", s->path, (int)(pids.len - 1 < 200 ? pids.len - 1 : 200), buf_text(&pids));
+	return error_set(err, ERR_CONFLICT, "%s: processes still run on other simulated devices than the ones asked for: "
+			 "ask for those, or end them first: kill%.*s", s->path, (int)(pids.len - 1 < 200 ? pids.len - 1 : 200), buf_text(&pids));
 }
 
 /* Makes the devices of the spec unless they are there. The whole file is locked. */

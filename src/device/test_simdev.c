@@ -657,8 +657,8 @@ static void test_another_spec(void **state)
 	struct snapshot snap = look(s);
 	struct child c = come(snap.gpus[0].uuid, false, .5, .5);
 	tell(&c, "m 1000");
-	scoped_free char *says = alloc_printf("processes still run on other simulated devices than the ones asked for: ask for those, or end "
-					      "them first: kill %d", (int)c.pid);
+	scoped_free char *says = alloc_printf("processes still run on other simulated devices than the ones asked for: ask for those, "
+					      "or end them first: kill %d", (int)c.pid);
 	refuse_open("1xh200-141g", ERR_CONFLICT, says);
 	simdev_close(open_devices("2xa100-40g"));
 	struct snapshot same = look(s);
