@@ -100,6 +100,8 @@ static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, st
 			pass_lead(p, t);
 		if (!pass_try_first(p, t, &r, now) && !lacks)
 			return t;
+		if (tasks_in_queue(p->tasks, t))
+			queue_walk_pass_over(w);
 	}
 	return NULL;
 }

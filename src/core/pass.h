@@ -80,8 +80,9 @@ struct fair_taken pass_would_take(const struct pass *p, const struct map_request
  * it holds up nobody, and nothing is kept for it any more. */
 bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now);
 /* Which limit of its user keeps this task from being tried, or the user's first task, behind which it waits; which of the two,
- * and how much that one asks for. ALLOWANCE_COUNT: none does. */
-struct pass_left_out { enum allowance_kind kind; const struct task *by; uint64_t asks; };
+ * and how much that one asks for; never: it alone is kept, since it is more than the user may have at any time.
+ * ALLOWANCE_COUNT: none does. */
+struct pass_left_out { enum allowance_kind kind; const struct task *by; uint64_t asks; bool never; };
 struct pass_left_out pass_left_out(struct pass *p, const struct task *t, struct now now);
 /* The head of the main queue that did not fit in the last pass; 0: none. */
 task_id pass_blocked_at(const struct pass *p);

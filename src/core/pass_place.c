@@ -80,12 +80,14 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 /* What a user may have ------------------------------------------------------------------------------------------------ */
 
 /* The limit that refuses this one by itself. */
-static struct pass_left_out left_out_itself(struct pass *p, const struct task *t, struct now now, bool *never)
+static struct pass_left_out left_out_itself(struct pass *p, const struct task *t, struct now now)
 {
 	const struct map_request r = pass_request(p, t, now);
 	const struct fair_taken more = pass_would_take(p, &r);
-	enum allowance_kind kind = pass_refused(p, &r, never);
-	return (struct pass_left_out){ kind, t, kind == ALLOWANCE_COUNT ? 0 : allowance_has(&more, kind) };
+	struct pass_left_out left = { .by = t };
+	left.kind = pass_refused(p, &r, &left.never);
+	left.asks = left.kind == ALLOWANCE_COUNT ? 0 : allowance_has(&more, left.kind);
+	return left;
 }
 
 struct pass_left_out pass_left_out(struct pass *p, const struct task *t, struct now now)
@@ -93,14 +95,13 @@ struct pass_left_out pass_left_out(struct pass *p, const struct task *t, struct 
 	const struct allowance a = pass_allowance(p, t->spec->uid);
 	const struct task *first = queue_first_of(tasks_queue(p->tasks), t->spec->uid);
 	const struct pass_left_out none = { .kind = ALLOWANCE_COUNT };
-	bool never;
 	if (!allowance_limits(&a))
 		return none;
-	struct pass_left_out left = left_out_itself(p, t, now, &never);
+	struct pass_left_out left = left_out_itself(p, t, now);
 	if (left.kind != ALLOWANCE_COUNT || t->queue != QUEUE_MAIN || !t->spec->gpus || !first || first == t)
 		return left;
-	left = left_out_itself(p, first, now, &never);
-	return never ? none : left;
+	left = left_out_itself(p, first, now);
+	return left.never ? none : left;
 }
 
 /* Whether the task's user may have it now, by its latest estimate. If not, the user is left out of the rest of the walk, so
@@ -115,7 +116,9 @@ bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct n
 	struct map_request r = pass_request(p, t, now);
 	if (pass_refused(p, &r, &never) == ALLOWANCE_COUNT)
 		return true;
-	if (!never)
+	if (never)
+		queue_walk_pass_over(w);
+	else
 		queue_walk_leave_user(w);
 	return false;
 }

@@ -248,7 +248,8 @@ static void who_has_what_he_may_have_waits_and_holds_up_nobody(void **unused)
 	}
 }
 
-/* Alice runs least, so she would be next but for her limit: it is Bob's turn, who is next of those who may have more. */
+/* Alice runs least, so she would be next but for her limit: it is Bob's turn, who is next of those who may have more, though
+ * not that of his first task, which is more than he may have at any time. */
 static void whose_turn_it_is_is_not_said_of_who_may_have_no_more(void **unused)
 {
 	(void)unused;
@@ -257,12 +258,14 @@ static void whose_turn_it_is_is_not_said_of_who_may_have_no_more(void **unused)
 	for (size_t i = 0; i < COUNT_OF(allowed); i++)
 		allowed[i] = (struct allowance){ { 0 } };
 	allowed[0].most[ALLOWANCE_GPUS] = 1;
+	allowed[1].most[ALLOWANCE_GPUS] = 3;
 	w->c->ops.allowance = allowance_of;
 	submit(w, of_user(ALICE, 30000, 1));
 	for (int i = 0; i < 2; i++)
 		submit(w, of_user(BOB, 30000, 1));
 	for (int i = 0; i < 3; i++)
 		submit(w, of_user(CAROL, 30000, 1));
+	submit(w, of_user(BOB, 30000, 4));
 	task_id hers = submit(w, of_user(ALICE, 30000, 1)), bobs = submit(w, of_user(BOB, 30000, 1)),
 		carols = submit(w, of_user(CAROL, 30000, 1));
 	char turn[80], id[TASK_ID_TEXT];

@@ -54,6 +54,30 @@ static void who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody(void **unused)
 	}
 }
 
+/* Nor is its user's next task later for it. */
+static void who_lacks_a_gpu_takes_no_turn(void **unused)
+{
+	(void)unused;
+	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
+		struct core_config config = ordered((enum core_order)order, 600);
+		struct world *w = new_world(2, &config);
+		struct spec *of_other = spec_of(30000, 1), *of_third = spec_of(30000, 1);
+		of_other->uid = 1001;
+		of_third->uid = 1002;
+		core_remember_used(w->c, 1001, 600, w->now.wall_ms, w->now);
+		core_drain(w->c, uuid_of(1), true);
+		task_id runs = submit(w, of_third);
+		submit(w, spec_of(30000, 2));
+		task_id next = submit(w, spec_of(30000, 1)), other = submit(w, of_other);
+		exits(w, runs, 0, SCAN_NOTHING);
+		pass(w, 2);
+		if (state(w, next) != TASK_RUNNING)
+			fail_msg("%s: another user's goes first", core_order_name(config.order));
+		assert_int_equal(state(w, other), TASK_PENDING);
+		end_world(w);
+	}
+}
+
 /* What the head had kept of the host is for others while all GPUs are out of use, and its again afterwards. */
 static void nobody_is_first_while_all_are_out_of_use(void **unused)
 {
@@ -179,6 +203,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
 		cmocka_unit_test(who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody),
+		cmocka_unit_test(who_lacks_a_gpu_takes_no_turn),
 		cmocka_unit_test(nobody_is_first_while_all_are_out_of_use),
 		cmocka_unit_test(one_that_no_gpu_can_run_any_more_keeps_nothing),
 		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),

@@ -59,14 +59,18 @@ static void reason_behind(const struct core *c, const struct task *t, struct rea
 		snprintf(out->text, sizeof out->text, "tasks before it are placed first");
 }
 
-/* Whoever has what he may have is passed over; NULL: they all have. */
+/* Whoever has what he may have is passed over, and a task that is more than that at any time; NULL: they all are. */
 static const struct task *first_in_turn(struct core *c, struct now now)
 {
 	struct queue_walk w;
+	struct pass_left_out left;
 	const struct task *first;
 	queue_walk_begin(&w, tasks_queue(c->tasks), QUEUE_MAIN);
-	while ((first = queue_walk_next(&w)) && pass_left_out(c->pass, first, now).kind != ALLOWANCE_COUNT)
-		queue_walk_leave_user(&w);
+	while ((first = queue_walk_next(&w)) && (left = pass_left_out(c->pass, first, now)).kind != ALLOWANCE_COUNT)
+		if (left.never)
+			queue_walk_pass_over(&w);
+		else
+			queue_walk_leave_user(&w);
 	queue_walk_end(&w);
 	return first;
 }

@@ -370,8 +370,8 @@ static void walk_go_behind_last(struct queue_walk *w)
 	struct queue_cursor *c = &w->cursors[0];
 	const struct node *n = c->changes == w->q->changes ? c->node->next : lane_from(c->lane, &c->key, true);
 
-	c->ahead.tasks++;
-	c->ahead.gpus += w->came_by_gpus;
+	c->ahead.tasks += w->takes.tasks;
+	c->ahead.gpus += w->takes.gpus;
 	w->came_by = NULL;
 	if (!n) {
 		walk_drop_first(w);
@@ -391,7 +391,7 @@ struct task *queue_walk_next(struct queue_walk *w)
 		struct queue_cursor *c = &w->cursors[0];
 		const struct node *n = c->changes == w->q->changes ? c->node : lane_from(c->lane, &c->key, false);
 		if (n && !queue_compare(&n->key, &c->key)) {
-			w->came_by_gpus = n->task->spec->gpus;
+			w->takes = (struct fair_taken){ .tasks = 1, .gpus = n->task->spec->gpus };
 			return w->came_by = n->task;
 		}
 		if (n) {	/* the one it stood at was taken out meanwhile */
@@ -410,6 +410,11 @@ void queue_walk_leave_user(struct queue_walk *w)
 		return;
 	w->came_by = NULL;
 	walk_drop_first(w);
+}
+
+void queue_walk_pass_over(struct queue_walk *w)
+{
+	w->takes = (struct fair_taken){ 0 };
 }
 
 struct task *queue_first_of(const struct queue *q, uid_t uid)

@@ -54,7 +54,7 @@ struct queue_walk {
 	} *cursors;			/* a heap: the next of all first */
 	size_t n;
 	struct task *came_by;	/* the last one returned, whose user stands first in the heap; may be gone by now */
-	unsigned came_by_gpus;
+	struct fair_taken takes;	/* it, as those behind it of its user are later for it */
 };
 
 /* `from` QUEUE_RECOVERY: both queues; QUEUE_MAIN: the main queue alone. */
@@ -63,6 +63,8 @@ struct task *queue_walk_next(struct queue_walk *w);
 /* Leaves out further tasks of the user whose task was returned last, who may have no more now. In the recovery queue, where all
  * users stand in one line, this does nothing. */
 void queue_walk_leave_user(struct queue_walk *w);
+/* The task that was returned last cannot start, whoever ends: its user's next ones are no later for it. */
+void queue_walk_pass_over(struct queue_walk *w);
 /* Frees what the walk holds. May be called at any time. */
 void queue_walk_end(struct queue_walk *w);
 
