@@ -539,9 +539,43 @@ static void a_slot_too_short_to_start_in_grows(void **unused)
 	end_world(w);
 }
 
+/* However many stand before it that no end helps: their user has what he may have, or they lack a GPU that is drained. */
+static void many_that_cannot_start_hide_nobody(void **unused)
+{
+	(void)unused;
+	for (unsigned i = 0; i < 2 * CORE_ORDER_COUNT; i++) {
+		struct core_config config = with_slots(10);
+		config.order = (enum core_order)(i / 2);
+		bool limited = i % 2;
+		if (limited)
+			config.allowance.most[ALLOWANCE_GPUS] = 1;
+		struct world *w = new_world(2, &config);
+		task_id stays = runs(w, spec_of(30000, 1));
+		if (limited) {
+			struct spec *has = of_user(1001);
+			has->slot_s = -1;
+			runs(w, has);
+		} else {
+			core_drain(w->c, uuid_of(1), true);
+		}
+		for (unsigned k = 0; k < 40; k++) {
+			struct spec *s = of_user(1001);
+			s->gpus = limited ? 1 : 2;
+			s->priority = 10;
+			submit(w, s);
+		}
+		submit(w, of_user(1002));
+		pass(w, 20);
+		if (asks(w, stays) != 1)
+			fail_msg("%s, %s: asked %u times", core_order_name(config.order), limited ? "limited" : "drained", asks(w, stays));
+		end_world(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_that_cannot_start_hide_nobody),
 		cmocka_unit_test(nobody_is_asked_while_nobody_waits),
 		cmocka_unit_test(a_long_wish_to_save_holds_up_nobody), cmocka_unit_test(a_slot_is_undisturbed),
 		cmocka_unit_test(nobody_is_asked_in_vain),

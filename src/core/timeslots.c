@@ -20,7 +20,8 @@
 #include <string.h>
 
 #define LOOK_MS 1000
-#define WAITING 32	/* tasks of the queue that are looked at */
+#define WAITING 32	/* tasks of the queue that are looked at, */
+#define GONE_BY 1000	/* but for those, at most, whom no end of others would help */
 #define OVER 64		/* slots that are over, likewise: the ones over for longest */
 
 struct timeslots {
@@ -410,14 +411,26 @@ static void look_holds_for_first(struct slots_look *l, const struct task *t, con
 		look_mark_taken(l, t, &where);
 }
 
+/* Whether a place would help it: else its user has what he may have, or it lacks GPUs that are out of use. */
+static bool look_would_help(struct slots_look *l, const struct task *t, struct queue_walk *w)
+{
+	const struct pass_left_out left = pass_left_out(l->s->pass, t, l->now);
+	struct map_request r = pass_request(l->s->pass, t, l->now);
+	if (left.kind == ALLOWANCE_COUNT && !pass_lacks_gpus(l->s->pass, &r, l->now))
+		return true;
+	if (left.kind == ALLOWANCE_COUNT || left.never)
+		queue_walk_pass_over(w);
+	else
+		queue_walk_leave_user(w);
+	return false;
+}
+
 /* Returns whether those behind it may have what they find. Under `strict` nobody behind a head that finds no place may
- * have one: to ask for him would be for nothing. One that lacks GPUs is no head (pass.c). */
+ * have one: to ask for him would be for nothing. */
 static bool look_for(struct slots_look *l, const struct task *t)
 {
 	struct map_request r = pass_request(l->s->pass, t, l->now);
 	struct placement where;
-	if (pass_left_out(l->s->pass, t, l->now).kind != ALLOWANCE_COUNT)
-		return true;	/* its user has what he may have: a place would not help it */
 	r.planned = NULL;	/* a plan counts with places that are there */
 	r.later = false;
 	r.lent_by = 0;		/* nor does anybody make place on GPUs that are only lent */
@@ -426,17 +439,21 @@ static bool look_for(struct slots_look *l, const struct task *t)
 		return true;
 	}
 	look_holds_for_first(l, t, &r);
-	return l->s->config->order != ORDER_STRICT || t->queue == QUEUE_RECOVERY || pass_lacks_gpus(l->s->pass, &r, l->now);
+	return l->s->config->order != ORDER_STRICT || t->queue == QUEUE_RECOVERY;
 }
 
 static void look_for_those_who_wait(struct slots_look *l)
 {
 	struct queue_walk w;
-	size_t n = 0;
+	size_t n = 0, gone_by = 0;
 	bool go_on = true;
 	queue_walk_begin(&w, tasks_queue(l->s->tasks), QUEUE_RECOVERY);
-	for (struct task *t; go_on && n++ < WAITING && (t = queue_walk_next(&w));)
-		go_on = look_for(l, t);
+	for (struct task *t; go_on && n < WAITING && gone_by < GONE_BY && (t = queue_walk_next(&w));) {
+		bool helps = look_would_help(l, t, &w);
+		n += helps;
+		gone_by += !helps;
+		go_on = !helps || look_for(l, t);
+	}
 	queue_walk_end(&w);
 }
 
