@@ -215,6 +215,9 @@ while not os.path.exists(\"stop\"): pass
 		for joules in 1000 1500 20 120; do echo "2026-11-20T10:00:0$((i++)).000Z,0,,,,,,,,0,$joules"; done
 	} >anew.csv
 	rad report --monitor anew.csv --json | jq -e '.runs[0].totals.energy_j == 600'
+	# Two runs that were written into one file, each with its header.
+	{ head -n 3 anew.csv; head -n 1 anew.csv; tail -n 2 anew.csv; } >twice.csv
+	rad report --monitor twice.csv --json | jq -e '.runs[0].totals.energy_j == 600'
 	# The clock was set back by an hour: time goes on from where it was, and names in another encoding are names.
 	{
 		echo time,gpu,pid,task,program,cpu_cores,rss_mib,read_mib_s,write_mib_s,mem_used_mib,energy_j,power_w

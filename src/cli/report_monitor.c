@@ -164,6 +164,8 @@ static int read_line(struct report_watching *w, struct report *r, const char *na
 {
 	int64_t wall_ms, pid;
 	const char *text = w->csv.fields[w->pid];
+	if (!strcmp(w->csv.fields[w->time], w->csv.columns[w->time]))	/* a header: several runs were written into the file */
+		return 0;
 	if (clock_parse_iso(w->csv.fields[w->time], &wall_ms))
 		return error_set(err, ERR_INVALID, "'%.40s' is no time", w->csv.fields[w->time]);
 	if (!w->run) {
