@@ -63,9 +63,11 @@ def test_a_larger_evaluation_behind_the_loops(capture, training):
 @pytest.mark.parametrize("body", [
     "model.eval(); y = model(torch.randn(4000, 512).cuda())", "with torch.no_grad(): y = net(torch.randn(4000, 512).cuda())",
     "test_it(model)", "def quiet():\n        with torch.no_grad(): torch.empty(4000, 3 * 512, device='cuda')\n    quiet()",
-    "[torch.empty(4000, 3 * 512, device='cuda') for x, in rest]", "seen(data=rest)", "if 'x' not in sys.argv: sample(4)",
+    "[torch.empty(4000, 3 * 512, device='cuda') for x, in rest]", "seen(data=rest)",
+    "torch.optim.swa_utils.update_bn(DataLoader(torch.randn(4000, 512), batch_size=4000), "
+    "nn.Sequential(model, nn.BatchNorm1d(512).cuda()), 'cuda')", "if 'x' not in sys.argv: sample(4)",
     "loss_of(torch.randn(4000, 512).cuda(), torch.randn(4000, 512).cuda())",
-], ids=["model", "block", "name", "function", "comprehension", "given a loader", "samples", "loss"])
+], ids=["model", "block", "name", "function", "comprehension", "given a loader", "a library given one", "samples", "loss"])
 def test_what_shows_an_evaluation(capture, body):
     more = "\n    def test_it(net): torch.empty(4000, 3 * 512, device='cuda')\n    seen = sample = test_it\n    def seen(data): " \
            "[torch.empty(4000, 3 * 512, device='cuda') for x, in data]\n    net = model\n    "
@@ -74,7 +76,7 @@ def test_what_shows_an_evaluation(capture, body):
 
 
 @pytest.mark.parametrize("body", ["print('done')", "torch.save(model, 'x.pt')", "def evaluate_again(): evaluate(4000)",
-                                  "print(model, rest)"])
+                                  "print(model, rest)", "model.cpu().eval()"])
 def test_what_shows_none(capture, body):
     code, said, f = capture(TRAINED + "    " + EPOCHS + "\n    " + body)
     assert code == 0 and iterations(f) == 3, said

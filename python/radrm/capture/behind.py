@@ -5,6 +5,7 @@ That stands behind all loops that a training is in. Once what was to be seen wit
 script goes on to it.
 """
 import ast
+import re
 
 import torch
 from torch.utils.data import DataLoader
@@ -13,6 +14,8 @@ from . import every, length, trainings
 from .source import is_own, tree_of
 
 PREDICTS = {"predict", "no_grad", "inference_mode"}
+LOADER = re.compile("loader", re.IGNORECASE)
+TELLS = {"len", "print", "iter", *length.OVER}  # calls with a loader that do not go over it
 
 
 def unwrapped(node):
@@ -22,27 +25,36 @@ def unwrapped(node):
     return node
 
 
-def is_a(kind, node, frame):
-    """Whether an expression is one of these, in that frame; what goes over a loader is one."""
+def is_model(node, frame):
+    """Whether an expression is a module, in that frame."""
     try:
-        return isinstance(trainings.unwrapped(length.value(unwrapped(node), frame)), kind)
+        return isinstance(length.value(node, frame), torch.nn.Module)
     except Exception:  # of whatever stands in a script
         return False
 
 
-def goes_over(statements, frame, own):
-    """What there goes over a loader, beside what the frame is in the midst of; one of the functions `own` that is given a loader
-    does."""
+def is_loader(node, frame):
+    """Whether an expression is a data loader, in that frame; what is not there yet, by its name."""
+    node = unwrapped(node)
+    try:
+        return isinstance(trainings.unwrapped(length.value(node, frame)), DataLoader)
+    except Exception:
+        return bool(LOADER.search(length.called(node) or getattr(node, "id", getattr(node, "attr", ""))))
+
+
+def goes_over(statements, frame, is_one):
+    """What there goes over a loader, beside what the frame is in the midst of; what is called with a loader does, if is_one() of what
+    it is called."""
     for node in trainings.within(statements):
         if isinstance(node, ast.For):
             over = [node.iter]
         elif isinstance(node, trainings.COMPREHENSIONS):
             over = [part.iter for part in node.generators]
-        elif length.called(node) in own:
+        elif isinstance(node, ast.Call) and is_one(length.called(node)):
             over = [*node.args, *(keyword.value for keyword in node.keywords)]
         else:
             continue
-        if not node.lineno <= frame.f_lineno <= node.end_lineno and any(is_a(DataLoader, part, frame) for part in over):
+        if not node.lineno <= frame.f_lineno <= node.end_lineno and any(is_loader(part, frame) for part in over):
             yield node
 
 
@@ -50,8 +62,8 @@ def runs(call, frame, names, quiet):
     """Whether a call evaluates, or runs a model: by what is called, or it is one of the script's functions `quiet`, or of something
     without gradients, or a model itself."""
     name = length.called(call)
-    return every.is_test(call) or name in quiet and names.owns(call) or name in PREDICTS or is_a(torch.nn.Module, call.func, frame) or (
-        name == "eval" and isinstance(call.func, ast.Attribute))
+    return every.is_test(call) or name in quiet and names.owns(call) or name in PREDICTS or is_model(call.func, frame) or (
+        name == "eval" and isinstance(call.func, ast.Attribute) and length.called(call.func.value) != "cpu")
 
 
 def last(frame, files, names):
@@ -63,6 +75,7 @@ def last(frame, files, names):
             loops = length.loops_around(at)
             left = trainings.rest(trainings.body_of(at), at.f_lineno, loops[0] if loops else None)
             found = None if loops else found  # what was called in a loop is within it
-            nodes = [*goes_over(left, at, names.bodies), *(call for call in trainings.calls(left) if runs(call, at, names, quiet))]
+            nodes = [*goes_over(left, at, lambda name: name not in TELLS),
+                     *(call for call in trainings.calls(left) if runs(call, at, names, quiet))]
             found = (at.f_code, max(node.lineno for node in nodes)) if nodes else found
     return found

@@ -546,7 +546,7 @@ class Later:
             several = self.trainings.begins(frame, files, is_own, resized or bool(self.where))
             tested = tested or any(isinstance(node, ast.Call) and trainings.is_off(node, self.trainings.names) for tree in trees
                                    for node in ast.walk(tree)) or any(
-                any(behind.goes_over(tree.body, where, self.trainings.names.bodies)) or every.is_tested_behind(tree, where)
+                any(behind.goes_over(tree.body, where, self.trainings.names.bodies.__contains__)) or every.is_tested_behind(tree, where)
                 for tree, where in parts)
             self.behind = behind.last(frame, files, self.trainings.names) if self.session.learnt() else None
             self.stays = not 0 < self.session.length.steps <= STEPS and any(
