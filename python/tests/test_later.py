@@ -151,6 +151,21 @@ def test_batches_that_grow(capture, set, loop):
     assert int(re.search(r"(\d+) MiB in tensors", said)[1]) in (3, 4)
 
 
+@pytest.mark.parametrize("set", ["if epoch in grows: size = grows[epoch]", "if epoch == 5:\n            size = 256"])
+def test_a_size_that_an_epoch_sets(capture, set):
+    """Of each line there are so many: 1 MiB, and as much is made of it."""
+    code, said, f = capture(PHASES.replace("SET", "pass") + f"""
+    grows, size, loader = {{9: 64, 20: 256}}, 16, DataLoader(Lines(1), batch_size=16)
+    for epoch in range(30):
+        {set}
+        for x in loader:
+            optimizer.zero_grad()
+            model(x.cuda().expand(-1, size, -1).contiguous()).sum().backward()
+            optimizer.step()
+    """)
+    assert code == 0 and f.header["flags"] & ~4 == 0 and f.steps == 750 and 16 * 256 * 64 * 4 in f.events, said
+
+
 BUCKETS = """
     import torch
     from torch.nn.utils.rnn import pad_sequence

@@ -95,6 +95,10 @@ def resizes(tree):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else ()
         if any(isinstance(t, ast.Attribute) and SIZES.search(t.attr) for t in targets):
             return True
+        if isinstance(node, ast.If) and trainings.EPOCH.search(ast.unparse(node.test)):  # `if epoch in grows: size = ...`
+            stored = [n for part in node.body for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            if any(SIZES.search(n.id) for n in stored):
+                return True
         if isinstance(node, ast.Call) and re.match("set_|update_", length.called(node)) and SIZES.search(length.called(node)):
             return True
     return False

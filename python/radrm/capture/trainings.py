@@ -388,7 +388,8 @@ class Loop:
         if self.repeats():
             if self.differs():
                 trainings.repeated[self.where] = self.alike
-            return "last" if trainings.hurries() or self.alike >= ALIKE and (not self.trains() or trainings.waits()) else ""
+            enough = trainings.waits() if self.trains() else not trainings.held
+            return "last" if trainings.hurries() or self.alike >= ALIKE and enough else ""
         if trainings.session.waiting and self.rounds < WAITS or self.inside and trainings.held or not trainings.climbed():
             return ""
         return "end" if self.rounds >= ROUNDS else ""
