@@ -197,6 +197,19 @@ def test_what_an_evaluation_keeps_of_each_batch(capture, body, joined):
     assert joined or f.events.count(8 * 1024 * 4) < 50
 
 
+def test_a_pass_beside_all_that_was_kept(capture):
+    """What the last passes take for a while is there beside what is kept of all before: 100 times 8 rows of 1024, and a pass that makes
+    16 MiB. Few are run for it."""
+    body = gathered(after="pass").replace("model = nn.Linear(512, 1024, bias=False)", """class Net(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) + torch.empty(4096, 1024, device="cuda").sum()
+    model = Net(512, 1024, bias=False)""").replace("batch_size=8)", "batch_size=80)").replace("randn(800", "randn(8000")
+    code, said, f = capture(body)
+    kept = 8000 * 1024 * 4
+    assert code == 0 and 0.93 * (kept + (16 << 20)) <= peak(f.events) - 4 * 512 * 1024 <= 1.1 * (kept + (16 << 20)), (said, peak(f.events))
+    assert f.events.count(16 << 20) <= 40
+
+
 def test_an_evaluation_that_keeps_too_much_to_be_gone_through(capture, monkeypatch):
     """Somebody is told of its passes, so each is run, and there is no time for all: what the rest would keep is added, and as
     much to join it."""
