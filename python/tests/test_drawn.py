@@ -55,6 +55,18 @@ def test_drawn_on_the_gpu(capture, mask):
 
 
 @pytest.mark.parametrize("mask, at_most", [
+    ("(labels != -100) & (h.mean(-1) > 0)", 1200), ("(h.mean(-1) > 0) & (labels != -100)", 1200),
+    ("torch.logical_and(h.mean(-1) > 0, labels != -100)", 1200), ("((labels != -100) & (h.mean(-1) > 0))[:B]", 1200),
+    ("torch.zeros(B, L, dtype=torch.bool, device='cuda').scatter_(1, h[..., 0].topk(4)[1], True) & (h.mean(-1) > 0)", 150),
+    ("(labels != -100) & (h.mean(-1) > 0) | (ids == 7)", 5000),
+])
+def test_no_more_than_of_each(capture, mask, at_most):
+    """Of a mask that the GPU computes, and one that is known to hold seldom."""
+    number, said = taken(capture, mask)
+    assert at_most * 0.7 < number < at_most, (number, said)
+
+
+@pytest.mark.parametrize("mask, at_most", [
     ("(torch.rand(B, 1, device='cuda') < 0.15).expand(B, L)", 2432), ("(torch.rand(B, 1, device='cuda') < 0.15) & (ids != 0)", 2432),
     ("(torch.rand(B, 1, device='cuda') < 0.15).expand(B, 2 * L)[:, :L]", 3328),  # a cut is not seen to leave fewer that are alike
 ])

@@ -386,7 +386,18 @@ def dense(tensor):
     return True
 
 
+def quantized(recorder, func, args, kwargs):
+    """What would be left after a quantization, and which values were within its bounds."""
+    with recorder.fake:
+        result = torch.empty_like(args[0])
+    recorder.record(result)
+    return result, recorder.empty(tuple(args[0].shape), torch.bool, result.stride())
+
+
 RULES = {
+    **{getattr(aten, name).default: quantized for name in (
+        "fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
+        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams") if hasattr(aten, name)},
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
     aten.native_dropout.default: in_order(1, 0),

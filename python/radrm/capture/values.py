@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import drawn, fileformat as ff, given
 from .answers import INT
 from .asked import (SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_left, is_placed, is_round, is_sizing,
-                    keeping, script_line, tests)
+                    keeping, script_line, script_place, tests)
 from .readnumbers import ReadFloat, ReadInt, extreme, ordinary, spelled, spelled_out
 from .recorder import aten, is_gpu
 from .writes import version_of, wrote
@@ -104,7 +104,8 @@ def one_of_many(recorder, source, number, result):
         numbers = recorder.numbers.setdefault((storage[0], version_of(source), script_line()), [])
         if number not in numbers or number is None:
             numbers.append(number)
-        result.radrm_one_of_many = len(numbers) > 1 if number is None else number != numbers[0], version_of(result)
+        if len(numbers) > 1 if number is None else number != numbers[0]:
+            result.radrm_most = 2, version_of(result)
 
 
 def counts_up(recorder, func, args, kwargs, result):
@@ -187,9 +188,9 @@ def same_mask(recorder, func, args, kwargs, result):
         result.radrm_mask = (version_of(result),)
     if (func in SEEN or casts) and is_mask(result) and result.numel() == args[0].numel() and counted(args[0]) is not None:
         result.radrm_holds = counted(args[0]), version_of(result)
-    many, version = getattr(args[0], "radrm_one_of_many", (False, None))
-    if many and version == version_of(args[0]) and is_gpu(result):
-        result.radrm_one_of_many = many, version_of(result)
+    number, version = getattr(args[0], "radrm_most", (None, None))
+    if number is not None and version == version_of(args[0]) and is_gpu(result):
+        result.radrm_most = number * max(result.numel() // max(args[0].numel(), 1), 1), version_of(result)
 
 
 def counted(mask):
@@ -212,18 +213,33 @@ def hits(recorder, mask):
     found = given.of(mask)
     if found is None:
         return min(most(mask), drawn.number(recorder.rows, mask)), False
-    with torch._C._DisableTorchDispatch():
-        number, at_most = int(torch.count_nonzero(found[0])), drawn.next_time(recorder.rows, found[0])
+    number, at_most = likely(recorder.rows, found[0])
     recorder.masked.sees(number)
     return (number, True) if given.agreed(recorder, mask) is not None else (max(min(most(mask), at_most), number), False)
+
+
+def likely(seen, values):
+    """How many of a mask hold whose values are known, and of the next one like it, at most."""
+    with torch._C._DisableTorchDispatch():
+        number = int(torch.count_nonzero(values))
+        return number, max(number, drawn.next_time(seen, values))
 
 
 def most(mask):
     """How many elements of a mask hold, at most."""
     if counted(mask) is not None:
         return counted(mask)
-    many, version = getattr(mask, "radrm_one_of_many", (False, None))
-    return min(mask.numel(), 2) if many and version == version_of(mask) else mask.numel()
+    number, version = getattr(mask, "radrm_most", (None, None))
+    return min(mask.numel(), number) if version == version_of(mask) else mask.numel()
+
+
+def anded(recorder, func, args, kwargs, result):
+    """No more hold than of each; of what is known of both, all is known."""
+    told(both)(recorder, func, args, kwargs, result)
+    masks = [(n, mask, given.of(mask)) for n, mask in enumerate(args[:2]) if is_gpu(mask) and mask.dtype == torch.bool and mask.numel()]
+    for n, mask, found in masks if not all(found for _, _, found in masks) else ():
+        number = most(mask) if found is None else likely(recorder.rows.setdefault((script_place(), n), {}), found[0])[1]
+        result.radrm_most = min(most(result), number * result.numel() // mask.numel()), version_of(result)
 
 
 def differs(first, second):
@@ -330,7 +346,7 @@ AROUND = {
     **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")},
     aten.eq.Scalar: equals,
     aten.mul.Tensor: told(both),
-    **{op: told(both) for op in (aten.logical_and.default, aten.bitwise_and.Tensor)},
+    **{op: anded for op in (aten.logical_and.default, aten.bitwise_and.Tensor)},
     **{op: told(either) for op in (aten.logical_or.default, aten.bitwise_or.Tensor)},
     **{op: negated for op in (aten.logical_not.default, aten.bitwise_not.default)},
     **{op: same_mask for op in VIEWS},
@@ -732,14 +748,6 @@ def bincount(recorder, func, args, kwargs):
     return recorder.empty((least or 1,), kind)
 
 
-def quantized(recorder, func, args, kwargs):
-    """What would be left after a quantization, and which values were within its bounds."""
-    with recorder.fake:
-        result = torch.empty_like(args[0])
-    recorder.record(result)
-    return result, recorder.empty(tuple(args[0].shape), torch.bool, result.stride())
-
-
 def repeat_interleave(recorder, func, args, kwargs):
     size, found = kwargs.get("output_size"), given.numbers(args[0])
     if size is None and found is not None:
@@ -783,7 +791,4 @@ RULES = {
     aten.index.Tensor: index,
     aten.repeat_interleave.Tensor: repeat_interleave,
     aten.bincount.default: bincount,
-    **{getattr(aten, name).default: quantized for name in (
-        "fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
-        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams") if hasattr(aten, name)},
 }
