@@ -104,3 +104,17 @@ def test_a_library_that_evaluates_and_trains(capture, tmp_path):
     code, said, f = capture("from transformers import Trainer; import torch; trainer = Trainer('epoch'); trainer.train()\n"
                             "with torch.no_grad(): trainer.model(torch.randn(4000, 3 * 512).view(-1, 512).cuda())")
     assert code == 0 and f.steps == 150 and f.beside > 0 and f.header["flags"] == 0 and peak(f.events) >= LARGE, said
+
+
+def test_a_picture_of_all_epochs_ends_nothing(capture, tmp_path, monkeypatch):
+    """Fewer were run than it has places for. A library of that name stands for matplotlib."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "matplotlib").mkdir()
+    (tmp_path / "matplotlib" / "__init__.py").touch()
+    (tmp_path / "matplotlib" / "axes.py").write_text(
+        "class Axes:\n    def plot(self, x, y, label=''):\n        if len(x) != len(y):\n            raise ValueError((len(x), len(y)))\n"
+        "        return [x]\n    scatter = bar = errorbar = plot\n")
+    code, said, f = capture(TRAINED + "    from matplotlib.axes import Axes\n    losses = []\n    for epoch in range(30):\n        "
+                            "for x, in learn: step(x)\n        losses.append(1)\n    line, = Axes().plot(range(30), losses, label='x')\n"
+                            "    Axes().bar(range(1, 31), losses)\n    evaluate(4000)")
+    assert code == 0 and "not seen" not in said and f.header["flags"] == 0 and peak(f.events) >= LARGE, said

@@ -144,7 +144,7 @@ def surround(session, programs):
                      "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": readnumbers.teach_yaml,
                      "numpy.linalg": functools.partial(degenerate.trust, session.recorder),
                      "torchmetrics.functional.classification": readnumbers.trust_metrics, "sklearn.metrics": readnumbers.trust_scores,
-                     "safetensors.torch": functools.partial(save_safely, session.files),
+                     "matplotlib.axes": draw_what_there_is, "safetensors.torch": functools.partial(save_safely, session.files),
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     nvidia.watch_choice(session.gpu, session.recorder)
     if programs:
@@ -156,6 +156,20 @@ def save_safely(files, safetensors):
     for name in ("save_file", "save_model"):
         setattr(safetensors, name, files.save(getattr(safetensors, name)))
     safetensors.save = lambda *_, **__: b""
+
+
+def draw_what_there_is(axes):
+    """A curve of all epochs, of which fewer were run, would be an error: nothing is drawn then, and the script goes on."""
+    def drawing(real):
+        @functools.wraps(real)
+        def draw(self, *args, **kwargs):
+            try:
+                return real(self, *args, **kwargs)
+            except ValueError:
+                return real(self, [], [])
+        return draw
+    for name in ("plot", "scatter", "bar", "errorbar"):
+        setattr(axes.Axes, name, drawing(getattr(axes.Axes, name)))
 
 
 def draw_no_graph(writer):
