@@ -388,7 +388,7 @@ class Loop:
         if self.repeats():
             if self.differs():
                 trainings.repeated[self.where] = self.alike
-            enough = trainings.waits() if self.trains() else not trainings.held
+            enough = trainings.waits() if self.trains() else not trainings.phased
             return "last" if trainings.hurries() or self.alike >= ALIKE and enough else ""
         if trainings.session.waiting and self.rounds < WAITS or self.inside and trainings.held or not trainings.climbed():
             return ""
@@ -429,11 +429,11 @@ class Loop:
 
 class Trainings:
     """Told of loops, optimizers and steps. `going`: the script goes on for what other trainings take. `held`: loops over epochs
-    do not end early."""
+    do not end early; `phased`: nor where epochs were alike."""
 
     def __init__(self, session):
         self.session = session
-        self.going = self.held = False
+        self.going = self.held = self.phased = False
         self.numbers, self.loops = itertools.count(), {}  # number -> weak reference to a loop that is being gone through
         self.steps, self.passing = 0, weakref.WeakKeyDictionary()  # of any optimizer; pass over a loader -> steps before it, batches
         self.around, self.another = set(), False  # numbers of loops that the first is in; whether another one began once they had ended
@@ -507,7 +507,7 @@ class Trainings:
         """Enough was seen of the first, at that frame. Whether another one follows. `held`: something comes in a later epoch anyway."""
         self.names, self.is_own = functions(files), is_own
         turning = not held and turns(outwards(frame), self.names, is_own)
-        self.held = held or turning
+        self.held, self.phased = held or turning, held
         loops = self.around_us()
         self.going = turning or any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
         self.around = {loop.number for loop in loops}
