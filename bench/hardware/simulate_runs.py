@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every run of run_first.py in doc/results that knew something of its tasks beside what today's simulator makes of it, from what was known before:
+"""Every run of run_first.py in doc/results that knew something of its tasks, beside what today's simulator makes of it from that:
 
     bench/hardware/simulate_runs.py --rad build/rad [--page doc/results/simulation/runs.md] [--only h100/alone]
 
