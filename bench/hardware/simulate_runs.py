@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every run of run_first.py in doc/results that knew something of its tasks, beside what today's simulator makes of it from that:
+"""Every run of run_first.py in doc/results beside what today's simulator makes of it, from what was known before:
 
     bench/hardware/simulate_runs.py --rad build/rad [--page doc/results/simulation/runs.md] [--only h100/alone]
 
-A task does what it did alone: in run-exclusive.json of the same folder, or of another (FOLDERS). Known before is its memory, what a
-capture tells (`--loads guessed`), or what it did alone (`--loads known`), by what the run brought; a second time is a trace that holds
-the tasks twice. Settings are those of the run, `settle` too. Medians of the throws. Once more with the starts that tasks had in that
-run: beside others a start takes longer than alone, which no simulation knows.
+A task does what it did alone: in run-exclusive.json of the same folder, or of another (FOLDERS). Known before are nothing (`--estimator
+none`), its memory, what a capture tells (`--loads guessed`), or what it did alone (`--loads known`), by what the run brought; a second time
+is a trace that holds the tasks twice. Settings are those of the run, `settle` too. Medians of the throws. Once more with
+the starts that tasks had in that run: beside others a start takes longer than alone, which no simulation knows.
 """
 import argparse
 import itertools
@@ -21,7 +21,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import pages
 import simulate_policies
-from run_first import CAPTURE, MAGM, MEMORY, RUNS, starts
+from run_first import CAPTURE, MAGM, MEMORY, PLACE, RUNS, starts
 from table import read
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -30,8 +30,6 @@ FOLDERS = {"h200/first": "h200/first", "h200/users": "h200/users", "h100/short":
            "h200/places": "h200/places", "h100/first": "h100/first", "h100/users": "h100/first",
            "h100/minutes": "h100/minutes", "h100/alone": "h100/alone"}
 BEFORE_205 = {"h200/first"}
-# With nothing known they were all measured before decision 228, which has more of them start at first.
-BROUGHT = (MEMORY, CAPTURE)
 LATER_S = 100000  # until the second time, when the first is long over
 HEADS = ["folder", "run", "total, s", "simulated, s", "throws", "error", "with its starts", "mean JCT, s", "simulated, s", "error"]
 
@@ -40,7 +38,7 @@ def known_before(run):
     """Options of rad simulate."""
     if run.after == "exclusive":
         return ["--loads", "known"]
-    return ["--loads", "guessed"] if run.brings == CAPTURE else []
+    return {CAPTURE: ["--loads", "guessed"], MEMORY: []}.get(run.brings, ["--estimator", "none"])
 
 
 def settings(folder, name, result):
@@ -92,7 +90,7 @@ def rows(rad, root, throws, only=None):
     for folder in [only] if only else FOLDERS:
         for path in sorted((root / folder).glob("run-*.json*")):
             result = json.loads(read(path))
-            if "metrics" in result and RUNS[result["policy"]].brings in BROUGHT:
+            if "metrics" in result and result["policy"] != "exclusive" and RUNS[result["policy"]].brings != PLACE:
                 yield folder, path.name.split(".")[0][4:], result["metrics"], *simulate_run(rad, root, folder, result, throws)
 
 

@@ -784,8 +784,8 @@ class Simulated(unittest.TestCase):
     """Runs of run_first.py, simulated from what was known before them."""
     def test_what_was_known(self):
         known = {name: simulate_runs.known_before(run) for name, run in run_first.RUNS.items()}
-        self.assertEqual([known[n] for n in ("first", "second", "known", "memory")],
-                         [["--loads", "guessed"], ["--loads", "guessed"], ["--loads", "known"], []])
+        self.assertEqual([known[n] for n in ("first", "second", "known", "memory", "nothing")],
+                         [["--loads", "guessed"], ["--loads", "guessed"], ["--loads", "known"], [], ["--estimator", "none"]])
 
     def test_settings_are_those_of_the_run(self):
         self.assertEqual(simulate_runs.settings("h100/alone", "first-3", {"config": "max_slowdown: 3\n"}), {"max_slowdown": "3"})
