@@ -22,6 +22,8 @@ setup_file()
 		    print(os.getpid(), file=f)
 		with open(os.environ["WORLD"] + "/paths", "w") as f:
 		    print(os.environ["PATH"], os.environ["PYTHONPATH"], sep="\n", file=f)
+		with open(os.environ["WORLD"] + "/library", "w") as f:
+		    print(os.environ.get("RADRM_CAPTURE_LIBRARY"), file=f)
 		what = os.environ.get("STAND_IN", "fail")
 		while what == "hang" and not os.path.exists("go"):
 		    time.sleep(0.05)
@@ -323,4 +325,21 @@ captured_beside_locks() {
 	need_root
 	export STAND_IN=$captures/max-split XDG_CACHE_HOME=$WORLD/groups
 	owner=$BOB captured_beside_locks 775 capture-turn-0000000000-0000000001 capturing-{0..7}
+}
+
+@test "the rad that runs says where its library for commands is, whatever rad is in PATH" {
+	local build
+	build=$(realpath "$RAD_BUILD_ROOT")
+	mkdir -p other/bin other/lib/rad-rm installed/bin installed/lib/rad-rm
+	touch other/lib/rad-rm/libradcapture.so installed/lib/rad-rm/libradcapture.so
+	cp "$build/rad" other/bin
+	cp "$build/rad" installed/bin
+	export STAND_IN=$captures/max-split PATH=$PWD/other/bin:$PATH
+	"$build/rad" capture -o x.radcap -- task.py
+	[ "$(cat "$WORLD/library")" = "$build/libradcapture.so" ]
+	installed/bin/rad capture -o x.radcap -- task.py
+	[ "$(cat "$WORLD/library")" = "$PWD/installed/lib/rad-rm/libradcapture.so" ]
+	rm installed/lib/rad-rm/libradcapture.so
+	RADRM_CAPTURE_LIBRARY=before installed/bin/rad capture -o x.radcap -- task.py
+	[ "$(cat "$WORLD/library")" = None ]
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Where the shared libraries are that belong to these packages."""
+"""Where the shared libraries are that belong to these packages, for whoever was not told: `rad` tells what it runs where its own is
+(paths_library in src/base/paths.c)."""
 import glob
 import os
 import shutil

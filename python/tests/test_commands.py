@@ -184,19 +184,27 @@ def test_commands(capture, programs, tmp_path, words):  # noqa: F811
 ])
 def test_commands_that_set_the_path_of_modules(capture, tmp_path, monkeypatch, line):  # noqa: F811
     """They keep what they say, and are captured all the same; so is what was said outside. What was to be loaded before is."""
-    monkeypatch.setenv("RAD", os.path.join(BUILD, "rad"))  # libradcapture.so is beside it
+    monkeypatch.setenv("RADRM_CAPTURE_LIBRARY", os.path.join(BUILD, "libradcapture.so"))  # as `rad capture` does
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + ":/usr/bin:/bin")  # whatever `rad` is there
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sizes.py").write_text("import os\nWIDTH = 48 if os.environ['LD_PRELOAD'] == 'libm.so.6' else 16\n")
     (tmp_path / "run.sh").write_text(line.replace("python ", f"{sys.executable} "))
     monkeypatch.setenv("LD_PRELOAD", "libm.so.6")
     if line == "python train.py":
         monkeypatch.setenv("PYTHONPATH", f"own:{os.environ.get('PYTHONPATH', '')}")
-    body = f"#!{sys.executable}\nimport os, sizes\nassert 'own' in os.environ['PYTHONPATH']\n"
+    body = f"#!{sys.executable}\nimport os, sizes\nassert 'own' in os.environ['PYTHONPATH'] and 'RADRM_CAPTURE_LIBRARY' not in os.environ\n"
     body += textwrap.dedent(train().replace("args.width", "sizes.WIDTH"))
     (tmp_path / "train.py").write_text(body)
     (tmp_path / "train.py").chmod(stat.S_IRWXU)
     code, said, f = capture(body, words=["bash", "run.sh"])
     assert code == 0 and width(f) == 48, said
+
+
+def test_a_library_that_is_missing_is_told(capture, monkeypatch):  # noqa: F811
+    monkeypatch.delenv("RADRM_CAPTURE_LIBRARY", raising=False)
+    monkeypatch.setattr("radrm._libraries.find", lambda name: None)
+    code, said, _ = capture("print(1)", words=["env", "PYTHONPATH=own", sys.executable, "train.py"])
+    assert code == 4 and "used a GPU (libradcapture.so is not where RAD-RM is installed: " in said, said
 
 
 @pytest.mark.parametrize("lines, told", [

@@ -5,6 +5,7 @@
 #include "base/scope.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +17,20 @@ char *paths_beside(const char *name)
 	self[n > 0 ? n : 0] = 0;
 	const char *slash = strrchr(self, '/');
 	return slash ? alloc_printf("%.*s/%s", (int)(slash - self), self, name) : NULL;
+}
+
+/* python/radrm/_libraries.py finds it likewise where no program tells. */
+char *paths_library(const char *name)
+{
+	static const char *const folders[] = { "../lib/rad-rm", "../" RAD_LIBDIR "/rad-rm", "." };
+	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+		scoped_free char *relative = alloc_printf("%s/%s", folders[i], name);
+		scoped_free char *place = paths_beside(relative);
+		char *path = place ? realpath(place, NULL) : NULL;
+		if (path)
+			return path;
+	}
+	return NULL;
 }
 
 char *paths_find(const char *name, const char *path)

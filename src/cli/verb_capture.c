@@ -45,6 +45,16 @@ static void show_package(void)
 	setenv("PYTHONPATH", path, 1);
 }
 
+/* Which library keeps the hook of commands (capture_hook.c): this program's own, whatever `rad` PATH has. */
+static void show_library(void)
+{
+	scoped_free char *path = paths_library("libradcapture.so");
+	if (path)
+		setenv("RADRM_CAPTURE_LIBRARY", path, 1);
+	else
+		unsetenv("RADRM_CAPTURE_LIBRARY");
+}
+
 /* What the package's own command line takes. */
 struct wish {
 	const char *output, *iterations, *timeout, *clock, *memory, *gpus, *task;
@@ -171,6 +181,7 @@ int verb_capture(struct cli_call *c)
 		w.output = "-";
 	scoped_free char **argv = command(c, &w);
 	show_package();
+	show_library();
 	if (w.task)
 		return submit_capture_deliver(argv, OUTPUT_AT, w.task, seconds);
 	execvp(argv[0], argv);

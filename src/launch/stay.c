@@ -41,16 +41,11 @@ int stay_check(const char *path, bool all, struct error *err)
 	return all ? check_folders(path, err) : 0;
 }
 
-/* As radrm finds its own (python/radrm/_libraries.py). */
 char *stay_find(struct error *err)
 {
-	static const char *const places[] = { "../lib/rad-rm/" LIBRARY, "../" RAD_LIBDIR "/rad-rm/" LIBRARY, LIBRARY };
-	for (size_t i = 0; i < COUNT_OF(places); i++) {
-		scoped_free char *place = paths_beside(places[i]);
-		char *path = place ? realpath(place, NULL) : NULL;
-		if (path)
-			return path;
-	}
+	char *path = paths_library(LIBRARY);
+	if (path)
+		return path;
 	error_set(err, ERR_NOT_FOUND, LIBRARY ": is not in lib/rad-rm beside the folder of radd; is the installation complete?");
 	return NULL;
 }

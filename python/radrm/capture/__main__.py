@@ -60,6 +60,7 @@ def told(args):
         output = 2 if args.verbose else said.fileno()
         try:
             if command.is_python(args.words):
+                os.environ.pop(command.LIBRARY, None)  # for commands
                 return capture(args, output, folder, dict(os.environ))
             return command.capture(args, output, folder)
         except CaptureError:

@@ -24,7 +24,10 @@ from .. import _libraries
 from .sandbox import CaptureError, Unused
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook")
+LIBRARY = "RADRM_CAPTURE_LIBRARY"  # the path of `rad capture`'s own libradcapture.so, which it tells
 VARIABLE = "RADRM_CAPTURE"  # what the hook and the capture that it begins are to know; JSON
+INCOMPLETE = (" (libradcapture.so is not where RAD-RM is installed: without it, a Python whose PYTHONPATH the command sets is not captured; "
+              "is the installation complete?)")
 PYTHONS = ("torchrun", "accelerate", "deepspeed")  # launchers whose command lines are read instead of run
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
@@ -45,11 +48,12 @@ def is_python(words):
 
 def capture(args, output, folder):
     """(Capture, whether it was known) of the command."""
-    answer = run(lambda: _outside(args, folder), Limits(args.timeout, args.memory, args.clock), output)
+    library = os.environ.pop(LIBRARY, None) or _libraries.find("libradcapture.so")
+    answer = run(lambda: _outside(args, folder, library), Limits(args.timeout, args.memory, args.clock), output)
     if "error" in answer:
         raise CaptureError(answer["error"])
     if "file" not in answer:
-        raise Unused(answer["ended"], 0 if answer["code"] == 0 else 1)
+        raise Unused(answer["ended"] + ("" if library else INCOMPLETE), 0 if answer["code"] == 0 else 1)
     with open(answer["file"], "rb") as f:
         found = Capture(f.read(), answer["notes"], answer["peak_bytes"], answer["flags"])
     unseen = others(args.words, *(count(folder, what) for what in ("begun", "ended")))
@@ -99,11 +103,11 @@ def count(folder, what):
         return 0
 
 
-def _outside(args, folder):
+def _outside(args, folder, library):
     pipe = os.path.join(folder, "answer")
     os.mkfifo(pipe, 0o600)
     reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
-    ways, library = os.pathsep.join([HOOK, os.path.dirname(os.path.dirname(os.path.dirname(HOOK)))]), _libraries.find("libradcapture.so")
+    ways = os.pathsep.join([HOOK, os.path.dirname(os.path.dirname(os.path.dirname(HOOK)))])
     told = {"folder": folder, "library": library, "options": [
         "--iterations", str(args.iterations), "--timeout", str(args.timeout), "--memory", str(args.memory),
         "--gpus", str(args.gpus), *["--clock", str(args.clock)] * bool(args.clock), *["--no-cache"] * args.no_cache]}
