@@ -288,11 +288,13 @@ def test_time_limit(capture):
     ("import subprocess, sys\nfor p in [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for _ in range(2)]: p.wait()",
      "of processor time"),
     ("import subprocess, sys\nwhile True: subprocess.run([sys.executable, '-c', 'for _ in range(10 ** 6): pass'])", "of processor time"),
+    ("import signal, subprocess, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+     "while True: subprocess.run([sys.executable, '-c', 'for _ in range(2 * 10 ** 7): pass'])", "of processor time"),
     ("import threading\ndef work():\n    while True: pass\nthreading.Thread(target=work, daemon=True).start()\nthreading.Event().wait()",
      "of processor time"),
     ("import time\ntime.sleep(1000)", "in which it waited for something"),
     ("import os\nos.read(os.pipe()[0], 1)", "in which it waited for something"),
-], ids=["children", "many-children", "threads", "sleep", "pipe"])
+], ids=["children", "many-children", "unasked-children", "threads", "sleep", "pipe"])
 def test_what_the_limit_counts(capture, body, why):
     code, said, f = capture(body, options=["--timeout", "4"])
     assert code == 1 and f is None and f"time: no end after 2 s {why}" in said, said
@@ -325,6 +327,74 @@ def test_the_clock_is_the_last_bound(capture, busy_core):
 def test_memory_limit(capture):
     code, said, f = capture("b = bytearray(60 << 30)", options=["--memory", "256"])
     assert code == 1 and f is None and "memory" in said
+
+
+STAYS = """
+    import os, signal
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_IGN)
+    for _ in range(2):  # away from their parents
+        if not os.fork():
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+    print("here", os.getpid(), file=open(f"here-{os.getpid()}", "w"))
+    while True:
+        pass
+"""
+
+
+@pytest.fixture
+def staying(tmp_path):
+    """staying(*words, options): a capture in a process of its own of what stays whatever it is told. (the process, those that it started)"""
+    begun = []
+
+    def start(*words, options=()):
+        (tmp_path / "stays.py").write_text(textwrap.dedent(STAYS))
+        own = subprocess.Popen([sys.executable, "-m", "radrm.capture", "-o", "x.radcap", *options, "--", *words, "stays.py"], cwd=tmp_path,
+                               env={**os.environ, "PYTHONPATH": os.path.dirname(HERE)}, stderr=subprocess.PIPE, text=True)
+        begun.append(own)
+        until = time.monotonic() + 60
+        while len(found := [f for f in tmp_path.glob("here-*") if f.read_text()]) < 4:
+            assert own.poll() is None and time.monotonic() < until, own.stderr.read()
+            time.sleep(0.05)
+        begun.extend(pids := [int(f.name[5:]) for f in found])
+        return own, pids
+    yield start
+    for each in begun:
+        try:
+            os.kill(getattr(each, "pid", each), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def guard_of(pid):
+    from radrm.capture import spent
+    return spent.children(pid)[0]
+
+
+OUTSIDE = ["env", "-i", sys.executable]  # a Python that the hook does not reach
+
+
+@pytest.mark.parametrize("words", [[], OUTSIDE], ids=["script", "command"])
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "KILL", "KILL of the guard"])
+def test_nothing_is_left_of_one_that_is_ended(staying, words, name):
+    """It trained on, for hours, when the terminal was closed or the capture was killed."""
+    own, pids = staying(*words)
+    number = getattr(signal, "SIG" + name.split()[0])
+    os.kill(guard_of(own.pid) if "guard" in name else own.pid, number)
+    code = own.wait(20)
+    assert code == (1 if "guard" in name else -number if name == "KILL" else 128 + number)
+    until = time.monotonic() + 20 * (name == "KILL")  # its guard may still be at it
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_command_that_the_hook_does_not_reach_has_the_same_limit(staying):
+    own, pids = staying(*OUTSIDE, options=["--timeout", "3"])
+    assert own.wait(20) == 1 and "time: no end after 3 s of processor time" in own.stderr.read()
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
 
 
 def test_no_process_is_left(capture, tmp_path):

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from . import Capture, CaptureError, Limits, cache, command, commands, fileformat, limits, run, script
-from .sandbox import KEEP, Unused
+from .sandbox import ENDINGS, KEEP, Unused
 
 UNUSED = 4  # exit code: the script never used a GPU
 
@@ -77,9 +77,18 @@ def show(said, lines=20):
         print("  " + line, file=sys.stderr)
 
 
+def leave(number, _):
+    """At a signal, so that what it started is ended; another one does not come between."""
+    for each in ENDINGS:
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main(argv=None):
     args = arguments(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it started is ended
+    for number in ENDINGS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, leave)
     within = command.within()
     if within is not None:
         return within.run(lambda folder, variables: capture(args, KEEP, folder, variables))

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Runs a capture in a process of its own: no GPU is visible to it, its time and its memory are limited, nothing of it stays.
 
+    who asks - a guard - the capture - all that this starts
+
+The guard watches the limits, and ends everything when one is reached, when the capture is over, and when it or who asked is gone, by
+whatever signal. What left its parent is the guard's (a subreaper's), in whatever session; were the guard killed, it is who asked's.
+
 The code that runs there is the caller's own and has the caller's rights; this is no defence against it, but against its
 mistakes: an endless loop, a leak, helpers left behind.
 """
@@ -8,8 +13,8 @@ import ctypes
 import os
 import pickle
 import resource
-import select
 import signal
+import struct
 import sys
 import time
 
@@ -17,7 +22,9 @@ from . import spent
 from .spent import children
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # end it, and all that it started
 MAX_ANSWER = 32 << 20  # bytes
+STATUS, LATE, KILLED = struct.Struct("i"), -1, int(signal.SIGKILL)  # as waitpid() has it; a limit was reached
 
 
 class CaptureError(Exception):
@@ -55,35 +62,74 @@ def run(work, limits, output=None):
     limit; then, and in every case, the child and all that it started are gone."""
     global clock
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what the child leaves behind becomes ours, to be ended
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before = set(children(os.getpid()))
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     ours, shared = clock, spent.Clock(limits.seconds, limits.clock)
     clock = shared
-    parent, child = os.getpid(), os.fork()
-    if child == 0:
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*ENDINGS, signal.SIGCHLD))
+    parent, guard = os.getpid(), os.fork()
+    if guard == 0:
         os.close(reader)
-        _child(work, limits, output, writer, parent, libc)
-    clock = ours
-    os.close(writer)
+        _guard(lambda of: _child(work, limits, output, writer, of, libc, mask), writer, parent, libc)
     try:
-        answer = _read(reader, spent.Watch(shared, child, before))
+        clock = ours
+        os.close(writer)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        answer = _read(reader)
     finally:
         os.close(reader)
-        status = _end(child, before)
-    return _result(answer, status, shared)
+        _end(guard, before)
+    return _result(answer, shared)
 
 
-def _child(work, limits, output, writer, parent, libc):
+def _guard(begin, writer, parent, libc):
+    """Never returns. Behind what the capture writes it writes a status: of the capture, or LATE."""
+    status = KILLED
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+        mine, child = os.getpid(), os.fork()
+        if child == 0:
+            begin(mine)
+        watch = spent.Watch(clock, child)
+        while in_time := watch.look():
+            came = signal.sigtimedwait((*ENDINGS, signal.SIGCHLD), spent.LOOK)
+            if came and (came.si_signo != signal.SIGCHLD or _is_over(child)):
+                break
+        ended = _end(child)
+        status = LATE if not in_time else KILLED if ended is None else ended
+    except BaseException as e:  # noqa: B902  nothing may escape into the caller's code
+        _write(writer, pickle.dumps((False, f"{type(e).__name__}: {e}")))
+    finally:
+        try:
+            _write(writer, STATUS.pack(status))
+        finally:
+            os._exit(0)
+
+
+def _is_over(child):
+    """Whether it has ended; it is still to be waited for."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _child(work, limits, output, writer, parent, libc, mask):
     """Never returns."""
     try:
         os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in ENDINGS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.set_inheritable(writer, False)
         not_for_copies(writer)
         null = os.open(os.devnull, os.O_RDWR)
@@ -147,25 +193,18 @@ def _write(fd, data):
         data = data[os.write(fd, data):]
 
 
-def _read(fd, watch):
-    """All that comes until the other end closes; None where a limit is reached first."""
+def _read(fd):
+    """All that comes until the other end closes."""
     data = bytearray()
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    while True:
-        if not watch.look():
-            return None
-        if not poll.poll(spent.LOOK * 1000):
-            continue
+    while len(data) <= MAX_ANSWER:
         part = os.read(fd, 1 << 16)
         if not part:
-            return bytes(data)
+            break
         data += part
-        if len(data) > MAX_ANSWER:
-            return bytes(data)
+    return bytes(data)
 
 
-def _end(child, before):
+def _end(child, before=()):
     """Ends the child's group and whatever it left behind, until nothing new is a child of ours. Returns the child's status."""
     status = None
     deadline = time.monotonic() + 10
@@ -189,10 +228,11 @@ def _end(child, before):
     return status
 
 
-def _result(answer, status, clock):
+def _result(said, clock):
+    answer, status = said[:-STATUS.size], STATUS.unpack(said[-STATUS.size:])[0] if len(said) >= STATUS.size else KILLED
     # Told that time is over while C++ calls it, which lets no exception through, a process aborts.
-    aborted = status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT
-    if answer is None or aborted and clock.nearest()[1] <= clock.reserve:
+    aborted = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT
+    if status == LATE or aborted and clock.nearest()[1] <= clock.reserve:
         raise CaptureError(f"time: no end after {clock.over()}: raise the limit (--timeout), or make the script's set-up shorter")
     try:
         good, value = pickle.loads(answer)
@@ -204,10 +244,9 @@ def _result(answer, status, clock):
 
 
 def _death(status):
-    if status is not None and os.WIFSIGNALED(status):
+    if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL:
             return f"the process was ended (signal {number}): out of memory on this machine"
         return f"the process died of signal {number} ({signal.Signals(number).name})"
-    code = os.WEXITSTATUS(status) if status is not None else "?"
-    return f"the script ended (exit code {code}) before its first training step was over"
+    return f"the script ended (exit code {os.WEXITSTATUS(status)}) before its first training step was over"

@@ -114,25 +114,36 @@ class Clock:
 
 
 class Watch:
-    """Over the process `pid` and all that it starts; what it leaves behind becomes this process's, which had the children `before`."""
+    """Over the process `pid` and all that it starts; what it leaves behind becomes this process's, which starts nothing else."""
 
-    def __init__(self, clock, pid, before):
-        self.clock, self.pid, self.before = clock, pid, before
+    def __init__(self, clock, pid):
+        self.clock, self.pid = clock, pid
         self.spent = self.waited = self.more = 0
+        self.seen = self.lost = 0  # seconds of those that are there; of those that are gone, and that nobody waited for
         self.looked = self.told = time.monotonic()
         self.near = False  # those that the script started were told
 
     def look(self):
         """Whether time is left."""
         now = time.monotonic()
-        pids = tree(pid for pid in children(os.getpid()) if pid not in self.before)
-        spent = sum(map(taken, pids))
+        pids, spent = self.count()
         if spent <= self.spent and not any(map(is_busy, pids)):
             self.waited += min(now - self.looked, MOST)  # of a longer time that nobody looked it is not known
         self.spent, self.looked = max(spent, self.spent), now
         self.clock.write(self.spent, self.waited)
         self.tell(pids, now)
         return self.clock.nearest()[1] + self.more > 0
+
+    def count(self):
+        """([processes], seconds of processor time that they took, and those that are gone)"""
+        for _ in range(2):  # one that was waited for, or changed its parent, between two reads is there the second time
+            pids = tree(children(os.getpid()))
+            seen = sum(map(taken, pids))
+            if seen >= self.seen:
+                break
+        self.lost += max(self.seen - seen, 0)
+        self.seen = seen
+        return pids, seen + self.lost
 
     def tell(self, pids, now):
         """What the script started is told first: it hands in to the script's own process. Each has so much time to write down what
