@@ -207,6 +207,23 @@ def test_a_library_that_is_missing_is_told(capture, monkeypatch):  # noqa: F811
     assert code == 4 and "used a GPU (libradcapture.so is not where RAD-RM is installed: " in said, said
 
 
+@pytest.mark.parametrize("line, told", [
+    ("exec {} -I train.py", True), ("env -i {} short.py", True), ("{} -I sum.py; {} train.py --width 48", False),
+    ("{} -c 'import torch; print(sum(range(3 * 10 ** 8)))'; {} train.py --width 48", False)])
+def test_a_python_that_the_hook_does_not_reach(capture, tmp_path, monkeypatch, line, told):  # noqa: F811
+    """It trained on the CPU until the limit; that it did not use a GPU was no answer."""
+    monkeypatch.setattr("radrm.capture.unreached.ENOUGH", 4)
+    (tmp_path / "short.py").write_text("import torch\nsum(range(10 ** 8))\n")
+    (tmp_path / "sum.py").write_text("sum(range(3 * 10 ** 8))\n")
+    (tmp_path / "run.sh").write_text(line.replace("{}", sys.executable))
+    body = train().replace("import argparse", "import torch\n    while not torch.cuda.is_available(): pass\n    import argparse")
+    code, said, f = capture(body, words=["bash", "run.sh"], options=["--timeout", "60"])
+    if told:
+        assert code == 1 and "y: runs PyTorch where the capture does not reach it, and so sees no GPU" in said, said
+    else:
+        assert code == 0 and width(f) == 48, said
+
+
 @pytest.mark.parametrize("lines, told", [
     ("python other.py\npython -c 'print(1)'\n# python train.py --width 64\necho pip install python\npython train.py --width 48", None),
     ("for i in 1 2; do echo $i; done; python train.py --width 48", None),

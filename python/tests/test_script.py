@@ -346,7 +346,7 @@ STAYS = """
 
 @pytest.fixture
 def staying(tmp_path):
-    """staying(*words, options): a capture in a process of its own of what stays whatever it is told. (the process, those that it started)"""
+    """staying(*words, options): a capture in a process of its own, of what stays whatever it is told. (it, those that it started)"""
     begun = []
 
     def start(*words, options=()):

@@ -7,7 +7,7 @@ puts the hook in front again. The first that has used a GPU answers and ends eve
 used none (it looked for a free port, prepared data) ended as it would have, and the command goes on. What others would have trained, beside
 it or after it, nobody saw: a doubt.
 
-outside     capture(): starts the command, waits for the answer
+outside     capture(): starts the command, waits for the answer; unreached.py sees Pythons without the hook
 inside      within(): the capture that a Python of the command became; it writes its answer into a pipe
 """
 import json
@@ -22,12 +22,14 @@ import types
 from . import Capture, Limits, fileformat, nvidia, run
 from .. import _libraries
 from .sandbox import CaptureError, Unused
+from .unreached import Unreached
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook")
 LIBRARY = "RADRM_CAPTURE_LIBRARY"  # the path of `rad capture`'s own libradcapture.so, which it tells
 VARIABLE = "RADRM_CAPTURE"  # what the hook and the capture that it begins are to know; JSON
-INCOMPLETE = (" (libradcapture.so is not where RAD-RM is installed: without it, a Python whose PYTHONPATH the command sets is not captured; "
-              "is the installation complete?)")
+INCOMPLETE = (" (libradcapture.so is not where RAD-RM is installed, so a Python whose PYTHONPATH the command sets is not captured: is the "
+              "installation complete?)")
+LOOK = 1  # seconds between two looks at what the command started
 PYTHONS = ("torchrun", "accelerate", "deepspeed")  # launchers whose command lines are read instead of run
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
@@ -126,15 +128,21 @@ def _outside(args, folder, library):
         tell(pipe, {"ended": f"the command ended (exit code {code}), and nothing that it ran with Python used a GPU",
                     "code": code})
     threading.Thread(target=wait, daemon=True).start()
-    return heard(reader)
+    beside = Unreached(folder, "" if library else INCOMPLETE)
+    answer = heard(reader, beside.look)
+    if "ended" in answer:
+        beside.tell()
+    return answer
 
 
-def heard(reader):
+def heard(reader, look):
     """The first whole line of the pipe."""
     data = b""
     while b"\n" not in data:
-        select.select([reader], [], [])
-        data += os.read(reader, 1 << 16)
+        if select.select([reader], [], [], LOOK)[0]:
+            data += os.read(reader, 1 << 16)
+        else:
+            look()
     return json.loads(data.partition(b"\n")[0])
 
 
