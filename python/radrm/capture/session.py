@@ -11,7 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from . import fileformat as ff
 from . import attention, distributed, drawn, given, indexing, kernels, layers, lbfgs, linalg, losses, products, recurrent, repeated, sparse
-from . import together, values
+from . import together, usedup, values
 from .between import filled
 from .ending import End, bring
 from .gpu import Gpu
@@ -93,7 +93,7 @@ class Session:
     def __enter__(self):
         recorder = self.recorder
         for part in (values, kernels, indexing, attention, recurrent, losses, linalg, together, sparse, given, drawn,
-                     repeated):
+                     repeated, usedup):
             recorder.rules.update(getattr(part, "RULES", {}))
             for op, note in getattr(part, "AROUND", {}).items():
                 recorder.around.setdefault(op, []).append(note)

@@ -15,7 +15,7 @@ import sys
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import drawn, fileformat as ff, given
+from . import drawn, fileformat as ff, given, usedup
 from .answers import INT
 from .asked import (SIZE, Rounds, asking, branched, decided, insists, is_ending, is_guard, is_left, is_placed, is_round, is_sizing,
                     keeping, script_line, script_place, tests)
@@ -211,7 +211,7 @@ def hits(recorder, mask):
         recorder.masked.sees(number)
         return number, True
     found = given.of(mask)
-    if found is None:
+    if found is None or usedup.root(mask) is not None:
         return min(most(mask), drawn.number(recorder.rows, mask)), False
     number, at_most = likely(recorder.rows, found[0])
     recorder.masked.sees(number)
@@ -455,7 +455,7 @@ def install(recorder, patch):
     """Patches what reads values: patch(owner, name, value)."""
     ReadFloat.recorder, ReadFloat.made = recorder, set()
     real_item, real_tolist, real_default = torch.Tensor.item, torch.Tensor.tolist, json.JSONEncoder.default
-    real_format, real_numpy, rounds = torch.Tensor.__format__, torch.Tensor.numpy, Rounds()
+    real_format, real_numpy, rounds, progress = torch.Tensor.__format__, torch.Tensor.numpy, Rounds(), usedup.Progress()
 
     host = recorder.host
 
@@ -467,6 +467,7 @@ def install(recorder, patch):
         frame = asking()
         if tensor.dtype == torch.bool and tensor.numel() == 1 and frame is not None and frame.f_lineno in tests(frame.f_code.co_filename):
             return truth(tensor)  # `if mask.any().item()`
+        usedup.tell(recorder, tensor)
         return item(tensor) if gpu else came_back(real_item(tensor))
 
     def truth(tensor):
@@ -494,7 +495,10 @@ def install(recorder, patch):
             recorder.value_read()
             return bool(real_item(found))
         branched(recorder, "a branch on a tensor on the GPU")
-        if tensor.numel() == 1 and not is_round() and (found := given.of(tensor)) is not None:
+        taken = (is_round() or is_left()) and usedup.root(tensor) is not None
+        goes_on = progress(tensor) if taken else not is_round()
+        if tensor.numel() == 1 and goes_on and (found := given.of(tensor)) is not None:
+            usedup.tell(recorder, tensor)
             return bool(real_item(found[0]))  # of this batch: as a run would, though the next one may not
         if (answer := keeping()) is not None:
             return answer
