@@ -115,6 +115,31 @@ def test_pytorch_beside_another_framework(capture, tmp_path):  # noqa: F811
     assert code == 0, said
 
 
+@pytest.mark.parametrize("later", ["import core.model", "from core import model", "from core.model import torch", "from core import *"])
+def test_pytorch_that_comes_after_another_framework(capture, tmp_path, later):  # noqa: F811
+    """As where one of several sets of data is read by TensorFlow: it was taken for what trains."""
+    (tmp_path / "tensorflow.py").write_text("data = print")
+    (tmp_path / "bair.py").write_text("import tensorflow as tf")
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "__init__.py").write_text("from .parts.layers import torch" if "*" in later else "")
+    (tmp_path / "core" / "parts").mkdir()
+    (tmp_path / "core" / "parts" / "layers.py").write_text("from ..base import torch")
+    (tmp_path / "core" / "base.py").write_text("import torch")
+    (tmp_path / "core" / "model.py").write_text("from .parts.layers import torch")
+    code, said, _ = capture(f"""
+        import bair
+        {later}
+        import sys
+        nn, optim = sys.modules["torch"].nn, sys.modules["torch"].optim
+        model = nn.Linear(8, 8).cuda()
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(5):
+            model(model.weight).sum().backward()
+            optimizer.step()
+    """)
+    assert code == 0, said
+
+
 def test_a_module_that_is_run_may_ask_for_another_framework(capture, tmp_path):  # noqa: F811
     (tmp_path / "board.py").write_text("try:\n    import tensorflow\nexcept ImportError:\n    pass\n")
     code, said, _ = capture(train("pass").replace("import argparse", "import board, argparse"), words=["-m", "train"])

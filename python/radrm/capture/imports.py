@@ -23,14 +23,42 @@ class Stop(BaseException):
     """Nothing can be captured, and why. No Exception: a script's `except Exception` must not hold it."""
 
 
-def roots(path):
-    """First words of the names of all modules that a Python file imports; empty if it is none."""
-    found = set()
+def named(path):
+    """(the name, folders up from the file in which it is looked for, or 0) of all modules that a Python file imports, whenever it does;
+    empty if it is none. What is taken from a module may be one, too."""
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            found.update(alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
+            yield from ((alias.name, 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            within = node.module + "." if node.module else ""
+            yield from ((within + alias.name, node.level) for alias in node.names)
+
+
+def imported(path, is_own):
+    """(first words of the names of modules, files that a Python file imports, of those that `is_own`)"""
+    words, files = set(), set()
+    for name, level in named(path):
+        if not level:
+            words.add(name.partition(".")[0])
+        up = os.path.normpath(os.path.join(os.path.dirname(path), *[os.pardir] * (level - 1)))
+        parts = name.split(".")
+        for folder in [up] if level else [p or "." for p in sys.path]:
+            for n in range(len(parts)):
+                place = os.path.join(folder, *parts[:n + 1])
+                files.update(file for file in (place + ".py", os.path.join(place, "__init__.py")) if is_own(file) and os.path.isfile(file))
+    return words, files
+
+
+def reach(files, is_own):
+    """First words of the names of all modules that these files import, and those that they import, of those that `is_own`."""
+    found, left, seen = set(), [path for path in files if is_own(path)], set()
+    while left:
+        path = os.path.abspath(left.pop())
+        if path not in seen:
+            seen.add(path)
+            words, more = imported(path, is_own)
+            found |= words
+            left += more
     return found
 
 
@@ -70,7 +98,8 @@ class Imports:
         return isinstance(path, str) and not path.startswith("<") and not os.path.abspath(path).startswith(self.skip)
 
     def _other(self, name):
-        """Another framework, imported by the user's code none of which is about PyTorch."""
+        """Another framework, imported by the user's code none of which is about PyTorch, nor will be: one that reads data by TensorFlow may
+        come first."""
         framework, frame = OTHERS[name], sys._getframe(2)
         if name == "keras" and os.environ.get("KERAS_BACKEND") == "torch":
             return
@@ -84,7 +113,7 @@ class Imports:
             at = at.f_back
         files.add(at.f_code.co_filename if at is not None else "")  # the script's, also of `-m`
         files |= {getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if name not in self.before}
-        if any(roots(path) & PYTORCH for path in files if self._own_code(path)):
+        if reach(files, self._own_code) & PYTORCH:
             return
         raise Stop(f"{os.path.basename(importer)}:{frame.f_lineno}: uses {framework}, and only PyTorch can be captured: "
                    + INSTEAD[framework])
