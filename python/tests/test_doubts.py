@@ -395,3 +395,33 @@ def test_loops_that_are_left_within(capture, test):
     """, options=["-v", "--timeout", "20"])
     rounds = [line for line in said.splitlines() if line.startswith("rounds")]
     assert code == 0 and rounds and set(rounds) == {"rounds 6"} and f.steps == 0, said
+
+
+@pytest.mark.parametrize("test, told", [
+    ("left - 512 * 512 * share > 5", True), ("np.abs(counts.left - 512 * 512 * share) >= 5", True), ("mask.mean() > share", True),
+    ("left and counts.mode == 'test'", True), ("counts.mode == 'test'", False), ("counts.only", False), ("True", False)])
+@pytest.mark.parametrize("leave", ["quit()", "sys.exit()"])
+def test_a_check_that_ends_the_script_before_it_trains(capture, test, told, leave):
+    """What came before was the claim, which looked whole. One that is only to evaluate ends there, too."""
+    pytest.importorskip("numpy")
+    code, said, f = capture(f"""
+        import sys, types, numpy as np, torch
+        model = torch.nn.Linear(512, 512).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def check(share):
+            mask = (torch.rand(512, 512, device="cuda") < share).float().cpu().numpy()
+            left = mask.sum()
+            counts = types.SimpleNamespace(left=left, mode="test", only=1)
+            if {test}:
+                print("not as expected")
+                {leave}
+        check(0.01)
+        for _ in range(5):
+            model(torch.randn(64, 512, device="cuda")).sum().backward()
+            optimizer.step()
+    """)
+    if told:
+        assert code == 1 and f"{leave}: the script ended itself before its first optimizer step, by a test of numbers" in said, said
+    else:
+        assert code == 0 and "the script made no optimizer step" in said, said

@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 
-from . import cache, ending, finders, imports, nvidia, reads, sandbox, spent
+from . import cache, ending, finders, gaveup, imports, nvidia, reads, sandbox, spent
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
 from .processes import Processes, choose
 from .sandbox import CaptureError, Unused
@@ -93,6 +93,11 @@ def outcome(session, run):
         return None, None, True  # whatever the script, or a library on its way out, made of Finished
     if session.late:
         return f"time: no end after {sandbox.clock.over(sandbox.clock.reserve)}", None, False
+    if isinstance(error, SystemExit) and session.optimizes and not session.steps and session.recorder.values_read \
+       and (place := gaveup.place(error)):
+        raise CaptureError(f"{place}: the script ended itself before its first optimizer step, by a test of numbers that may have come "
+                           "from the GPU, which a capture does not know: what it trains was not seen. Say what it needs "
+                           "(rad submit --gpu-mem), or let its first run teach it")
     return end(error) if error else ("the script ended by itself", 0, True)
 
 
