@@ -352,7 +352,7 @@ def staying(tmp_path):
     def start(*words, options=()):
         (tmp_path / "stays.py").write_text(textwrap.dedent(STAYS))
         own = subprocess.Popen([sys.executable, "-m", "radrm.capture", "-o", "x.radcap", *options, "--", *words, "stays.py"], cwd=tmp_path,
-                               env={**os.environ, "PYTHONPATH": os.path.dirname(HERE)}, stderr=subprocess.PIPE, text=True)
+                               env={**os.environ, "PYTHONPATH": os.path.dirname(HERE), "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True)
         begun.append(own)
         until = time.monotonic() + 60
         while len(found := [f for f in tmp_path.glob("here-*") if f.read_text()]) < 4:
@@ -509,8 +509,12 @@ TOLD = """
             raise ValueError("not one")""", "one_hot(torch.softmax(w[:7].detach(), 0).cpu().numpy().copy())"),
     ("", "x = w[:12].detach().cpu().numpy().reshape(4, 3); x = x - x.mean(0); u, s, v = numpy.linalg.svd((x / x.std()).T @ x); "
          "numpy.linalg.inv(numpy.zeros((8, 3, 3)) * u)"),
-], ids=["asserted", "raised by a function that is given it", "by NumPy"])
+    ("from scipy.spatial.transform import Rotation",
+     "Rotation.from_matrix(w[:18].detach().cpu().numpy().reshape(2, 3, 3)).as_euler('zyx')"),
+], ids=["asserted", "raised by a function that is given it", "by NumPy", "by SciPy"])
 def test_what_is_computed_of_values_of_the_gpu_on_the_cpu_holds(capture, before, check):
+    if "scipy" in before:
+        pytest.importorskip("scipy", "1.17")  # before, rotations were written in C
     body = TOLD.replace("BEFORE", before).replace("CHECK", check)
     code, said, f = capture(body, options=["--iterations", "9"])
     assert code == 0 and len(f.marks) and f.steps == 9 and "not seen" not in said and "cut short" not in said, said

@@ -148,6 +148,7 @@ def surround(session, programs):
     imports.Imports({**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
                      "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": readnumbers.teach_yaml,
                      "numpy.linalg": functools.partial(degenerate.trust, session.recorder),
+                     "scipy.spatial.transform": functools.partial(degenerate.trust_rotations, session.recorder),
                      "torchmetrics.functional.classification": readnumbers.trust_metrics, "sklearn.metrics": readnumbers.trust_scores,
                      "matplotlib.axes": draw_what_there_is, "safetensors.torch": functools.partial(save_safely, session.files),
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
