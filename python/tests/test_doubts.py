@@ -122,6 +122,7 @@ PICKED = "keep = []\nfor i, row in enumerate(y):\n    if CHECK: keep.append(i)\n
     ("not y[i, 0] < 0 and n >= 0", "model(x[keep])", True), ("y[i, 0] > 0", "kept['all'] = keep", True), ("i > 2", "model(x[keep])", False),
     ("y[i, 0] > 0", "print(len(keep), keep)", False), ("y[i, 0] > 0", "keep.sort()\nlogger.info('%d', len(keep))", False),
     ("n > 0 and loss > 3", "model(x[keep])", False),  # that was asked of no row
+    ("y[i, 0] > 0: pass\n    else", "model(x[keep])", True), ("y[i, 0] > 0: pass\n    else", "print(keep)", False),
 ])
 def test_what_is_kept_one_by_one(capture, check, body, doubt):
     """How many are hangs on values, and something on that."""
@@ -130,7 +131,10 @@ def test_what_is_kept_one_by_one(capture, check, body, doubt):
 
 
 @pytest.mark.parametrize("kept", ["if y[i, 0] > 0: keep.append(i)", "if not y[i, 0] > 0: keep.append(i)",
-                                  "if y[i, 0] > 0: keep.append(x[i])", "if y[i, 0] <= 0: continue\n            keep.append(i)"])
+                                  "if y[i, 0] > 0: keep.append(x[i])", "if y[i, 0] <= 0: continue\n            keep.append(i)",
+                                  "if ~(y[i, 0] > 0): keep.append(i)", "if y[i, 0] > 0 and y[i, 1] > 0: keep.append(i)",
+                                  "if not (y[i, 0] > 0 or y[i, 1] > 0): keep.append(i)",
+                                  "if y[i, 0] > 0: pass\n            else: keep.append(i)"])
 def test_all_are_kept(capture, kept):
     """As of a mask that is an index: four rows, of which 2 ** 20 numbers each are made."""
     body = f"keep = []\n        for i in range(4):\n            {kept}\n        torch.empty(len(keep), 1 << 20, device='cuda')"

@@ -265,18 +265,23 @@ def is_told(node, free):
     return name in TEXT and all(called(n) in ORDERS or LETTERS.search(called(n)) for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
+def answer_of(test):
+    """What each part of a test is where the test holds; None: not all are the same (`a and not b`)."""
+    denied = [node for node in ast.walk(test) if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)]
+    return not denied if denied in ([], [test]) else None
+
+
 @functools.lru_cache(None)
 def picks(path):
-    """{line of a file that asks, of one after the other that a loop goes over, whether it is kept: the answer with which it is, or None} of
-    each `if score[i] > 0: kept.append(i)`. How many are may decide something, if `kept` does."""
+    """{line of a file that asks, of one after the other that a loop goes over, whether it is kept: the answer with which the test holds,
+    or None} of each `if score[i] > 0: kept.append(i)`. How many are may decide something, if `kept` does."""
     found = {}
     for scope in [node for node in ast.walk(tree_of(path)) if isinstance(node, SCOPES)]:
         free = free_in(scope)
         loops = {node: loop for loop in own(scope) if isinstance(loop, ast.For) for node in ast.walk(loop)}  # the innermost one
         for node in [node for node in loops if isinstance(node, ast.If) and names_in(loops[node].target) & names_in(node.test)]:
-            if any(called(n) in HOLDS and receiver(n) not in free for statement in node.body for n in ast.walk(statement)):
-                holds = None if isinstance(node.test, ast.BoolOp) else not isinstance(node.test, ast.UnaryOp)
-                found.update(dict.fromkeys(range(node.test.lineno, node.test.end_lineno + 1), holds))
+            if any(called(n) in HOLDS and receiver(n) not in free for statement in node.body + node.orelse for n in ast.walk(statement)):
+                found.update(dict.fromkeys(range(node.test.lineno, node.test.end_lineno + 1), answer_of(node.test)))
     return found
 
 
