@@ -473,13 +473,15 @@ static bool same_model(const struct device_model *a, const struct device_model *
 	       a->peak_w == b->peak_w && a->limit_w == b->limit_w && a->gpu == b->gpu && !strcmp(a->profile, b->profile);
 }
 
-/* Those that live, once each: a process on several devices is a client of all of them. */
+#define PIDS_LEN 180	/* of a message; a part of a pid would be another's */
+
+/* Those that live, once each, as many as there is room for: a process on several devices is a client of all of them. */
 static void add_pids(const struct simdev_page *d, struct buf *pids)
 {
 	for (size_t c = 0; c < SIMDEV_MAX_CLIENTS; c++) {
 		char pid[16];
 		snprintf(pid, sizeof pid, " %ld ", (long)d->clients[c].pid);
-		if (client_alive(&d->clients[c]) && !strstr(buf_text(pids), pid))
+		if (pids->len < PIDS_LEN && client_alive(&d->clients[c]) && !strstr(buf_text(pids), pid))
 			buf_printf(pids, "%s%s", pids->len ? "" : " ", pid + 1);
 	}
 }
@@ -500,7 +502,7 @@ static int holds_same(const struct simdev *s, const struct simdev_header *h, con
 	if (same || !pids.len)
 		return same;
 	return error_set(err, ERR_CONFLICT, "%s: processes still run on other simulated devices than the ones asked for: "
-			 "ask for those, or end them first: kill%.*s", s->path, (int)(pids.len - 1 < 200 ? pids.len - 1 : 200), buf_text(&pids));
+			 "ask for those, or end them first: kill%.*s", s->path, (int)pids.len - 1, buf_text(&pids));
 }
 
 /* Makes the devices of the spec unless they are there. The whole file is locked. */

@@ -675,6 +675,32 @@ static void test_another_spec(void **state)
 	simdev_close(s), simdev_close(fresh);
 }
 
+/* As many as there is room for, and no part of one: that is the number of another process. */
+static void test_processes_of_another_spec_are_named_whole(void **state)
+{
+	(void)state;
+	struct child c[40];
+	struct error err = ERROR_INIT;
+	struct simdev *s = open_devices("1xa100-40g");
+	struct snapshot snap = look(s);
+	for (size_t i = 0; i < COUNT_OF(c); i++)
+		c[i] = come(snap.gpus[0].uuid, true, .01, .01);
+	assert_null(simdev_open(path, "1xh200-141g", &err));
+	char *rest = strstr(err.text, ": kill ");
+	assert_non_null(rest);
+	for (char *end = rest += strlen(": kill"); *rest; rest = end) {
+		bool ours = false;
+		long pid = strtol(rest, &end, 10);
+		for (size_t i = 0; i < COUNT_OF(c); i++)
+			ours = ours || c[i].pid == pid;
+		assert_true(ours);
+	}
+	for (size_t i = 0; i < COUNT_OF(c); i++)
+		end(&c[i]);
+	snapshot_clear(&snap);
+	simdev_close(s);
+}
+
 static void test_ramp(void **state)
 {
 	(void)state;
@@ -731,7 +757,7 @@ int main(void)
 		TEST(test_speeds_are_those_of_the_model), TEST(test_energy_only_grows),
 		TEST(test_a_fault_ends_mps_clients_only), TEST(test_full_of_processes), TEST(test_many_at_once),
 		TEST(test_killed_in_the_middle), TEST(test_bad_files_are_refused),
-		TEST(test_absurd_loads_are_refused), TEST(test_unfinished_file_is_made_again), TEST(test_another_spec),
+		TEST(test_absurd_loads_are_refused), TEST(test_unfinished_file_is_made_again), TEST(test_another_spec), TEST(test_processes_of_another_spec_are_named_whole),
 		TEST(test_kind), TEST(test_ramp),
 	};
 	signal(SIGPIPE, SIG_IGN);
