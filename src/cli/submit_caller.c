@@ -279,8 +279,10 @@ static int check_program(const struct spec *s, struct error *err)
 {
 	const char *program = s->argv[0];
 	scoped_free char *path = in_cwd(s, program);
+	scoped_buf word = { 0 };
 	struct stat st = { 0 };
 	bool there = !stat(path, &st) && S_ISREG(st.st_mode);
+	words_add_shell_word(&word, program);
 	if (strchr(program, '/')) {
 		if (is_program(path))
 			return check_first_line(program, path, err);
@@ -288,17 +290,15 @@ static int check_program(const struct spec *s, struct error *err)
 			return error_set(err, ERR_CONFLICT, "%.300s: is a folder: name a program or a task file in it", program);
 		if (!there)
 			return error_set(err, ERR_NOT_FOUND, "%.300s: there is no such program (from %.300s)", program, s->cwd);
-		return error_set(err, ERR_CONFLICT, strchr(program, ' ') ?
-				 "%.300s: is not executable: run it with its interpreter (%s '%.60s'), or chmod +x it" :
-				 "%.300s: is not executable: run it with its interpreter (%s %.60s), or chmod +x it",
-				 program, interpreter_of(program), program);
+		return error_set(err, ERR_CONFLICT, "%.300s: is not executable: run it with its interpreter (%s %.300s), or chmod +x it",
+				 program, interpreter_of(program), buf_text(&word));
 	}
 	scoped_free char *found = find_in_path(program);
 	if (s->conda_env || found)
 		return s->conda_env ? 0 : check_first_line(program, found, err);
 	if (there)
-		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%s%.60s", program,
-				 access(path, X_OK) ? interpreter_of(program) : "./", access(path, X_OK) ? " " : "", program);
+		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%s%.300s", program,
+				 access(path, X_OK) ? interpreter_of(program) : "./", access(path, X_OK) ? " " : "", buf_text(&word));
 	return explain_no_program(program, S_ISDIR(st.st_mode), err);
 }
 

@@ -40,6 +40,7 @@ static int set_up(void **state)
 		return -1;
 	put("train.py", "import torch\n", 0644);
 	put("step.sh", "true\n", 0644);
+	put("a&b.sh", "true\n", 0644);
 	put("run.py", "#!/usr/bin/env python3\n", 0755);
 	put("jobs/resnet.txt", "        Layer (type)               Output Shape         Param #\n"
 	    "================================================================\n"
@@ -367,6 +368,8 @@ static void test_refused(void **state)
 		{ "run.py", "write ./run.py", false },
 		{ "./large.sh", "./large.sh: is larger than 1 MiB", false },
 		{ "step.sh", "'step.sh' is not in PATH, but is a file here: write bash step.sh", false },
+		{ "a&b.sh", "is a file here: write bash 'a&b.sh'", false },
+		{ "./a&b.sh", "run it with its interpreter (bash './a&b.sh'), or chmod +x it", false },
 		{ "--signal USR1 true", "add --time", false },
 		{ "--share=mig -G 2 true", "ask for 1 GPU", false },
 	};
