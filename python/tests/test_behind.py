@@ -75,6 +75,14 @@ def test_what_shows_an_evaluation(capture, body):
     assert code == 0 and f.header["flags"] == 0 and peak(f.events) >= LARGE, said
 
 
+@pytest.mark.parametrize("training", [STEPS + "\n    else:\n        evaluate(4000)",
+                                      "try:\n        " + STEPS.replace("\n", "\n    ") + "\n    finally:\n        evaluate(4000)"],
+                         ids=["else", "finally"])
+def test_what_belongs_to_the_loop_is_behind_it(capture, training):
+    code, said, f = capture(TRAINED + "    " + training)
+    assert code == 0 and f.header["flags"] == 0 and peak(f.events) >= LARGE, said
+
+
 @pytest.mark.parametrize("body", ["print('done')", "torch.save(model, 'x.pt')", "def evaluate_again(): evaluate(4000)",
                                   "print(model, rest)", "model.cpu().eval()"])
 def test_what_shows_none(capture, body):

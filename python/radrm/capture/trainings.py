@@ -231,11 +231,13 @@ def rest(body, line, steps):
         return []
     found, inside = body[at + 1:], body[at]
     if inside is steps or isinstance(inside, SCOPES):
-        return found
+        return found + (inside.orelse if inside is steps else [])
     for block in [getattr(inside, name, [])
                   for name in ("body", "orelse", "finalbody")] + [h.body for h in getattr(inside, "handlers", ())]:
         if block and block[0].lineno <= line <= block[-1].end_lineno:
             found += rest(block, line, steps)
+            if block is not getattr(inside, "finalbody", block):
+                found += inside.finalbody
             if block is inside.body and not isinstance(inside, ast.If):
                 found += getattr(inside, "orelse", [])
             if block is inside.body and isinstance(inside, (ast.For, ast.While)):
