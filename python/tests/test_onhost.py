@@ -102,6 +102,13 @@ def test_the_only_one_of_a_list(capture, body, doubt):
     assert found == doubt, said
 
 
+def test_a_model_that_has_one_is_pickled(capture):
+    """As the functions that they stand for: by their names."""
+    found, said, _ = captured(capture, "import pickle\nfor one in (torch.mean, torch.Tensor.sum, F.avg_pool2d, torch.linalg.vector_norm):\n"
+                              "    model.pool = one\n    assert pickle.loads(pickle.dumps(model)).pool is one")
+    assert not found, said
+
+
 def test_torchscript_knows_them(capture):
     """It compiles derivatives of PyTorch's own, which call them."""
     found, said, _ = captured(capture, "import torch._decomp.decompositions_for_jvp as own\n"

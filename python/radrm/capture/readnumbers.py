@@ -134,14 +134,18 @@ def sizes_given(func, args, kwargs):
     return sizes_of(name, [arg for arg in args if not isinstance(arg, torch.Tensor)], kwargs) if found else []
 
 
-def spelled_out(real):
+def spelled_out(owner, name):
     """A function that is given sizes or dimensions one by one, or one: a first one that came from the GPU, C++ takes for a list."""
+    real = getattr(owner, name)
+
     @functools.wraps(real)
     def call(*args, **kwargs):
         if ReadInt in map(type, args) or kwargs and ReadInt in map(type, kwargs.values()):
             return ReadInt.__torch_function__(real, (), args, kwargs)
         return real(*args, **kwargs)
     call.radrm_of = real
+    # Where pickle finds it, with a model that has it: `self.pool = torch.mean`.
+    call.__module__, call.__qualname__ = ("torch", "Tensor." + name) if owner is torch.Tensor else (owner.__name__, name)
     return call
 
 

@@ -542,7 +542,7 @@ def install(recorder, patch):
         patch(builtins, one.__name__, extreme(one))
     patch(builtins, INT, integer)
     for owner, name in spelled():
-        patch(owner, name, spelled_out(getattr(owner, name)))
+        patch(owner, name, spelled_out(owner, name))
     find = torch.jit._builtins._find_builtin  # TorchScript takes sum() for PyTorch's own
     patch(torch.jit._builtins, "_find_builtin", lambda function: find(getattr(function, "radrm_of", function)))
     patch(torch.Tensor, "split", parted(recorder, torch.Tensor.split))
