@@ -352,7 +352,8 @@ def staying(tmp_path):
     def start(*words, options=()):
         (tmp_path / "stays.py").write_text(textwrap.dedent(STAYS))
         own = subprocess.Popen([sys.executable, "-m", "radrm.capture", "-o", "x.radcap", *options, "--", *words, "stays.py"], cwd=tmp_path,
-                               env={**os.environ, "PYTHONPATH": os.path.dirname(HERE), "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True)
+                               env={**os.environ, "PYTHONPATH": os.path.dirname(HERE), "TMPDIR": str(tmp_path)},
+                               stderr=subprocess.PIPE, text=True)
         begun.append(own)
         until = time.monotonic() + 60
         while len(found := [f for f in tmp_path.glob("here-*") if f.read_text()]) < 4:

@@ -12,8 +12,8 @@
 
 /* The path `name` from the folder of the running program; NULL: that is not known. Free it. */
 char *paths_beside(const char *name);
-/* That of this release's shared library `name`, which belongs to the running program and no other: installed, or in a build. NULL:
- * there is none. Free it. */
+/* That of this release's shared library `name`, which belongs to the running program and no other: installed, or in a build.
+ * NULL: there is none. Free it. */
 char *paths_library(const char *name);
 /* The first program of that name in `path`, "FOLDER:FOLDER..." (NULL: no folder); an empty entry, which would be the current
  * folder, is passed over. NULL: there is none. Free it. */

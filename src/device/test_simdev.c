@@ -757,8 +757,8 @@ int main(void)
 		TEST(test_speeds_are_those_of_the_model), TEST(test_energy_only_grows),
 		TEST(test_a_fault_ends_mps_clients_only), TEST(test_full_of_processes), TEST(test_many_at_once),
 		TEST(test_killed_in_the_middle), TEST(test_bad_files_are_refused),
-		TEST(test_absurd_loads_are_refused), TEST(test_unfinished_file_is_made_again), TEST(test_another_spec), TEST(test_processes_of_another_spec_are_named_whole),
-		TEST(test_kind), TEST(test_ramp),
+		TEST(test_absurd_loads_are_refused), TEST(test_unfinished_file_is_made_again), TEST(test_another_spec),
+		TEST(test_processes_of_another_spec_are_named_whole), TEST(test_kind), TEST(test_ramp),
 	};
 	signal(SIGPIPE, SIG_IGN);
 	alarm(60);
