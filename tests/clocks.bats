@@ -72,4 +72,9 @@ true_times()
 	rad acct --since 3d --json | jq -e --arg id "$id" '[.tasks[].id] | index($id)'
 	rad report --since 3d --json | jq -e --arg id "$id" '[.runs[0].tasks[].id] | index($id)'
 	[ "$(rad acct --since 3d --by user --json | jq .totals.tasks)" -eq "$(rad acct --since 3d --json | jq .totals.tasks)" ]
+	set_clock $((400 * 86400))	# further than the months that rad tells of
+	id=$(submit -- true)
+	rad wait "$id"
+	set_clock 0
+	rad acct --since 3d --by month --json | jq -e --arg month "$(date -d "$(field "$id" .end_time)" +%Y-%m)" '[.groups[].month] | index($month)'
 }

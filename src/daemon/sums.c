@@ -16,6 +16,7 @@
 
 #define MONTH_LEN 16		/* "2026-11", and years to come */
 #define HALF_MONTH_S (14 * 86400)
+#define MONTH_MS (INT64_C(32) * 86400000)	/* none is as long */
 
 struct sums_row {
 	uid_t uid;
@@ -87,7 +88,8 @@ void sums_destroy(struct sums_table *s)
 	free(s);
 }
 
-/* Of the end. In the middle of a month all zones agree which it is. */
+/* Of the end. In the middle of a month all zones agree which it is. Where it is in none of those that were told, since the clock
+ * was set back by months, say, it is one of this machine's. */
 static void month_of(const struct sums_table *s, int64_t wall_ms, char month[MONTH_LEN])
 {
 	struct tm local;
@@ -99,8 +101,9 @@ static void month_of(const struct sums_table *s, int64_t wall_ms, char month[MON
 		else
 			beyond = middle;
 	}
-	time_t t = (time_t)((first ? s->begin_ms[first - 1] : wall_ms) / 1000) + (first ? HALF_MONTH_S : 0);
-	if (!(first ? gmtime_r : localtime_r)(&t, &local) || !strftime(month, MONTH_LEN, "%Y-%m", &local))
+	bool told = first && wall_ms - s->begin_ms[first - 1] < MONTH_MS;
+	time_t t = told ? (time_t)(s->begin_ms[first - 1] / 1000) + HALF_MONTH_S : (time_t)(wall_ms / 1000);
+	if (!(told ? gmtime_r : localtime_r)(&t, &local) || !strftime(month, MONTH_LEN, "%Y-%m", &local))
 		snprintf(month, MONTH_LEN, "?");
 }
 
