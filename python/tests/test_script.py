@@ -81,6 +81,15 @@ READER = """
 """
 
 
+def test_another_release_asks_another_question(monkeypatch):
+    from radrm.capture import cache
+    asked = cache.question("script", "train.py", [], 3)
+    monkeypatch.setattr(cache, "read", lambda path: b"another")
+    cache.rules.cache_clear()
+    assert cache.question("script", "train.py", [], 3) != asked
+    cache.rules.cache_clear()
+
+
 def test_cache_knows_what_was_read(capture, tmp_path, monkeypatch):
     """A configuration file, a module outside of the script's folder, a variable, a folder: each decides what is asked for."""
     library, conf, data = tmp_path / "library" / "yaml_like.py", tmp_path / "conf.yaml", tmp_path / "data"

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Captures that were made before: the same question, while all that was read for the answer is as it was, has the same answer.
 
-A question is the script's name, its arguments, folder, interpreter and packages. For each there is a file of answers, newest
-first, each with the facts that it rests on (reads.py) and the name of its capture. A capture without facts is not kept.
+A question is the script's name, its arguments, folder, interpreter and packages, and how captures are made here. For each there is a
+file of answers, newest first, each with the facts that it rests on (reads.py) and the name of its capture. A capture without facts
+is not kept.
 """
+import functools
 import hashlib
 import json
 import os
 import platform
 import sys
 
-from . import limits, reads
+from . import reads
 
-FORMAT = 6  # raise it when captures of the same script would differ, or when what is kept with them changes
 MOST_ANSWERS = 8  # to one question
 MOST_FILES = 1000  # in the folder; older ones go
 
@@ -38,9 +39,18 @@ def sha256(*parts):
     return found.hexdigest()
 
 
+@functools.lru_cache(None)
+def rules():
+    """SHA-256, hexadecimal, of this package: another release would capture otherwise, and keep something else beside it."""
+    own, found = os.path.dirname(os.path.abspath(__file__)), hashlib.sha256()
+    for name in sorted(name for name in os.listdir(own) if name.endswith(".py")):
+        found.update(name.encode() + b"\0" + (read(os.path.join(own, name)) or b"") + b"\0")
+    return found.hexdigest()
+
+
 def question(kind, target, arguments, iterations, processes=0, gpus=1):
     """SHA-256, hexadecimal, of what is known before the script runs."""
-    return sha256("capture", FORMAT, limits.VERSION, iterations, processes, gpus, kind, target, len(arguments), *arguments, os.getcwd(),
+    return sha256("capture", rules(), iterations, processes, gpus, kind, target, len(arguments), *arguments, os.getcwd(),
                   platform.python_version(), sys.prefix, *reads.packages())
 
 
