@@ -88,8 +88,8 @@ void sums_destroy(struct sums_table *s)
 	free(s);
 }
 
-/* Of the end. In the middle of a month all zones agree which it is. Where it is in none of those that were told, since the clock
- * was set back by months, say, it is one of this machine's. */
+/* Of the end. In the middle of a month all zones agree which it is. Where it is in none of those that were told, since the
+ * clock was set back by months, say, it is one of this machine's. */
 static void month_of(const struct sums_table *s, int64_t wall_ms, char month[MONTH_LEN])
 {
 	struct tm local;

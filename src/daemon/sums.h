@@ -20,7 +20,7 @@ int sums_parse(const char *text, unsigned *by, struct error *err);
 int sums_check_months(const json_t *months, struct error *err);
 
 struct sums_table;
-/* `months`: as checked, by the calendar of who asks; NULL, before the first and long behind the last: by that of this machine. */
+/* `months`: as checked, by the calendar of who asks; NULL, before the first and long behind the last: by this machine's. */
 struct sums_table *sums_create(unsigned by, const json_t *months);
 /* Takes NULL. */
 void sums_destroy(struct sums_table *s);
