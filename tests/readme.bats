@@ -169,3 +169,8 @@ steps() { section "$1" | code | sed -n 's/^\$ //p; /^export /p'; }
 		done
 	done
 }
+
+@test "the tour of captures names each file of the package, and no other" {
+	PATH=$OUTSIDE
+	diff <(cd "$ROOT/python/radrm/capture" && ls -- *.py | sed 's/[.]py$//' | sort) <(grep -o '`[a-z_]*`' "$ROOT/doc/capture.md" | tr -d '`' | sort -u)
+}
