@@ -2,6 +2,7 @@
 """Unmodified scripts, limits, the cache, and values read from the GPU."""
 import faulthandler
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -353,6 +354,12 @@ STAYS = """
 """
 
 
+def heeds_all():
+    """Whatever the tests were begun by (nohup ignores HUP, a shell's background job INT): what was ignored stays so."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def staying(tmp_path):
     """staying(*words, options): a capture in a process of its own, of what stays whatever it is told. (it, those that it started)"""
@@ -362,7 +369,7 @@ def staying(tmp_path):
         (tmp_path / "stays.py").write_text(textwrap.dedent(STAYS))
         own = subprocess.Popen([sys.executable, "-m", "radrm.capture", "-o", "x.radcap", *options, "--", *words, "stays.py"], cwd=tmp_path,
                                env={**os.environ, "PYTHONPATH": os.path.dirname(HERE), "TMPDIR": str(tmp_path)},
-                               stderr=subprocess.PIPE, text=True)
+                               stderr=subprocess.PIPE, text=True, preexec_fn=heeds_all)
         begun.append(own)
         until = time.monotonic() + 60
         while len(found := [f for f in tmp_path.glob("here-*") if f.read_text()]) < 4:
@@ -664,7 +671,8 @@ def test_an_end_that_nothing_holds(capture, limit, seen, within, around):
     """, options=limit)
     assert code == (0 if seen else 1) and bool(seen) == bool(f), said
     assert not f or sum(phase == 1 for _, phase in f.marks) == seen, said
-    assert seen or "no end after 3 s of processor time, before its first optimizer step" in said, said
+    # At its limit the process may abort: C++ that calls back into Python lets no exception through.
+    assert seen or re.search("time: no end after (3 s of processor time, before its first optimizer step|6 s of processor time)", said), said
 
 
 @pytest.mark.parametrize("told, said", [(True, "time: no end after 2 s of processor time"), (False, "the process died of signal 6")])
