@@ -544,7 +544,7 @@ def install(recorder, patch):
     for owner, name in spelled():
         patch(owner, name, spelled_out(owner, name))
     find = torch.jit._builtins._find_builtin  # TorchScript takes sum() for PyTorch's own
-    patch(torch.jit._builtins, "_find_builtin", lambda function: find(getattr(function, "radrm_of", function)))
+    patch(torch.jit._builtins, "_find_builtin", lambda fn: find(getattr(fn, "radrm_of", fn)))
     patch(torch.Tensor, "split", parted(recorder, torch.Tensor.split))
     patch(torch.Tensor, "item", read)
     patch(torch.Tensor, "__format__", written)
