@@ -89,6 +89,17 @@ static void test_shortened_before_anything_is_left_out(void **state)
 }
 
 /* Runs of a sweep are told apart by what stands last in their names. */
+/* A column of one cell in a window of so many columns. */
+static void assert_cut(const struct table_column *column, unsigned width, const char *cell, const char *cut)
+{
+	struct table *t = table_create(column, 1);
+	table_cell(t, STYLE_PLAIN, cell);
+	scoped_free char *text = printed(t, &(struct term){ .utf8 = true, .width = width });
+	scoped_free char *want = alloc_printf("%s\n%s\n", column->title, cut);
+	assert_string_equal(text, want);
+	table_destroy(t);
+}
+
 static void test_names_keep_their_ends(void **state)
 {
 	(void)state;
@@ -97,14 +108,8 @@ static void test_names_keep_their_ends(void **state)
 		{ "resnet50-imagenet-lr-0.01", "resn…-0.01" }, { "short-name", "short-name" }, { "short-names", "shor…names" },
 		{ "模型模型模型模型", "模型…模型" }, { "a\nmuch longer one", "a?mu…r one" },
 	};
-	for (size_t i = 0; i < COUNT_OF(names); i++) {
-		struct table *t = table_create(columns, 1);
-		table_cell(t, STYLE_PLAIN, names[i].name);
-		scoped_free char *text = printed(t, &(struct term){ .utf8 = true, .width = 10 });
-		scoped_free char *want = alloc_printf("NAME\n%s\n", names[i].cut);
-		assert_string_equal(text, want);
-		table_destroy(t);
-	}
+	for (size_t i = 0; i < COUNT_OF(names); i++)
+		assert_cut(columns, 10, names[i].name, names[i].cut);
 	scoped_free char *poor = term_text_ends("resnet50-imagenet-lr-0.01", 10, &(struct term){ .width = 10 });
 	assert_string_equal(poor, "resn~-0.01");
 }
@@ -117,14 +122,8 @@ static void test_lists_are_cut_between_words(void **state)
 		{ "1110 1112 1115_0", "1110 1112 …" }, { "1110 1112", "1110 1112" }, { "1110 11125 1", "1110 11125 1" },
 		{ "1110 11125 13", "1110 11125 …" }, { "1110 111256 13", "1110 …" }, { "1234567890_1234 5", "1234567890_…" }, { "", "" },
 	};
-	for (size_t i = 0; i < COUNT_OF(lists); i++) {
-		struct table *t = table_create(columns, 1);
-		table_cell(t, STYLE_PLAIN, lists[i].list);
-		scoped_free char *text = printed(t, &(struct term){ .utf8 = true, .width = 12 });
-		scoped_free char *want = alloc_printf("TASKS\n%s\n", lists[i].cut);
-		assert_string_equal(text, want);
-		table_destroy(t);
-	}
+	for (size_t i = 0; i < COUNT_OF(lists); i++)
+		assert_cut(columns, 12, lists[i].list, lists[i].cut);
 }
 
 static void test_percent_stays_with_its_number(void **state)
