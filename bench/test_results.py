@@ -69,6 +69,10 @@ class Results(unittest.TestCase):
                             "--section", section, *more)
             self.same(page, f"{folder}/first.svg")
 
+    def test_picture_of_the_gains(self):
+        self.run_script("bench/hardware/draw_gains.py", "{r}", "{r}/gains.svg")
+        self.same("gains.svg")
+
     def test_policies(self):
         for folder in ("h200", "h100/trace", "h200/trace"):
             self.stands_in("doc/results/policies.md doc/results/faults.md", self.run_script("bench/hardware/table.py", f"{{r}}/{folder}"))
