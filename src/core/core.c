@@ -196,6 +196,13 @@ static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
 	return c->ops.claim(c->ops.ctx, claims, n);
 }
 
+/* In each turn, and not with each outcome: a start tells a hundred thousand of them. */
+static void tell_usual(struct core *c)
+{
+	c->learnt = estimates_version(c->estimates);
+	fleet_set_usual(c->fleet, estimates_usual_mib(c->estimates));
+}
+
 /* Life ---------------------------------------------------------------------------------------------------------------- */
 
 /* Each owner is given those before it and calls only them; destroyed the other way round. What goes the other way (an event
@@ -212,7 +219,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace, known_cores,
 								 ops->claim ? may_claim : NULL }, c->fair);
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
-	c->learnt = UINT64_MAX;		/* the fleet was told nothing yet */
+	tell_usual(c);
 	c->limits = limits_create(ops, c->tasks, c->fleet);
 	c->host = host_create(&c->config);
 	c->pass = pass_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->estimates, c->host);
@@ -503,15 +510,6 @@ static int64_t core_let_begin(struct core *c, struct now now)
 	return now.mono_ms + (ahead < LOOK_AT_CLOCK_MS ? ahead : LOOK_AT_CLOCK_MS);
 }
 
-/* Here, and not with each outcome: a start tells a hundred thousand of them. */
-static void tell_usual(struct core *c)
-{
-	if (c->learnt == estimates_version(c->estimates))
-		return;
-	c->learnt = estimates_version(c->estimates);
-	fleet_set_usual(c->fleet, estimates_usual_mib(c->estimates));
-}
-
 /* The order follows from causes. Tasks whose time has come are in the queue before the pass. Ends come before placements, so
  * that what they free can be used in the same turn. Time slots come last, so that nobody is asked to make place for a task that
  * the pass has just placed. */
@@ -519,7 +517,8 @@ int64_t core_turn(struct core *c, struct now now)
 {
 	c->now = now;
 	fair_go_on(c->fair, now.mono_ms);
-	tell_usual(c);
+	if (c->learnt != estimates_version(c->estimates))
+		tell_usual(c);
 	int64_t begin = core_let_begin(c, now);
 	timeslots_recall(c->timeslots, now);
 	int64_t limit = limits_turn(c->limits, now), verdict = endings_turn(c->endings, now), pass = pass_turn(c->pass, now);

@@ -68,7 +68,7 @@ void fleet_note_progress(struct fleet *f, task_id id, const struct progress_repo
 void fleet_touch(struct fleet *f, task_id id);
 /* Settings changed, so every slot may look different. */
 void fleet_touch_all(struct fleet *f);
-/* What a task of which nothing is known will most likely not go beyond; 0: not known. */
+/* What a task of which nothing is known will most likely not go beyond. To be told before the first GPU comes. */
 void fleet_set_usual(struct fleet *f, uint64_t mib);
 /* A live task has a limit on its slow-down: from now on, what tasks do to each other is predicted. */
 void fleet_watch_slowdown(struct fleet *f);

@@ -273,7 +273,7 @@ static bool is_cold(const struct map_ask *ask, const struct map_gpu *g)
 	unsigned n = g->n_cold + 1;
 	if (!g->n_cold || COLD_PART * g->available_mib >= n * g->total_mib)
 		return false;
-	return !g->usual_mib || g->available_mib + g->n_cold * ask->p->min_free_mib < n * g->usual_mib;
+	return g->available_mib + g->n_cold * ask->p->min_free_mib < n * g->usual_mib;
 }
 
 /* Everything before memory and load. */

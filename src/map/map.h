@@ -132,7 +132,7 @@ struct map_gpu {
 	bool one_process;		/* its tasks share it under MPS or not at all */
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen off the bus */
 	unsigned n_cold;		/* tasks without an estimate on it that are not yet warm, */
-	uint64_t usual_mib;		/* and what such a task will most likely not go beyond; 0: not known */
+	uint64_t usual_mib;		/* and what such a task will most likely not go beyond */
 	bool unseen;			/* a task of unknown load has just started there */
 	bool has_limit;			/* one of its tasks has a limit on its slow-down */
 	bool settling;			/* memory of an ended task is not yet seen to be free */

@@ -47,7 +47,7 @@ static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
 	g.load = (struct load){ (double)draw(s, 101) / 100, (double)draw(s, 101) / 100, chance(s, 80), chance(s, 80) };
 	g.drained = chance(s, 5);
 	g.stale = chance(s, 5);
-	g.usual_mib = chance(s, 50) ? draw(s, 20000) : 0;
+	g.usual_mib = 1 + draw(s, 40000);
 	g.n_cold = g.n_tasks && chance(s, 20) ? 1 + (unsigned)draw(s, g.n_tasks) : 0;
 	g.kept_for = chance(s, 10) ? TASK_ID(1 + draw(s, 2), -1) : 0;
 	g.unseen = g.n_tasks && chance(s, 10);
@@ -127,7 +127,7 @@ static const char *broken_rule(const struct map_policy *p, const struct map_gpu 
 	if (g->n_tasks && out->mode != g->mode)
 		return "two modes on one GPU";
 	bool third = 3 * g->available_mib >= (g->n_cold + 1) * g->total_mib;
-	bool usual = g->usual_mib && g->available_mib + g->n_cold * p->min_free_mib >= (g->n_cold + 1) * g->usual_mib;
+	bool usual = g->available_mib + g->n_cold * p->min_free_mib >= (g->n_cold + 1) * g->usual_mib;
 	if (!r->claim_mib && g->n_cold && !third && !usual)
 		return "less than a third, or what is usual, for each of those of which nothing is known";
 	if (g->unseen && g->mode == SHARE_STREAMS && r->share != SHARE_STREAMS && p->share == SHARE_MPS && g->mps_capable)

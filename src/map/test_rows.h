@@ -7,6 +7,7 @@
 #define RAD_MAP_TEST_ROWS_H
 
 #include "map/map.h"
+#include "models/margins.h"
 
 #include "base/scope.h"
 
@@ -194,7 +195,7 @@ static inline struct map_gpu gpu(uint32_t i)
 {
 	return (struct map_gpu){
 		.slot = 10 + i, .index = i, .uuid = "GPU-00000000-1111", .total_mib = EMPTY, .available_mib = EMPTY,
-		.load = { 0, 0, true, true }, .mps_uid = 1000, .mps_capable = true,
+		.load = { 0, 0, true, true }, .mps_uid = 1000, .mps_capable = true, .usual_mib = MARGIN_USUAL_MIB,
 	};
 }
 
