@@ -24,6 +24,7 @@
 #define USERS 25
 #define PLANNED 10000
 #define PLANNED_ROUNDS 100
+#define LACKING 10000
 #define DRAINED_ROUNDS 20
 #define KINDS 12
 
@@ -75,9 +76,10 @@ static double at(int64_t *took, size_t rounds, double q)
 	return (double)took[(size_t)((double)(rounds - 1) * q)] / 1000;
 }
 
-static void submit(struct world *w)
+static void submit(struct world *w, unsigned gpus)
 {
 	struct spec *s = spec_create();
+	s->gpus = gpus;
 	s->gpu_mem_mib = 30000;
 	s->uid = 1000 + w->jobs % w->users;
 	s->signature = w->known ? alloc_printf("kind-%u", w->jobs % KINDS) : NULL;
@@ -131,6 +133,46 @@ static enum core_order order_by_name(const char *word)
 	exit(2);
 }
 
+/* Submissions while the first GPUs are drained. */
+static double drained(struct world *w, int64_t *took, unsigned drained, unsigned gpus)
+{
+	for (unsigned i = 0; i < drained; i++)
+		core_drain(w->c, w->snap.gpus[i].uuid, true);
+	core_turn(w->c, w->now);
+	for (size_t i = 0; i < DRAINED_ROUNDS; i++) {
+		tick(w, 10);
+		int64_t t0 = bench_now_ns();
+		submit(w, gpus);
+		core_turn(w->c, w->now);
+		took[i] = bench_now_ns() - t0;
+	}
+	return at(took, DRAINED_ROUNDS, 0.5);
+}
+
+/* All GPUs are taken, and many wait for more of them than are not drained. */
+static void measure_lacking(struct scene of, const char *after)
+{
+	static struct world w;
+	struct core_config config = core_config_default();
+	struct core_ops ops = { .ctx = &w, .event = on_event, .signal = on_signal, .state_of = state_of, .trouble = on_trouble };
+	scoped_free int64_t *took = alloc_zero(DRAINED_ROUNDS * sizeof *took);
+	config.order = of.order;
+	config.map.rank = of.rank;
+	w = (struct world){ .now = { 1000000, 1700000000000 }, .users = of.users };
+	w.c = core_create(&config, &ops);
+	make_gpus(&w);
+	sample(&w);
+	for (uint32_t i = 0; i < GPUS; i++)
+		submit(&w, 1);
+	core_turn(w.c, w.now);
+	for (uint32_t i = 0; i < of.queued; i++)
+		submit(&w, GPUS);
+	core_turn(w.c, w.now);
+	printf("\"queued\":%zu,\"submit_us_median\":%.1f%s", core_count(w.c, TASK_PENDING), drained(&w, took, 1, 1), after);
+	core_destroy(w.c);
+	snapshot_clear(&w.snap);
+}
+
 static void measure(struct scene of, const char *after)
 {
 	static struct world w;
@@ -146,7 +188,7 @@ static void measure(struct scene of, const char *after)
 	make_gpus(&w);
 	sample(&w);
 	for (uint32_t i = 0; i < of.queued + GPUS; i++) {
-		submit(&w);
+		submit(&w, 1);
 		if (i < GPUS)
 			core_turn(w.c, w.now);
 	}
@@ -164,7 +206,7 @@ static void measure(struct scene of, const char *after)
 		ended[i] = bench_now_ns() - t0;
 
 		t0 = bench_now_ns();
-		submit(&w);
+		submit(&w, 1);
 		core_turn(w.c, w.now);
 		submitted[i] = bench_now_ns() - t0;
 	}
@@ -172,16 +214,7 @@ static void measure(struct scene of, const char *after)
 	       "\"place_us_median\":%.1f,\"place_us_p99\":%.1f,\"submit_us_median\":%.1f,\"submit_us_p99\":%.1f",
 	       GPUS, core_count(w.c, TASK_PENDING), at(sampled, of.rounds, 0.5), at(sampled, of.rounds, 0.99),
 	       at(ended, of.rounds, 0.5), at(ended, of.rounds, 0.99), at(submitted, of.rounds, 0.5), at(submitted, of.rounds, 0.99));
-	for (unsigned i = 0; i < GPUS; i++)
-		core_drain(w.c, w.snap.gpus[i].uuid, true);
-	for (size_t i = 0; i < DRAINED_ROUNDS; i++) {
-		tick(&w, 10);
-		int64_t t0 = bench_now_ns();
-		submit(&w);
-		core_turn(w.c, w.now);
-		submitted[i] = bench_now_ns() - t0;
-	}
-	printf(",\"drained_submit_us_median\":%.1f%s", at(submitted, DRAINED_ROUNDS, 0.5), after);
+	printf(",\"drained_submit_us_median\":%.1f%s", drained(&w, submitted, GPUS, 1), after);
 	core_destroy(w.c);
 	snapshot_clear(&w.snap);
 }
@@ -200,6 +233,10 @@ int main(int argc, char **argv)
 	measure(of, ",\"many_users\":{");
 	of.users = USERS;
 	measure(of, "},\"planned\":{");
-	measure((struct scene){ ORDER_PLAN, RANK_GAIN, 1, PLANNED, PLANNED_ROUNDS, true }, "}}\n");
+	measure((struct scene){ ORDER_PLAN, RANK_GAIN, 1, PLANNED, PLANNED_ROUNDS, true }, "},\"lacking\":{");
+	of = (struct scene){ order, RANK_MAGM, 1, LACKING, 0, false };
+	measure_lacking(of, ",\"many_users\":{");
+	of.users = USERS;
+	measure_lacking(of, "}}}\n");
 	return 0;
 }

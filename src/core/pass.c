@@ -80,11 +80,29 @@ static void pass_place_recovering(struct pass *p, struct now now)
 	queue_walk_end(&w);
 }
 
+/* Whether it lacks GPUs that are out of use. Asked before what its user may have: who cannot start leaves that to the user's
+ * others. */
+static bool pass_sets_aside(struct pass *p, struct task *t, struct queue_walk *w, struct now now)
+{
+	if (!p->some_out_of_use)
+		return false;
+	estimates_refresh(p->estimates, t, now);
+	struct map_request r = request_now(p, t, now);
+	if (!pass_lacks_gpus(p, &r, now))
+		return false;
+#ifdef RAD_CHECKS
+	assert(!pass_would_place(p, &r, NULL, now));
+#endif
+	queue_walk_set_aside(w);
+	return true;
+}
+
 /* The main queue in order, until a task does not fit; returns that one, the head, or NULL. Each task is marked as the head
  * before it is tried: so what was kept for a head that was overtaken is given up first, and the one that is returned has the
  * mark. One that waits for GPUs that are drained, silent or reserved is no head, or what is kept for it (under `strict`: all)
  * would idle until somebody brings them back, and nothing be kept for those behind it. Where all are out of use, nobody is
- * one, and not everybody is asked: thousands may wait through a maintenance, and each that comes makes a pass. */
+ * one. Thousands may wait through a maintenance, and each that comes makes a pass: nobody is asked then, and where some are in
+ * use, who was found to lack others is set aside. */
 static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, struct now now)
 {
 	if (p->all_out_of_use) {
@@ -92,13 +110,11 @@ static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, st
 		return NULL;
 	}
 	for (struct task *t; (t = queue_walk_next(w));) {
-		if (!pass_may_try(p, t, w, now))
+		if (pass_sets_aside(p, t, w, now) || !pass_may_try(p, t, w, now))
 			continue;
 		struct map_request r = request_now(p, t, now);
-		bool lacks = pass_lacks_gpus(p, &r, now);
-		if (!lacks)
-			pass_lead(p, t);
-		if (!pass_try_first(p, t, &r, now) && !lacks)
+		pass_lead(p, t);
+		if (!pass_try_first(p, t, &r, now))
 			return t;
 		if (tasks_in_queue(p->tasks, t))
 			queue_walk_pass_over(w);
@@ -179,7 +195,7 @@ static void pass_place_all(struct pass *p, struct now now)
 	pass_place_reserved(p, now);
 	if (p->config->order == ORDER_PLAN)
 		pass_follow_plan(p, now);
-	queue_walk_begin(&w, tasks_queue(p->tasks), QUEUE_MAIN);
+	queue_walk_begin_past(&w, tasks_queue(p->tasks), QUEUE_MAIN, p->aside);
 	pass_place_main(p, &w, now);
 	queue_walk_end(&w);
 }
@@ -243,6 +259,7 @@ void pass_reconsider(struct pass *p)
 	pass_forget_refused(p);
 	pass_cpu_again(p);
 	p->wish++;
+	p->settings++;
 	p->asked = true;
 }
 

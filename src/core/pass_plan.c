@@ -262,12 +262,12 @@ static bool plan_waits(const struct pass *p, const struct task *t)
 	return t && t->queue == QUEUE_MAIN && tasks_in_queue(p->tasks, t);
 }
 
-/* The first of the queue, in its order; by_turn[i]: it is the next of its user. Returns how many. */
+/* The first of the queue, in its order, without those who lack GPUs that are out of use; by_turn[i]: it is the next of its user. Returns how many. */
 static size_t plan_walk(const struct pass *p, const struct task *tasks[PLAN_WAITING], bool by_turn[PLAN_WAITING])
 {
 	size_t n = 0;
 	struct queue_walk w;
-	queue_walk_begin(&w, tasks_queue(p->tasks), QUEUE_MAIN);
+	queue_walk_begin_past(&w, tasks_queue(p->tasks), QUEUE_MAIN, p->aside);
 	for (const struct task *t; n < PLAN_WAITING && (t = queue_walk_next(&w)); n++) {
 		tasks[n] = t;
 		by_turn[n] = true;

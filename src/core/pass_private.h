@@ -40,6 +40,7 @@ struct refused {
 	uint64_t serial;		/* of the entry: another one in its place has another */
 	uint64_t version, shape;	/* of the fleet; version 0: not refused yet, shape 0: no entry */
 	struct map_few few;		/* slots that fitted then, too few as they were */
+	uint64_t lacks;			/* the mark (pass.aside) under which it lacks GPUs */
 	enum { FEASIBLE_NOT_ASKED, FEASIBLE, FEASIBLE_NEVER } feasible;	/* whether GPUs here could ever run it */
 };
 
@@ -110,6 +111,8 @@ struct pass {
 
 	bool some_out_of_use;		/* GPUs are drained, silent or reserved, in the pass under way */
 	bool all_out_of_use;		/* drained or silent */
+	uint64_t aside;			/* mark of tasks that lack GPUs: what that hangs on, as a number; 0: they are asked each time */
+	uint64_t settings;		/* moves with them */
 	struct { bool known; int64_t ms; } promise;	/* under fifo, when those are expected to be free (mono); 0: nobody can tell */
 
 	struct turn *turns;		/* one for each user who waits for another's MPS server */

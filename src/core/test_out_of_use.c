@@ -78,6 +78,87 @@ static void who_lacks_a_gpu_takes_no_turn(void **unused)
 	}
 }
 
+static task_id first_that_is_asked(const struct world *w)
+{
+	struct queue_walk walk;
+	queue_walk_begin_past(&walk, tasks_queue(w->c->tasks), QUEUE_MAIN, w->c->pass->aside);
+	const struct task *t = queue_walk_next(&walk);
+	queue_walk_end(&walk);
+	return t ? t->id : 0;
+}
+
+/* Of many that lack a GPU each is asked once, and again when it or what it lacks is another. */
+static void who_lacks_a_gpu_is_not_asked_by_every_pass(void **unused)
+{
+	(void)unused;
+	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
+		struct core_config config = ordered((enum core_order)order, 600);
+		struct event less = { .u.updated = { .set_gpu_mem = true, .gpu_mem_mib = 5000 } };
+		struct world *w = new_world(2, &config);
+		w->last_mib = 80000;
+		sample(w);
+		core_drain(w->c, uuid_of(1), true);
+		task_id runs = submit(w, spec_of(30000, 1)), large = submit(w, spec_of(60000, 1)), other = submit(w, spec_of(60000, 1)),
+			small = submit(w, spec_of(30000, 1));
+		pass(w, 2);
+		assert_int_equal(first_that_is_asked(w), small);
+		assert_int_equal(core_update(w->c, other, &less, w->now, NULL), 0);
+		pass(w, 2);
+		assert_string_equal(gpu_of(w, other), "GPU-0");
+		core_drain(w->c, uuid_of(1), false);
+		pass(w, 2);
+		assert_string_equal(gpu_of(w, large), "GPU-1");
+		assert_int_equal(state(w, runs), TASK_RUNNING);
+		end_world(w);
+	}
+}
+
+/* What was learnt of it may be that it fits on another. */
+static void who_lacked_a_gpu_by_a_guess_is_asked_again(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_BACKFILL, 600);
+	struct world *w = new_world(2, &config);
+	struct spec *guessed = spec_of(0, 1);
+	struct outcome peak = { .told_ms = w->now.wall_ms, .signature = guessed->signature, .gpu_name = "NVIDIA H100", .estimator = "",
+				.verdict = VERDICT_OK, .seen = { .peak_mib = 60000, .warm = true } };
+	w->last_mib = 80000;
+	core_remember(w->c, &peak);
+	sample(w);
+	core_drain(w->c, uuid_of(1), true);
+	task_id large = submit(w, spec_ref(guessed));
+	pass(w, 2);
+	assert_int_equal(state(w, large), TASK_PENDING);
+	assert_int_equal(first_that_is_asked(w), 0);
+	peak.told_ms = w->now.wall_ms;
+	peak.gpu_name = "NVIDIA A100";
+	peak.seen.peak_mib = 20000;
+	core_remember(w->c, &peak);
+	pass(w, 2);
+	assert_string_equal(gpu_of(w, large), "GPU-0");
+	spec_unref(guessed);
+	end_world(w);
+}
+
+/* They do not take the places of those whom a plan is for. */
+static void many_who_lack_a_gpu_keep_nobody_from_a_plan(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	struct world *w = new_world(3, &config);
+	teach_time(w, 30000, 1, 100);
+	core_drain(w->c, uuid_of(2), true);
+	for (int i = 0; i < 2; i++)
+		submit(w, spec_of(30000, 1));
+	for (int i = 0; i < PLAN_WAITING; i++)
+		submit(w, spec_of(30000, 3));
+	task_id next = submit(w, spec_of(30000, 1));
+	pass(w, 2);
+	assert_int_equal(w->c->pass->plan.n_waiting, 1);
+	assert_int_equal(w->c->pass->plan.waiting[0].p.id, next);
+	end_world(w);
+}
+
 /* What the head had kept of the host is for others while all GPUs are out of use, and its again afterwards. */
 static void nobody_is_first_while_all_are_out_of_use(void **unused)
 {
@@ -204,6 +285,9 @@ int main(void)
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
 		cmocka_unit_test(who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody),
 		cmocka_unit_test(who_lacks_a_gpu_takes_no_turn),
+		cmocka_unit_test(who_lacks_a_gpu_is_not_asked_by_every_pass),
+		cmocka_unit_test(who_lacked_a_gpu_by_a_guess_is_asked_again),
+		cmocka_unit_test(many_who_lack_a_gpu_keep_nobody_from_a_plan),
 		cmocka_unit_test(nobody_is_first_while_all_are_out_of_use),
 		cmocka_unit_test(one_that_no_gpu_can_run_any_more_keeps_nothing),
 		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),

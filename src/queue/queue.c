@@ -33,6 +33,8 @@ struct node {
 	struct task *task;
 	struct node *before, *after;
 	struct node *next;	/* of the lane, in order */
+	uint64_t aside;		/* the mark under which the task was set aside; 0: it was not; */
+	uint32_t events;	/* and how many events it had then */
 };
 
 struct queue_lane {
@@ -324,13 +326,22 @@ static void cursor_set(const struct queue_walk *w, struct queue_cursor *c, const
 		   fair_cpu_place_of(w->q->fair, c->lane->user, &c->ahead);
 }
 
+/* The first from there on that the walk comes by. */
+static const struct node *walk_past(const struct queue_walk *w, const struct node *n)
+{
+	while (n && w->past && n->aside == w->past && n->events == n->task->n_events)
+		n = n->next;
+	return n;
+}
+
 static void walk_take_lane(struct queue_walk *w, const struct queue_lane *l)
 {
 	struct queue_cursor c = { .lane = l };
+	const struct node *first = walk_past(w, l->first);
 
-	if (!l->first)
+	if (!first)
 		return;
-	cursor_set(w, &c, l->first);
+	cursor_set(w, &c, first);
 	w->cursors[w->n++] = c;
 }
 
@@ -351,10 +362,15 @@ static void walk_enter(struct queue_walk *w, enum task_queue queue)
 		walk_sift(w, i);
 }
 
+void queue_walk_begin_past(struct queue_walk *w, const struct queue *q, enum task_queue from, uint64_t mark)
+{
+	*w = (struct queue_walk){ .q = q, .past = mark };
+	walk_enter(w, from);
+}
+
 void queue_walk_begin(struct queue_walk *w, const struct queue *q, enum task_queue from)
 {
-	*w = (struct queue_walk){ .q = q };
-	walk_enter(w, from);
+	queue_walk_begin_past(w, q, from, 0);
 }
 
 void queue_walk_end(struct queue_walk *w)
@@ -368,7 +384,7 @@ void queue_walk_end(struct queue_walk *w)
 static void walk_go_behind_last(struct queue_walk *w)
 {
 	struct queue_cursor *c = &w->cursors[0];
-	const struct node *n = c->changes == w->q->changes ? c->node->next : lane_from(c->lane, &c->key, true);
+	const struct node *n = walk_past(w, c->changes == w->q->changes ? c->node->next : lane_from(c->lane, &c->key, true));
 
 	c->ahead.tasks += w->takes.tasks;
 	c->ahead.gpus += w->takes.gpus;
@@ -389,7 +405,7 @@ struct task *queue_walk_next(struct queue_walk *w)
 		walk_enter(w, QUEUE_MAIN);
 	while (w->n) {
 		struct queue_cursor *c = &w->cursors[0];
-		const struct node *n = c->changes == w->q->changes ? c->node : lane_from(c->lane, &c->key, false);
+		const struct node *n = c->changes == w->q->changes ? c->node : walk_past(w, lane_from(c->lane, &c->key, false));
 		if (n && !queue_compare(&n->key, &c->key)) {
 			w->takes = (struct fair_taken){ .tasks = 1, .gpus = n->task->spec->gpus };
 			return w->came_by = n->task;
@@ -415,6 +431,17 @@ void queue_walk_leave_user(struct queue_walk *w)
 void queue_walk_pass_over(struct queue_walk *w)
 {
 	w->takes = (struct fair_taken){ 0 };
+}
+
+void queue_walk_set_aside(struct queue_walk *w)
+{
+	const struct task *t = w->came_by;
+	struct queue_key key = key_of(t);
+	struct node *n = *queue_find(&lane_of(w->q, t)->root, &key);
+
+	n->aside = w->past;
+	n->events = t->n_events;
+	queue_walk_pass_over(w);
 }
 
 struct task *queue_first_of(const struct queue *q, uid_t uid)

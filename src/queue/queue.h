@@ -53,18 +53,24 @@ struct queue_walk {
 		struct fair_taken ahead;	/* of his that it came by */
 	} *cursors;			/* a heap: the next of all first */
 	size_t n;
+	uint64_t past;		/* the mark under which tasks are left out; 0: none */
 	struct task *came_by;	/* the last one returned, whose user stands first in the heap; may be gone by now */
 	struct fair_taken takes;	/* it, as those behind it of its user are later for it */
 };
 
 /* `from` QUEUE_RECOVERY: both queues; QUEUE_MAIN: the main queue alone. */
 void queue_walk_begin(struct queue_walk *w, const struct queue *q, enum task_queue from);
+/* The same without tasks that were set aside under that mark (0: none), unless an event changed them since: O(1) for each of
+ * them. */
+void queue_walk_begin_past(struct queue_walk *w, const struct queue *q, enum task_queue from, uint64_t mark);
 struct task *queue_walk_next(struct queue_walk *w);
 /* Leaves out further tasks of the user whose task was returned last, who may have no more now. In the recovery queue, where all
  * users stand in one line, this does nothing. */
 void queue_walk_leave_user(struct queue_walk *w);
 /* The task that was returned last cannot start, whoever ends: its user's next ones are no later for it. */
 void queue_walk_pass_over(struct queue_walk *w);
+/* The same, and it is set aside under the walk's mark. */
+void queue_walk_set_aside(struct queue_walk *w);
 /* Frees what the walk holds. May be called at any time. */
 void queue_walk_end(struct queue_walk *w);
 

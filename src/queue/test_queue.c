@@ -181,6 +181,53 @@ static void test_random_operations_against_a_sorted_array(void **state)
 	free(tasks);
 }
 
+static void assert_past(const struct queue *q, uint64_t mark, struct task *const *expected)
+{
+	struct queue_walk w;
+
+	queue_walk_begin_past(&w, q, QUEUE_MAIN, mark);
+	for (; *expected; expected++)
+		assert_ptr_equal(queue_walk_next(&w), *expected);
+	assert_null(queue_walk_next(&w));
+	queue_walk_end(&w);
+}
+
+/* Under that mark alone, and until an event changes it or it comes anew; also where the walk finds its place again. */
+static void test_set_aside(void **state)
+{
+	struct task a = make(1, QUEUE_MAIN, 0, 1), b = make(2, QUEUE_MAIN, 0, 2), c = make(3, QUEUE_MAIN, 0, 3), d = make(4, QUEUE_MAIN, 0, 4);
+	struct task *all[] = { &a, &b, &c, &d };
+	struct fair *f = new_fair();
+	struct queue *q = queue_create(f);
+	struct queue_walk w;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(all); i++)
+		queue_push(q, all[i]);
+	queue_walk_begin_past(&w, q, QUEUE_MAIN, 7);
+	for (struct task *t; (t = queue_walk_next(&w));)
+		if (t != &c)
+			queue_walk_set_aside(&w);
+	queue_walk_end(&w);
+	assert_past(q, 7, (struct task *[]){ &c, NULL });
+	assert_past(q, 0, (struct task *[]){ &a, &b, &c, &d, NULL });
+	assert_past(q, 8, (struct task *[]){ &a, &b, &c, &d, NULL });
+	b.n_events++;
+	assert_past(q, 7, (struct task *[]){ &b, &c, NULL });
+	assert_true(queue_remove(q, &d));
+	queue_push(q, &d);
+	assert_past(q, 7, (struct task *[]){ &b, &c, &d, NULL });
+	queue_walk_begin_past(&w, q, QUEUE_MAIN, 7);
+	assert_ptr_equal(queue_walk_next(&w), &b);
+	assert_true(queue_remove(q, &b) && queue_remove(q, &c));
+	assert_ptr_equal(queue_walk_next(&w), &d);
+	queue_walk_set_aside(&w);
+	assert_null(queue_walk_next(&w));
+	queue_walk_end(&w);
+	assert_past(q, 7, (struct task *[]){ NULL });
+	end_queue(q, f);
+}
+
 /* Tasks come in order of time, which degenerates a tree without balance into a list: 100,000 of them would take minutes. */
 static void test_hundred_thousand_in_order(void **state)
 {
@@ -212,6 +259,7 @@ int main(void)
 		cmocka_unit_test(test_extreme_keys),
 		cmocka_unit_test(test_walk_while_removing),
 		cmocka_unit_test(test_random_operations_against_a_sorted_array),
+		cmocka_unit_test(test_set_aside),
 		cmocka_unit_test(test_hundred_thousand_in_order),
 	};
 
