@@ -440,7 +440,7 @@ struct proc_id spec_process(const struct spec *s)
 
 #define COMMAND_SHOWN 4096	/* more is nobody's to read; arguments may have megabytes */
 
-/* As a shell would take it back, but for a process that runs already: there the word is what others call it. */
+/* As a shell would take it back, but for what was announced: there the words are what its program calls it. */
 char *spec_command_text(const struct spec *s)
 {
 	scoped_buf text = { 0 };
@@ -450,7 +450,7 @@ char *spec_command_text(const struct spec *s)
 		scoped_free char *word = alloc_printf("%.*s", COMMAND_SHOWN, *w);
 		if (text.len)
 			buf_add(&text, " ", 1);
-		if (s->process_pid)
+		if (s->announced)
 			buf_add_text(&text, word);
 		else
 			words_add_shell_word(&text, word);

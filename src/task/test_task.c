@@ -546,6 +546,26 @@ static void paths_expand(void **state)
 	spec_unref(s);
 }
 
+/* A command can be copied to a shell, an adopted process's too; an announced job has a name. */
+static void commands_are_quoted(void **state)
+{
+	(void)state;
+	char *const words[] = { (char *)"bash", (char *)"-c", (char *)"echo $X", NULL }, *const job[] = { (char *)"slurm job 7", NULL };
+	const struct { int64_t pid; const char *by; char *const *argv; const char *shown; } rows[] = {
+		{ 0, NULL, words, "bash -c 'echo $X'" }, { 12, NULL, words, "bash -c 'echo $X'" }, { 12, "slurm:7", job, "slurm job 7" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct spec *s = spec_create();
+		spec_set_argv(s, rows[i].argv);
+		s->process_pid = rows[i].pid;
+		s->announced = rows[i].by ? alloc_string(rows[i].by) : NULL;
+		char *shown = spec_command_text(s);
+		assert_string_equal(shown, rows[i].shown);
+		free(shown);
+		spec_unref(s);
+	}
+}
+
 static void task_objects_have_the_members_of_the_contract(void **state)
 {
 	(void)state;
@@ -595,6 +615,7 @@ int main(void)
 		cmocka_unit_test(a_spec_says_what_differs),
 		cmocka_unit_test(hostile_specs_are_refused),
 		cmocka_unit_test(paths_expand),
+		cmocka_unit_test(commands_are_quoted),
 		cmocka_unit_test(task_objects_have_the_members_of_the_contract),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
