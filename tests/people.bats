@@ -321,10 +321,10 @@ told_task()
 		server.handle_request()
 	PY
 	wait_for 10 test -s "$WORLD/port"
-	# as many as one may have: more than a line of curl's options may be long
-	jq -nc --arg to "http://127.0.0.1:$(cat "$WORLD/port")/many" '{$to, notices: [range(100) | {event: "end", task: {id: "\(.)", command: ("x" * 2000)}}]}' >many
+	# as many as one may have: more than a line of curl's options may be long; and a command that is cut within a character
+	jq -nc --arg to "http://127.0.0.1:$(cat "$WORLD/port")/many" '{$to, notices: [range(100) | {event: "end", task: {id: "\(.)", command: ("x" * 499 + "é" * 1000)}}]}' >many
 	[ "$(as "$ALICE" radd --notify <many)" = "" ]
-	jq -e '.notices | length == 100' "$WORLD/posted"
+	jq -e '(.notices | length == 100) and (.text | contains("xxx\n"))' "$WORLD/posted"
 	rm "$WORLD/posted"
 	as "$ALICE" rad run --name 'quo"te\' --notify-to="http://127.0.0.1:$(cat "$WORLD/port")/secret{a,b}[1-9999]" -- sh -c 'exit 3' || :
 	wait_for 10 test -s "$WORLD/posted"

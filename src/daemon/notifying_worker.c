@@ -15,6 +15,7 @@
 #include "base/paths.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "launch/identity.h"
 #include "submit/notices.h"
 
@@ -36,6 +37,7 @@
 #define MAX_LOG (1 << 20)
 #define ALL_MS 50000		/* for everything: less than the deadline that radd gives */
 #define LOOK_MS 20
+#define MAX_SHOWN 500		/* bytes of a command, and of evidence */
 #define OPTIONS_FD 3
 #define OPTIONS_PATH "/proc/self/fd/3"
 
@@ -73,6 +75,12 @@ static void add_line(struct buf *out, const json_t *notice)
 			out->data[i] = '?';
 }
 
+/* The beginning of what may be long; half a character would have no form in JSON. */
+static void add_shown(struct buf *out, const char *text)
+{
+	buf_printf(out, "  %.*s\n", (int)words_cut(text, MAX_SHOWN), text);
+}
+
 static void add_text(struct buf *out, const struct sending *s)
 {
 	size_t i;
@@ -81,9 +89,11 @@ static void add_text(struct buf *out, const struct sending *s)
 		const json_t *t = json_object_get(notice, "task"), *attempts = json_object_get(t, "attempts");
 		const char *evidence = json_member_text(json_array_get(attempts, json_array_size(attempts) - 1), "evidence");
 		add_line(out, notice);
-		buf_printf(out, "\n  %.500s\n  log: %s\n", json_member_text(t, "command"), json_member_text(t, "log_path"));
+		buf_add_text(out, "\n");
+		add_shown(out, json_member_text(t, "command"));
+		buf_printf(out, "  log: %s\n", json_member_text(t, "log_path"));
 		if (*evidence && strcmp(json_member_text(notice, "event"), "begin"))
-			buf_printf(out, "  %.500s\n", evidence);
+			add_shown(out, evidence);
 	}
 	if (s->more)
 		buf_printf(out, "and %zu more, for which there was no room\n", s->more);
