@@ -66,15 +66,12 @@ void queue_table_count(const json_t *tasks, size_t counts[TASK_STATE_COUNT + 1])
 
 /* ---- the table ---- */
 
-/* "12_[3-7,9]" for tasks first..last of one array, as Slurm writes it. */
-static void add_ids(struct table *table, json_t **first, size_t n)
+char *queue_table_ids(json_t *const *first, size_t n)
 {
-	scoped_buf text = { 0 };
+	struct buf text = { 0 };
 	const char *elements = member_text(*first, "elements");	/* radd did this already */
-	if (n == 1 && !*elements) {
-		table_cell(table, STYLE_PLAIN, member_text(*first, "id"));
-		return;
-	}
+	if (n == 1 && !*elements)
+		return alloc_string(member_text(*first, "id"));
 	buf_printf(&text, "%u_[%s", TASK_JOB(member_id(*first)), elements);
 	for (size_t i = 0; !*elements && i < n;) {
 		task_id from = member_id(first[i]), to = from;
@@ -87,7 +84,7 @@ static void add_ids(struct table *table, json_t **first, size_t n)
 		i = k;
 	}
 	buf_add_text(&text, "]");
-	table_cell(table, STYLE_PLAIN, buf_text(&text));
+	return buf_steal(&text);
 }
 
 /* How far it is and what is left, where any of them says so: two columns more. */
@@ -105,7 +102,8 @@ static void add_row(struct table *table, const struct queue_row *row, const json
 	const json_t *t = *row->tasks;
 	char text[FORMAT_LEN];
 	enum task_state s = member_state(t);
-	add_ids(table, row->tasks, row->n);
+	scoped_free char *ids = queue_table_ids(row->tasks, row->n);
+	table_cell(table, STYLE_PLAIN, ids);
 	table_cell(table, STYLE_PLAIN, member_text(t, "name"));
 	table_cell(table, STYLE_PLAIN, member_text(t, "user"));
 	table_cell(table, format_state_style(s), task_state_code(s));

@@ -26,6 +26,9 @@ struct queue_rows { json_t **list; size_t n_tasks; struct queue_row *rows; size_
 struct queue_rows queue_table_rows(const json_t *tasks, bool each);
 void queue_table_clear(struct queue_rows *r);
 
+/* "12_[3-7,9]" for elements of one array in the order of their indices, as Slurm writes it; "12" for a task. Free it. */
+char *queue_table_ids(json_t *const *first, size_t n);
+
 /* How many tasks are in each state; the last is for what is none. */
 void queue_table_count(const json_t *tasks, size_t counts[TASK_STATE_COUNT + 1]);
 

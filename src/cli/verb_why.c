@@ -11,37 +11,110 @@
 #include "cli/format.h"
 #include "cli/ids.h"
 #include "cli/log_file.h"
+#include "cli/queue_table.h"
 #include "cli/which.h"
 #include "submit/wire.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MOST_GROUPS 20		/* that are listed of several tasks */
 #define LOG_END_BYTES 4096
 #define LOG_END_LINES 3
 #define LOG_END_COLUMNS 240	/* of each; a line without an end would fill the screen */
 #define LOG_END_QUOTED 60	/* evidence has no more of a line for sure */
 
-/* Of an array, the element that says most: one that waits for a GPU, else one that waits, else what comes first. */
+static int how_telling(const json_t *t)
+{
+	switch (member_state(t)) {
+	case TASK_PENDING: return strcmp(member_text(t, "reason"), "ArrayLimit") ? 5 : 4;
+	case TASK_HELD: return 3;
+	case TASK_COMPLETED: case TASK_CANCELLED: return 0;
+	case TASK_RUNNING: return 1;
+	default: return 2;
+	}
+}
+
+/* Of an array, the element that says most: one that waits for a GPU, else one that waits, else one that did not do its work. */
 static json_t *pick(const json_t *tasks)
 {
 	json_t *best = NULL, *t;
-	int rank = 0;
 	size_t i;
-	json_array_foreach(tasks, i, t) {
-		enum task_state s = member_state(t);
-		int r = s == TASK_PENDING ? strcmp(member_text(t, "reason"), "ArrayLimit") ? 4 : 3 : s == TASK_HELD ? 2
-			: s == TASK_RUNNING ? 2 : 1;
-		if (r > rank) {
+	json_array_foreach(tasks, i, t)
+		if (!best || how_telling(t) > how_telling(best))
 			best = t;
-			rank = r;
-		}
-	}
 	return best;
+}
+
+/* Tasks of one array that are in the same state for the same reason; they are borrowed. */
+struct why_group { json_t **tasks; size_t n, cap; };
+
+static bool same_group(const json_t *a, const json_t *b)
+{
+	return TASK_JOB(member_id(a)) == TASK_JOB(member_id(b)) && member_state(a) == member_state(b) &&
+	       !strcmp(member_text(a, "reason"), member_text(b, "reason"));
+}
+
+static json_t *group_json(const struct why_group *g)
+{
+	scoped_free char *ids = queue_table_ids(g->tasks, g->n);
+	return json_pack("{ss, sI, sO, sO?}", "ids", ids, "count", (json_int_t)g->n, "state", json_object_get(*g->tasks, "state"),
+			 "reason", json_object_get(*g->tasks, "reason"));
+}
+
+/* What there is of each state and reason, in order of id: {"ids", "count", "state", "reason"}. Elements of an array stand beside
+ * each other, so only its groups are looked through. */
+static json_t *elements_of(const json_t *tasks)
+{
+	struct why_group *groups = NULL;
+	size_t n = 0, cap = 0, i;
+	json_t *list = json_array(), *t;
+	json_array_foreach(tasks, i, t) {
+		size_t at = n;
+		while (at && TASK_JOB(member_id(*groups[at - 1].tasks)) == TASK_JOB(member_id(t)) && !same_group(*groups[at - 1].tasks, t))
+			at--;
+		if (!at || !same_group(*groups[at - 1].tasks, t)) {
+			alloc_grow(groups, n, cap);
+			groups[n++] = (struct why_group){ 0 };
+			at = n;
+		}
+		struct why_group *g = &groups[at - 1];
+		alloc_grow(g->tasks, g->n, g->cap);
+		g->tasks[g->n++] = t;
+	}
+	for (i = 0; i < n; i++) {
+		json_array_append_new(list, group_json(&groups[i]));
+		free(groups[i].tasks);
+	}
+	free(groups);
+	return list;
+}
+
+/* As the lines of rad queue, but also of what has ended. */
+static void print_elements(const json_t *elements, const struct term *term)
+{
+	size_t i;
+	json_t *g;
+	json_int_t tasks = 0, said = 0;
+	json_array_foreach(elements, i, g)
+		tasks += member_int(g, "count");
+	printf("%lld tasks:\n", (long long)tasks);
+	json_array_foreach(elements, i, g) {
+		const char *reason = member_text(g, "reason");
+		if (i == MOST_GROUPS)
+			break;
+		scoped_free char *line = alloc_printf("%s: %s%s%s%s", member_text(g, "ids"), member_text(g, "state"), *reason ? " (" : "",
+						      reason, *reason ? ")" : "");
+		format_below(line, STYLE_PLAIN, term);
+		said += member_int(g, "count");
+	}
+	if (said < tasks)
+		printf("  and %lld more: rad queue\n", (long long)(tasks - said));
 }
 
 /* Whose turn it is, and by which figure. */
@@ -290,7 +363,7 @@ static void print_untold(const json_t *failed, const struct term *term)
 	puts(wrapped);
 }
 
-/* A word that names several tasks is answered as an array is: by the one of them that says most. */
+/* A word that names several tasks is answered as an array is: by what there is of each state, and the one that says most. */
 static int why_word(struct cli_call *c, int *fd, char *const *word, const json_t *gpus, bool json)
 {
 	struct error err = ERROR_INIT;
@@ -300,9 +373,15 @@ static int why_word(struct cli_call *c, int *fd, char *const *word, const json_t
 	scoped_json *why = task ? why_json(fd, task, &err) : NULL;
 	if (!why)
 		return cli_fail(c, &err);
+	scoped_json *elements = elements_of(json_object_get(shown, "tasks"));
+	bool several = json_array_size(json_object_get(shown, "tasks")) > 1;
+	if (several)
+		json_object_set(why, "elements", elements);
 	if (json)
 		return cli_print_json(json_incref(why));
 	struct term term = term_ask();
+	if (several)
+		print_elements(elements, &term);
 	if (*member_text(why, "reason"))
 		print_waiting(why, &term);
 	else
