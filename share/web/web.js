@@ -586,7 +586,7 @@ function historyUsers(data) {
 	const sum = key => users.reduce((n, u) => n + (u[key] || 0), 0), all = sum('gpu_s'), saved = all - sum('gpu_share_s');
 	const row = u => [u.user, u.tasks, duration(u.gpu_s), duration(u.gpu_share_s), duration(u.wait_s), energy(u.energy_j)];
 	return make('section', {}, make('h2', {}, 'Users'),
-		saved >= all / 100 && saved > 0 ? make('p', {}, `Tasks that ended were on GPUs for ${duration(all)}. As some shared theirs, ` +
+		saved >= all / 100 && all - saved >= 1 ? make('p', {}, `Tasks that ended were on GPUs for ${duration(all)}. As some shared theirs, ` +
 			`that took ${duration(all - saved)} of the GPUs' time: ${percent(saved / all)} less. (Each alone is somewhat faster.)`) : null,
 		table(['User', 'Tasks', 'GPU time', 'As shares', 'Waited', 'Energy'], users.map(row),
 			['Tasks', 'GPU time', 'As shares', 'Waited', 'Energy']));
