@@ -217,15 +217,28 @@ static void map_consider(struct map_ask *ask, size_t at, struct choice *c, struc
 	c->any_clamped |= a.clamped;
 }
 
+/* By index, whatever the policy took first: so people name several GPUs, and so tasks are given them elsewhere. */
+static void list_by_index(const struct picks *s, const struct map_gpu *gpus, uint32_t at[SPEC_MAX_GPUS])
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		unsigned to = i;
+		for (; to && gpus[at[to - 1]].index > s->best[i].index; to--)
+			at[to] = at[to - 1];
+		at[to] = s->best[i].at;
+	}
+}
+
 static void map_fill_placement(struct placement *out, const struct map_ask *ask, const struct picks *s, bool clamped)
 {
+	uint32_t at[SPEC_MAX_GPUS];
 	assert(s->n && s->n == ask->r->gpus);	/* all or none: a task is never placed on some of its GPUs */
+	list_by_index(s, ask->gpus, at);
 	out->n = s->n;
 	/* Beside a GPU where the claim is cut, the others are had alone too; MIG instances are never taken several at once. */
 	out->mode = clamped && s->best[0].mode != SHARE_MIG ? SHARE_NEVER : s->best[0].mode;
 	out->claim_mib = ask->claim_mib;
 	for (unsigned i = 0; i < s->n; i++) {
-		const struct map_gpu *g = &ask->gpus[s->best[i].at];
+		const struct map_gpu *g = &ask->gpus[at[i]];
 		out->slots[i] = g->slot;
 		if (clamped && g->available_mib < out->claim_mib)
 			out->claim_mib = g->available_mib;

@@ -239,7 +239,7 @@ struct map_finding {
 };
 
 struct placement {
-	uint32_t slots[SPEC_MAX_GPUS];
+	uint32_t slots[SPEC_MAX_GPUS];	/* by index */
 	unsigned n;
 	enum share_mode mode;
 	uint64_t claim_mib;		/* what to hold on each: the claim, or min_free, cut to what there is */
