@@ -231,9 +231,10 @@ refused()
 	[[ $stderr == *"--snapshot: copies are kept below XDG_DATA_HOME, or else ~/.local/share: /proc/none: "* ]]
 	rm -r "$WORLD/data-home"
 	unset XDG_DATA_HOME
-	local disk=$RAD_BUILD_ROOT/tests/fake-disk/libfake-disk.so	# what a power cut would lose is no copy
-	echo "5 whole" >"$WORLD/broken"
-	FAKE_DISK=$WORLD/broken LD_PRELOAD=$disk${LD_PRELOAD:+:$LD_PRELOAD} run -1 --separate-stderr rad submit --snapshot true
+	local disk=$RAD_BUILD_ROOT/tests/fake-files/libfake-files.so	# what a power cut would lose is no copy
+	echo "fsync 5" >"$WORLD/broken"
+	FAKE_FILES=$WORLD/broken FAKE_FILES_UNDER=$COPIES/repo- LD_PRELOAD=$disk${LD_PRELOAD:+:$LD_PRELOAD} \
+		run -1 --separate-stderr rad submit --snapshot true
 	[[ $stderr == *"$COPIES/repo-"*": Input/output error"* ]]
 	[ "$(copies)" -eq 0 ]
 	rm "$WORLD/broken"

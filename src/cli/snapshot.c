@@ -15,6 +15,8 @@
 #include <fnmatch.h>
 #include <libgen.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,7 @@
 
 #define MOST_LIST ((size_t)64 << 20)	/* bytes of a list of paths */
 #define MOST_BELOW 8			/* submodules of submodules */
+#define SYNC_HELPERS 15			/* threads that sync files, beside the first */
 
 struct code_item {
 	char *path;		/* from the top; owned */
@@ -269,12 +272,68 @@ static int copy_item(const struct code *c, const struct code_item *it, const cha
 	return S_ISLNK(it->st.st_mode) ? copy_link(c, it, from, to, err) : copy_file(it, from, to, err);
 }
 
-/* radd's answer stands after a power cut, and so must what the task is to run: a script that lost its bytes does nothing, and
- * is taken for done. All at once, since one by one takes seconds for a repository of thousands. */
-static int sync_all(const char *folder)
+/* Of some file systems folders cannot be synced, and then need not be. */
+static int sync_one(const char *path)
 {
-	scoped_fd int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -1 : syncfs(fd);
+	scoped_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	return fd >= 0 && (!fsync(fd) || errno == EINVAL) ? 0 : errno;
+}
+
+struct syncing {
+	char **paths;
+	size_t n, cap;
+	atomic_size_t next;
+	atomic_int failed;	/* errno; 0: none has */
+};
+
+static void *sync_some(void *arg)
+{
+	struct syncing *s = arg;
+	int no = 0;
+	for (size_t i; !s->failed && (i = s->next++) < s->n;)
+		if ((no = sync_one(s->paths[i])))
+			s->failed = no;
+	return NULL;
+}
+
+/* Takes the path. */
+static void sync_later(struct syncing *s, char *path)
+{
+	alloc_grow(s->paths, s->n, s->cap);
+	s->paths[s->n++] = path;
+}
+
+/* The file, and the folders that it is the first in: what is below one stands together. */
+static void list_to_sync(struct syncing *s, const char *place, const struct code_item *it, const struct code_item *before)
+{
+	for (const char *p = strchr(it->path, '/'); p; p = strchr(p + 1, '/'))
+		if (!before || strncmp(before->path, it->path, (size_t)(p + 1 - it->path)))
+			sync_later(s, alloc_printf("%s/%.*s", place, (int)(p - it->path), it->path));
+	if (!it->ignored && S_ISREG(it->st.st_mode))
+		sync_later(s, alloc_printf("%s/%s", place, it->path));
+}
+
+/* radd's answer stands after a power cut, and so must what the task is to run: a script that lost its bytes does nothing, and
+ * is taken for done. Several at a time, which disks make one of: one by one takes seconds for a repository of thousands. Not all
+ * of the file system (syncfs), where others may have gigabytes on the way. */
+static int sync_all(const struct code *c, const char *place)
+{
+	struct syncing s = { .paths = NULL };
+	pthread_t helpers[SYNC_HELPERS];
+	size_t n = 0;
+	for (size_t i = 0; i < c->n; i++)
+		list_to_sync(&s, place, &c->items[i], i ? &c->items[i - 1] : NULL);
+	sync_later(&s, alloc_string(place));
+	while (n < SYNC_HELPERS && n < s.n / 8 && !pthread_create(&helpers[n], NULL, sync_some, &s))
+		n++;
+	sync_some(&s);
+	while (n)
+		pthread_join(helpers[--n], NULL);
+	for (size_t i = 0; i < s.n; i++)
+		free(s.paths[i]);
+	free(s.paths);
+	errno = s.failed;
+	return s.failed ? -1 : 0;
 }
 
 /* Who made the same one meanwhile was first. */
@@ -288,7 +347,7 @@ static int fill(const struct code *c, struct error *err)
 		return unwritten(part, err);
 	for (size_t i = 0; i < c->n && !failed; i++)
 		failed = copy_item(c, &c->items[i], part, err);
-	if (!failed && (sync_all(part) || (rename(part, c->place) && errno != EEXIST && errno != ENOTEMPTY)))
+	if (!failed && (sync_all(c, part) || (rename(part, c->place) && errno != EEXIST && errno != ENOTEMPTY)))
 		failed = unwritten(c->place, err);
 	if (!failed && io_sync_parent(c->place, err))
 		failed = told_where(err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A disk that fails on command, for LD_PRELOAD: while the file named by FAKE_DISK is there, every write to and sync of rad.db
  * and its WAL fails with the errno that the file holds as a number ("5"), and every read, too, after "all" ("5 all"); after "sync"
- * every sync alone. After "whole" what fails is the sync of a whole file system, and nothing else.
+ * every sync alone.
  *
  * FAKE_DISK_JOURNAL names a file to which every write is added with what stood there before, and every sync: from it a test makes
  * of the store what a power cut may leave (tests/torture/disk.py), where writes that were not synced are lost, or torn, in any order.
@@ -31,7 +31,7 @@ static bool is_store(int fd)
 	return strstr(path, "/rad.db") && !strstr(path, "-shm");
 }
 
-enum call { READS, WRITES, SYNCS, SYNCS_ALL };
+enum call { READS, WRITES, SYNCS };
 
 /* Whether this call fails; errno is set then. */
 static bool fails(int fd, enum call call)
@@ -44,9 +44,7 @@ static bool fails(int fd, enum call call)
 		return false;
 	int n = fscanf(f, "%d %7s", &code, word);
 	fclose(f);
-	bool whole = !strcmp(word, "whole");
-	if (n < 1 || whole != (call == SYNCS_ALL) || (call == READS && strcmp(word, "all")) ||
-	    (call == WRITES && !strcmp(word, "sync")) || (!whole && !is_store(fd)))
+	if (n < 1 || (call == READS && strcmp(word, "all")) || (call == WRITES && !strcmp(word, "sync")) || !is_store(fd))
 		return false;
 	errno = code;
 	return true;
@@ -131,10 +129,4 @@ EXPORTED int fdatasync(int fd)
 	if (!rc)
 		journal(fd, JOURNAL_SYNC, NULL, 0, 0);
 	return rc;
-}
-
-EXPORTED int syncfs(int fd)
-{
-	REAL(syncfs);
-	return fails(fd, SYNCS_ALL) ? -1 : real(fd);
 }
