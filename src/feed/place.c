@@ -282,8 +282,14 @@ int feed_place_join(const struct feed_place *place, int *fd, uint64_t *token, st
 		}
 		*token = token_first + *token % (token_last - token_first);
 		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)*token, .l_len = 1 };
-		if (fcntl(*fd, F_OFD_SETLK, &lock) == 0 && feed_place_current(place, *fd))
+		int no = fcntl(*fd, F_OFD_SETLK, &lock) ? errno : 0;
+		if (!no && feed_place_current(place, *fd))
 			return 0;
+		if (no && no != EAGAIN && no != EACCES) {
+			errno = no;
+			error_errno(err, "feed: lock of %s", place->state);
+			break;
+		}
 		feed_fds_close(fd);	/* taken away in between, or that token is another's */
 	}
 	feed_fds_close(fd);

@@ -34,6 +34,19 @@ enum { SLOTS = 4, SLOT_BYTES = 4096 };
 
 static char dir[] = "/tmp/radfeed-test-XXXXXX";
 
+/* A file system without locks, as some of a network are: with that errno (the linker's --wrap); 0: locks are there. */
+static int lock_errno;
+int __real_fcntl64(int fd, int what, void *arg);
+int __wrap_fcntl64(int fd, int what, void *arg);
+
+int __wrap_fcntl64(int fd, int what, void *arg)
+{
+	if (!lock_errno || (what != F_OFD_SETLK && what != F_OFD_SETLKW))
+		return __real_fcntl64(fd, what, arg);
+	errno = lock_errno;
+	return -1;
+}
+
 static struct feed_writer *writer_of(const char *name)
 {
 	struct error err = ERROR_INIT;
@@ -358,6 +371,21 @@ static void names_and_folders_are_looked_at(void **state)
 	assert_null(feed_reader_open("x", "data", FEED_JOIN_NEXT, &err));
 	assert_int_equal(err.code, ERR_DENIED);
 	chmod(dir, 0700);
+}
+
+static void a_folder_that_has_no_locks_is_told_of(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	struct feed_reader *r = feed_reader_open("unlocked", "data", FEED_JOIN_NEXT, &err);
+	lock_errno = ENOLCK;
+	assert_int_equal(next(r, &item, &err), ERR_SYSTEM);
+	assert_non_null(strstr(err.text, "lock of "));
+	assert_null(feed_writer_claim("unlocked", "data", 7, &err));
+	lock_errno = 0;
+	feed_reader_close(r);
+	feed_writer_resign("unlocked");
 }
 
 static void a_batch_that_is_too_large_is_refused(void **state)
@@ -730,6 +758,7 @@ int main(void)
 		cmocka_unit_test(a_writer_without_descriptors_sleeps_all_the_same),
 		cmocka_unit_test(other_data_of_that_name_are_refused),
 		cmocka_unit_test(names_and_folders_are_looked_at),
+		cmocka_unit_test(a_folder_that_has_no_locks_is_told_of),
 		cmocka_unit_test(a_batch_that_is_too_large_is_refused),
 		cmocka_unit_test(a_signal_while_memory_is_taken_does_no_harm),
 		cmocka_unit_test(a_fork_has_no_part_in_it),
