@@ -314,8 +314,8 @@ static void list_to_sync(struct syncing *s, const char *place, const struct code
 }
 
 /* radd's answer stands after a power cut, and so must what the task is to run: a script that lost its bytes does nothing, and
- * is taken for done. Several at a time, which disks make one of: one by one takes seconds for a repository of thousands. Not all
- * of the file system (syncfs), where others may have gigabytes on the way. */
+ * is taken for done. Several at a time, of which disks make one: one by one takes seconds for a repository of thousands. Not
+ * all of the file system (syncfs), where others may have gigabytes on the way. */
 static int sync_all(const struct code *c, const char *place)
 {
 	struct syncing s = { .paths = NULL };

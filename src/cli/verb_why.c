@@ -67,8 +67,8 @@ static json_t *group_json(const struct why_group *g)
 			 "reason", json_object_get(*g->tasks, "reason"));
 }
 
-/* What there is of each state and reason, in order of id: {"ids", "count", "state", "reason"}. Elements of an array stand beside
- * each other, so only its groups are looked through. */
+/* What there is of each state and reason, in order of id: {"ids", "count", "state", "reason"}. Elements of an array stand
+ * beside each other, so only its groups are looked through. */
 static json_t *elements_of(const json_t *tasks)
 {
 	struct why_group *groups = NULL;

@@ -262,7 +262,8 @@ static bool plan_waits(const struct pass *p, const struct task *t)
 	return t && t->queue == QUEUE_MAIN && tasks_in_queue(p->tasks, t);
 }
 
-/* The first of the queue, in its order, without those who lack GPUs that are out of use; by_turn[i]: it is the next of its user. Returns how many. */
+/* The first of the queue, in its order, without those who lack GPUs that are out of use; by_turn[i]: it is the next of its
+ * user. Returns how many. */
 static size_t plan_walk(const struct pass *p, const struct task *tasks[PLAN_WAITING], bool by_turn[PLAN_WAITING])
 {
 	size_t n = 0;

@@ -3,7 +3,7 @@
  * The insides of the pass, for its own files alone, each using only those above it:
  *	pass_keep.c	GPUs kept for tasks that go first, and what they are promised
  *	pass_turns.c	turns at MPS servers that serve one user each
- *	pass_refused.c	what was refused: by what users may have, by kind of request, by task
+ *	pass_refused.c	what was refused: by what users may have, by kind of request, for want of GPUs in use, by task
  *	pass_place.c	what a task asks for, whether that fits, and where it goes
  *	pass_plan.c	plans of what starts where
  *	pass_cpu.c	tasks without GPUs
@@ -146,8 +146,6 @@ static inline void pass_cpu_again(struct pass *p)
 bool pass_keeps_anything_for(const struct pass *p, task_id id);
 /* What is kept for the recovering task or the head is free for others now, but for what is vacated. */
 void pass_let_go(struct pass *p, task_id id);
-/* A pass begins. */
-void pass_note_out_of_use(struct pass *p, struct now now);
 /* The first recovering task does not fit. What need not be alone is passed for pass_max, as heads are. */
 void pass_note_recovering(struct pass *p, const struct map_request *r, struct now now);
 /* Keeps n GPUs that it could have free for this recovering task, those with the fewest tasks (ties: the lowest slot). */
@@ -175,9 +173,11 @@ void pass_take_turn(struct pass *p, const struct task *t, const struct map_reque
 void pass_end_turn(struct pass *p, task_id id);
 void pass_forget_turns(struct pass *p);
 
-/* pass_refused.c; pass_allowance and pass_would_take too */
+/* pass_refused.c; pass_allowance, pass_would_take and pass_lacks_gpus too */
 /* What keeps its user from having it now; *never: at any time. */
 enum allowance_kind pass_refused(const struct pass *p, const struct map_request *r, bool *never);
+/* A pass begins. */
+void pass_note_out_of_use(struct pass *p, struct now now);
 /* The entry of that kind as of the fleet's shape, a new one where there was none. */
 struct refused *pass_refused_kind(struct pass *p, const struct map_request *r);
 /* The task was tried with that request, like any other of its kind, and did not fit. */

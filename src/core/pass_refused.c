@@ -98,6 +98,66 @@ void pass_forget_refused(struct pass *p)
 	memset(p->tried, 0, sizeof p->tried);
 }
 
+/* By GPUs that are out of use ----------------------------------------------------------------------------------------- */
+
+static bool lacks_gpus(struct pass *p, const struct map_request *asked, struct now now)
+{
+	const struct map_scene s = pass_scene(p, now);
+	struct map_request r = *asked;
+	unsigned n = 0;
+	r.planned = NULL;
+	r.later = false;
+	for (uint32_t i = 0; i < s.n && n < r.gpus; i++) {
+		struct map_gpu g = s.gpus[i];
+		g.foreign_mib = g.claimed_mib = 0;
+		n += map_suits(&s, &r, &g);
+	}
+	return n < r.gpus;
+}
+
+/* Who lacks GPUs lacks them until one is brought back, settings or what is known of tasks change, or, where there are
+ * reservations, time goes on. */
+void pass_note_out_of_use(struct pass *p, struct now now)
+{
+	const struct map_scene s = pass_scene(p, now);
+	const uint64_t as_of[] = { p->settings, fleet_shape(p->fleet), estimates_version(p->estimates) };
+	uint64_t mark = hash_bytes(HASH_SEED, as_of, sizeof as_of);
+	p->some_out_of_use = false;
+	p->all_out_of_use = true;
+	for (uint32_t i = 0; i < s.n; i++) {
+		bool gone = s.gpus[i].drained || s.gpus[i].stale;
+		p->some_out_of_use = p->some_out_of_use || gone || s.gpus[i].n_reserves;
+		p->all_out_of_use = p->all_out_of_use && gone;
+		mark = gone ? hash_bytes(mark, &i, sizeof i) : mark;
+	}
+	p->aside = p->some_out_of_use && !fleet_has_reserves(p->fleet) ? mark | 1 : 0;
+}
+
+/* Remembered by kind, since many who are alike may wait for GPUs that are out of use. */
+static bool lacks_as_its_kind(struct pass *p, const struct map_request *r, struct now now)
+{
+	if (!p->aside || r->start_alone)
+		return lacks_gpus(p, r, now);
+	struct refused *e = pass_refused_kind(p, r);
+	if (e->lacks == p->aside)
+		return true;
+	bool lacks = lacks_gpus(p, r, now);
+	e->lacks = lacks ? p->aside : 0;
+	return lacks;
+}
+
+/* Memory of others may be given back at any moment, and is waited for. Where all GPUs are in use, as they mostly are, a task
+ * that lacks some can never run here (pass_hopeless). */
+bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now)
+{
+	bool lacks = p->some_out_of_use && lacks_as_its_kind(p, r, now);
+	if (lacks && p->recovering.task == r->task)
+		p->recovering.task = 0;
+	if (lacks && (p->head == r->task || p->keeping == r->task))
+		pass_let_go(p, r->task);
+	return lacks;
+}
+
 /* By task ------------------------------------------------------------------------------------------------------------- */
 
 static struct tried *tried_place(struct pass *p, const struct task *t)

@@ -118,7 +118,8 @@ static void starts_in_time(struct stream *s, task_id wide, unsigned seed, const 
 {
 	const struct core_config *c = core_get_config(s->w->c);
 	int counted = s->cpus > 0, others = c->fair.on ? (int)s->users - 1 : 0, after = waits_s(s, wide);
-	int lives = (1 + others) * (1 + counted) + s->fail, most = (int)(c->pass_max_ms / 1000) + LIFE_S * lives + SETTLES_S * (1 + counted);
+	int lives = (1 + others) * (1 + counted) + s->fail;
+	int most = (int)(c->pass_max_ms / 1000) + LIFE_S * lives + SETTLES_S * (1 + counted);
 	if (after > most || state(s->w, wide) != TASK_RUNNING)
 		fail_msg("seed %u, order %s, policy %s: a task of %u GPUs of %u %s for %d s, and %d s are allowed", seed,
 			 core_order_name(c->order), map_rank_name(c->map.rank), core_task(s->w->c, wide)->spec->gpus, s->w->n_gpus,

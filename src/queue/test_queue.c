@@ -195,7 +195,8 @@ static void assert_past(const struct queue *q, uint64_t mark, struct task *const
 /* Under that mark alone, and until an event changes it or it comes anew; also where the walk finds its place again. */
 static void test_set_aside(void **state)
 {
-	struct task a = make(1, QUEUE_MAIN, 0, 1), b = make(2, QUEUE_MAIN, 0, 2), c = make(3, QUEUE_MAIN, 0, 3), d = make(4, QUEUE_MAIN, 0, 4);
+	struct task a = make(1, QUEUE_MAIN, 0, 1), b = make(2, QUEUE_MAIN, 0, 2), c = make(3, QUEUE_MAIN, 0, 3),
+		    d = make(4, QUEUE_MAIN, 0, 4);
 	struct task *all[] = { &a, &b, &c, &d };
 	struct fair *f = new_fair();
 	struct queue *q = queue_create(f);

@@ -550,7 +550,8 @@ static void paths_expand(void **state)
 static void commands_are_quoted(void **state)
 {
 	(void)state;
-	char *const words[] = { (char *)"bash", (char *)"-c", (char *)"echo $X", NULL }, *const job[] = { (char *)"slurm job 7", NULL };
+	char *const words[] = { (char *)"bash", (char *)"-c", (char *)"echo $X", NULL };
+	char *const job[] = { (char *)"slurm job 7", NULL };
 	const struct { int64_t pid; const char *by; char *const *argv; const char *shown; } rows[] = {
 		{ 0, NULL, words, "bash -c 'echo $X'" }, { 12, NULL, words, "bash -c 'echo $X'" }, { 12, "slurm:7", job, "slurm job 7" },
 	};
