@@ -79,6 +79,8 @@ struct fair_taken pass_would_take(const struct pass *p, const struct map_request
 /* Whether too few GPUs are in use for the task, whatever ends there: it would wait for drained, silent or reserved ones. Then
  * it holds up nobody, and nothing is kept for it any more. */
 bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now);
+/* A walk through both queues past those who were found so in the last pass, as queue_walk_begin. */
+void pass_walk_begin(const struct pass *p, struct queue_walk *w);
 /* Which limit of its user keeps this task from being tried, or the user's first task, behind which it waits; which of the two,
  * and how much that one asks for; never: it alone is kept, since it is more than the user may have at any time.
  * ALLOWANCE_COUNT: none does. */

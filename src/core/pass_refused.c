@@ -158,6 +158,11 @@ bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now
 	return lacks;
 }
 
+void pass_walk_begin(const struct pass *p, struct queue_walk *w)
+{
+	queue_walk_begin_past(w, tasks_queue(p->tasks), QUEUE_RECOVERY, p->aside);
+}
+
 /* By task ------------------------------------------------------------------------------------------------------------- */
 
 static struct tried *tried_place(struct pass *p, const struct task *t)

@@ -96,6 +96,21 @@ static void a_long_wish_to_save_holds_up_nobody(void **unused)
 	end_world(w);
 }
 
+/* However many wait before it for a GPU that is drained. */
+static void who_waits_behind_many_that_lack_a_gpu_is_made_place_for(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(HOUR);
+	struct world *w = new_world(2, &config);
+	core_drain(w->c, uuid_of(1), true);
+	task_id first = runs(w, spec_of(30000, 1));
+	submit(w, array_of(spec_of(30000, 2), 1100));
+	submit(w, spec_of(35000, 1));
+	wait_s(w, HOUR);
+	assert_int_equal(asks(w, first), 1);
+	end_world(w);
+}
+
 static void a_slot_is_undisturbed(void **unused)
 {
 	(void)unused;
@@ -576,6 +591,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_that_cannot_start_hide_nobody),
+		cmocka_unit_test(who_waits_behind_many_that_lack_a_gpu_is_made_place_for),
 		cmocka_unit_test(nobody_is_asked_while_nobody_waits),
 		cmocka_unit_test(a_long_wish_to_save_holds_up_nobody), cmocka_unit_test(a_slot_is_undisturbed),
 		cmocka_unit_test(nobody_is_asked_in_vain),

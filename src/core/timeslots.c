@@ -447,7 +447,7 @@ static void look_for_those_who_wait(struct slots_look *l)
 	struct queue_walk w;
 	size_t n = 0, gone_by = 0;
 	bool go_on = true;
-	queue_walk_begin(&w, tasks_queue(l->s->tasks), QUEUE_RECOVERY);
+	pass_walk_begin(l->s->pass, &w);
 	for (struct task *t; go_on && n < WAITING && gone_by < GONE_BY && (t = queue_walk_next(&w));) {
 		bool helps = look_would_help(l, t, &w);
 		n += helps;
