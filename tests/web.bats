@@ -239,10 +239,11 @@ look()
 	gone "$web"
 	wait "$web"
 	[ "$(cat "$WORLD/web.err")" = 'rad: web: Interrupt: ended' ]
-	RAD_SOCKET=$WORLD/nobody.sock start_web
+	RAD_SOCKET=$WORLD/$'nob\xf8dy.sock' start_web	# a name that has no form in JSON
 	events stream
 	wait_for 10 grep -q '"up":false,"why":"no radd listens' stream
 	[ "$(status_of '/api/history?hours=1' -H "Authorization: Bearer $token")" = 502 ]
+	jq -e '.error | startswith("no radd listens")' out
 }
 
 @test "a Unix socket wants no token" {

@@ -240,8 +240,8 @@ void serve_answer(struct serve_call *call, unsigned status, const char *type, co
 
 void serve_fail(struct serve_call *call, unsigned status, const char *text)
 {
-	scoped_json *o = json_pack("{ss}", "error", text);
-	scoped_free char *body = o ? json_to_text(o) : alloc_string("{\"error\":\"\"}");
+	scoped_json *o = json_pack("{so}", "error", json_text(text));
+	scoped_free char *body = json_to_text(o);
 	serve_answer(call, status, "application/json", body, strlen(body));
 }
 
