@@ -156,6 +156,21 @@ static inline void write_end_beside(struct capture_writer *w, const uint64_t hos
 	write_checksum(&w->out);
 }
 
+/* Ends one of version 5, which tells of data loaders, too: five figures of each. */
+static inline void write_end_loaders(struct capture_writer *w, const uint64_t host[10], const uint64_t (*kernels)[8], size_t n,
+				     const uint64_t (*loaders)[5], size_t n_loaders)
+{
+	write_load(w, host, kernels, n);
+	write_varint(&w->out, n_loaders);
+	for (size_t i = 0; i < n_loaders; i++)
+		for (int k = 0; k < 5; k++)
+			write_varint(&w->out, loaders[i][k]);
+	write_varint(&w->out, 7);
+	write_varint(&w->out, 0);
+	w->out.data[8] = 5;
+	write_checksum(&w->out);
+}
+
 /* As specs hold captures. */
 static inline char *write_base64(const struct buf *in)
 {

@@ -130,6 +130,18 @@ setup()
 	[[ "$output" == *"Load: not known: on which GPU is not known (--gpu-model NAME)"* ]]
 }
 
+@test "estimate: a capture tells which cores data loaders keep busy, and that they hold a step up" {
+	local capture=$BATS_TEST_DIRNAME/fuzz/corpus-capture	# of one training, without and with what four workers take for 13 ms each
+	run -0 rad estimate --capture "$capture/loaders" --gpu-model "NVIDIA H200" --json
+	jq -e '.load | .step_s == 0.013 and .loader_s == 0.013 and .cores == 5 and .gract < 0.05' <<<"$output"
+	run -0 rad estimate --capture "$capture/steps" --gpu-model "NVIDIA H200" --json
+	jq -e '.load | .step_s < 0.003 and .loader_s == null and .cores == null and .gract > 0.1' <<<"$output"
+	run -0 rad estimate --capture "$capture/loaders" --gpu-model "NVIDIA H200"
+	[[ "$output" != *"when no data loader holds it up"* ]]
+	[[ "$output" == *"Data loaders: 52.6 ms of processor time a step, in the main thread and 4 workers: they hold it up"* ]]
+	[[ "$output" == *"Cores: about 5.0, with what launches"* ]]
+}
+
 @test "estimate: a capture may stand where a task file does" {
 	cp "$BATS_TEST_DIRNAME/fuzz/corpus-capture/load" job.radcap
 	run -0 rad estimate job.radcap --gpu-model "NVIDIA H200"

@@ -9,11 +9,12 @@ HOST = ("forward", "backward", "updates", "views", "modules", "listed", "paramet
 class File:
     """`header`: dict. `records`: list of (kind, argument, figures). `events`: n > 0 for a request of n bytes, -1-i for giving
     back the i-th request. `marks`: (index in events, phase). `host`, `kernels`: the load part, each kernel as (class, unit, layout,
-    count, flops, bytes, blocks, depth). `steps`: of the whole run, `beside`: its evaluations."""
+    count, flops, bytes, blocks, depth). `loaders`: each as (workers, microseconds, measured, batches, steps). `steps`: of
+    the whole run, `beside`: its evaluations."""
 
     def __init__(self, data):
         self.data, self.at = data, 9
-        assert data[:8] == b"RADCAP\r\n" and data[8] in (2, 3, 4)
+        assert data[:8] == b"RADCAP\r\n" and data[8] in (2, 3, 4, 5)
         assert int.from_bytes(data[-4:], "little") == zlib.crc32(data[:-4])
         texts = ("torch", "alloc_conf", "model", "optimizer", "precision", "key")
         numbers = ("params", "batch", "seq_len", "flags", "growth", "communicators")
@@ -23,6 +24,7 @@ class File:
             pass
         self.host = {name: self._varint() for name in HOST}
         self.kernels = [tuple(self._varint() for _ in range(8)) for _ in range(self._varint())]
+        self.loaders = [tuple(self._varint() for _ in range(5)) for _ in range(self._varint())] if data[8] >= 5 else []
         self.steps = self._varint() if data[8] >= 3 else 0  # captures that are kept with measurements are older
         self.beside = self._varint() if data[8] >= 4 else 0
         assert self.at == len(data) - 4

@@ -72,7 +72,7 @@ static json_t *load_json(const struct load_answer *load, const char *gpu)
 {
 	const struct activity *a = &load->a;
 	const struct load_belief *b = &a->load;
-	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so, so, so, so}", "gpu_model", gpu,
+	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so, so, so, so, so, so}", "gpu_model", gpu,
 			 "step_s", json_real(a->step_s), "step_spread", json_round3(a->step_spread),
 			 "host_s", json_real(a->host_s), "busy_s", json_real(a->busy_s),
 			 "gract", json_round3(b->load.gract), "gract_sd", json_round3(b->gract_sd),
@@ -80,7 +80,9 @@ static json_t *load_json(const struct load_answer *load, const char *gpu)
 			 "dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
 			 "kernels", json_real(a->kernels), "source", a->source, "assumed", json_text_or_null(a->assumed),
 			 "host_pace", host_json(&load->host),
-			 "steps", json_round3(a->steps > 0 ? a->steps : NAN), "run_s", json_round3(a->steps > 0 ? b->run_s : NAN));
+			 "steps", json_round3(a->steps > 0 ? a->steps : NAN), "run_s", json_round3(a->steps > 0 ? b->run_s : NAN),
+			 "loader_s", a->loading.known ? json_real(fmax(a->loading.bound_s, a->loading.main_s)) : json_null(),
+			 "cores", json_round3(b->cores > 0 ? b->cores : NAN));
 }
 
 static int print_json(const struct answer *answers, size_t n, const struct load_answer *load,
@@ -109,6 +111,20 @@ static void print_run(const struct activity *a)
 		       evaluates ? " and evaluations" : "", format_seconds(a->load.run_s, text), evaluates ? "else " : "");
 }
 
+/* What data loaders do in a step, and what of the machine's cores that comes to. */
+static void print_loading(const struct activity *a)
+{
+	const struct loading *l = &a->loading;
+	char workers[40];
+	if (!l->known)
+		return;
+	snprintf(workers, sizeof workers, "%u worker%s", l->workers, l->workers == 1 ? "" : "s");
+	printf("Data loaders: %.3g ms of processor time a step, in %s%s%s%s\nCores: about %.1f, with what launches\n",
+	       1e3 * (l->main_s + l->workers_s), l->main_s > 0 || !l->workers ? "the main thread" : "",
+	       l->main_s > 0 && l->workers ? " and " : "", l->workers ? workers : "", a->load.loader >= 1 ? ": they hold it up" : "",
+	       a->load.cores);
+}
+
 /* Below the table: a step, and the load, each with the spread of its error; and how long it all takes, where that is known. */
 static void print_load(const struct load_answer *load, const char *gpu)
 {
@@ -118,9 +134,10 @@ static void print_load(const struct load_answer *load, const char *gpu)
 		printf("\nLoad: not known: %s\n", load->why.text);
 		return;
 	}
-	printf("\nA step on %s: %.3g ms, give or take %d %%, when no data loader holds it up (host %.3g ms, GPU %.3g ms for %.0f "
-	       "kernels)\n",
-	       gpu, 1e3 * a->step_s, percent(a->step_spread), 1e3 * a->host_s, 1e3 * a->busy_s, a->kernels);
+	printf("\nA step on %s: %.3g ms, give or take %d %%%s (host %.3g ms, GPU %.3g ms for %.0f kernels)\n",
+	       gpu, 1e3 * a->step_s, percent(a->step_spread), a->loading.known ? "" : ", when no data loader holds it up", 1e3 * a->host_s,
+	       1e3 * a->busy_s, a->kernels);
+	print_loading(a);
 	printf("Load: GRACT %d %% +- %d, SMACT %d %% +- %d, DRAM %d %% +- %d, %.0f W (from the %s%s%s)\n",
 	       percent(b->load.gract), percent(b->gract_sd), percent(b->load.smact), percent(b->smact_sd), percent(b->dram),
 	       percent(b->dram_sd), b->watts,

@@ -113,6 +113,15 @@ static void show_run(const struct term *term, const json_t *load)
 		     format_seconds(run_s, text));
 }
 
+/* What it will take of the machine's cores, before it was seen. */
+static void show_cores_expected(const struct term *term, const json_t *expected)
+{
+	double cores = member_number(expected, "cores");
+	if (!isnan(cores))
+		line(term, "cores", "about %.1f expected, %s", cores, strcmp(member_text(expected, "source"), "history") ?
+		     "by its capture: what its data loaders keep busy, and the thread that launches" : "as earlier runs wanted");
+}
+
 /* What its capture, which was made while it waited, has to tell its user. */
 static void show_notes(const struct term *term, const char *notes)
 {
@@ -161,6 +170,7 @@ static void show_request(const struct term *term, const json_t *t)
 	show_notes(term, member_text(t, "capture_notes"));
 	show_load(term, "expected", json_object_get(e, "load"));
 	show_run(term, json_object_get(e, "load"));
+	show_cores_expected(term, json_object_get(t, "cores_expected"));
 }
 
 static void show_progress(const struct term *term, const json_t *t)

@@ -187,7 +187,7 @@ static double known_pace(void *ctx, const struct task *t, const char *gpu_name)
 
 static double known_cores(void *ctx, const struct task *t)
 {
-	return estimates_cores(((struct core *)ctx)->estimates, t);
+	return estimates_cores(((struct core *)ctx)->estimates, t).cores;
 }
 
 static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)

@@ -320,6 +320,16 @@ uint64_t estimates_usual_mib(const struct estimates *e)
 
 /* What is known ------------------------------------------------------------------------------------------------------- */
 
+/* What it came with says of it, at the pace that this host is known to have by now. Unknown: nothing. */
+static struct load_belief estimates_prior(const struct estimates *e, const struct task *t, const char *gpu_name)
+{
+	struct load_belief prior = t->estimate.prior;
+	if (!t->estimated || prior.source == LOAD_UNKNOWN)
+		return load_unknown();
+	hostpace_apply(&prior, estimates_host_pace(e).pace, gpu_name);
+	return prior;
+}
+
 /* Runs on another model count as a guess, so what was read of the task itself is weighed in, at the pace that this host is
  * known to have by now. A load measured here stands, whatever the prior says (decision 80). */
 struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name)
@@ -330,10 +340,9 @@ struct load_belief estimates_load(const struct estimates *e, const struct task *
 		seen.source = LOAD_GUESSED;
 		seen.gract_sd = seen.smact_sd = seen.dram_sd = OTHER_GPU_SD;
 	}
-	if (!t->estimated || t->estimate.prior.source == LOAD_UNKNOWN)
+	struct load_belief prior = estimates_prior(e, t, gpu_name);
+	if (prior.source == LOAD_UNKNOWN)
 		return seen;
-	struct load_belief prior = t->estimate.prior;
-	hostpace_apply(&prior, estimates_host_pace(e).pace, gpu_name);
 	if (seen.source == LOAD_MEASURED) {
 		seen.load.kernels = prior.load.kernels;	/* readings do not show them */
 		return seen;
@@ -353,10 +362,13 @@ double estimates_pace(const struct estimates *e, const struct task *t, const cha
 	return h.other_gpu ? 0 : h.alone_per_s;
 }
 
-double estimates_cores(const struct estimates *e, const struct task *t)
+struct cores_expected estimates_cores(const struct estimates *e, const struct task *t)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, fleet_first_model(e->fleet));
-	return h.cores > 0 ? h.cores : 1;
+	struct load_belief prior = estimates_prior(e, t, fleet_first_model(e->fleet));
+	if (h.cores > 0)
+		return (struct cores_expected){ h.cores, CORES_RUNS };
+	return prior.cores > 0 ? (struct cores_expected){ prior.cores, CORES_CAPTURED } : (struct cores_expected){ 1, CORES_UNKNOWN };
 }
 
 /* What is left of a task that goes on after a slot: by its own progress, the done part f having taken W, W (1 - f) / f; else
@@ -374,11 +386,8 @@ static double left_after_slots(const struct task *t, double whole_s)
 /* As its capture counts it, at the pace that this host is known to have by now; NaN: it does not tell. */
 static double counted_s(const struct estimates *e, const struct task *t)
 {
-	struct load_belief prior = t->estimate.prior;
-	if (!t->estimated || !(prior.run_s > 0))
-		return NAN;
-	hostpace_apply(&prior, estimates_host_pace(e).pace, fleet_first_model(e->fleet));
-	return prior.run_s;
+	double run_s = estimates_prior(e, t, fleet_first_model(e->fleet)).run_s;
+	return run_s > 0 ? run_s : NAN;
 }
 
 /* A limit will be enforced, so nothing is longer; and people set it with room to spare, so what was learnt or counted goes

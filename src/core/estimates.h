@@ -52,8 +52,10 @@ uint64_t estimates_usual_mib(const struct estimates *e);
 struct hostpace estimates_host_pace(const struct estimates *e);
 /* How many units of their own progress runs of its signature did a second, alone on that very model; 0: not known. */
 double estimates_pace(const struct estimates *e, const struct task *t, const char *gpu_name);
-/* How many cores the task would want: what runs of its signature wanted, else one. */
-double estimates_cores(const struct estimates *e, const struct task *t);
+/* How many cores the task would want, and from where that is known: what runs of its signature wanted, else what its capture
+ * says of its data loaders at the pace of this host, else one. */
+struct cores_expected { double cores; enum { CORES_UNKNOWN, CORES_CAPTURED, CORES_RUNS } how; };
+struct cores_expected estimates_cores(const struct estimates *e, const struct task *t);
 /* How it is known what time a task takes alone, the surest first: earlier runs of its signature took it; its time limit; its
  * capture counted the training steps, and knows nothing of what comes between them. */
 enum work_known { WORK_RUNS, WORK_LIMIT, WORK_COUNTED, WORK_UNKNOWN };

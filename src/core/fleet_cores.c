@@ -7,6 +7,7 @@
 
 #define LAUNCHING (2 / 3.0)	/* of a task's first core */
 #define NEED_MOVED 0.1		/* by less, nothing is asked anew */
+#define STARTING_MS 120000	/* a start that takes longer is none */
 
 static double capacity(const struct fleet *f)
 {
@@ -19,9 +20,12 @@ static double need_of(const struct fleet *f, double wanted)
 	return cores - fmin(cores, 1) * (1 - LAUNCHING);
 }
 
+/* While it starts it imports and reads, with a core, whatever its loaders take later. */
 static double wanted_by(const struct run *r)
 {
-	return isnan(r->cores.busy) || isnan(r->cores.waiting) ? r->cores_expected : r->cores.busy + r->cores.waiting;
+	double seen = r->cores.busy + r->cores.waiting;
+	bool starts = r->cores_expected > 1 && !r->warm && r->cpu.ran_ms < STARTING_MS;
+	return isnan(seen) || (starts && seen < r->cores_expected) ? r->cores_expected : seen;
 }
 
 static struct fleet_cores rates(const struct cpu_sums *was, const struct cpu_sums *is)

@@ -68,7 +68,7 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 	if (r.start_alone && r.share == SHARE_AUTO && task_attempt(t)->verdict == VERDICT_NEIGHBOUR)
 		r.share = SHARE_STREAMS;
 	if (fleet_places_by_cores(p->fleet))
-		r.cores = fleet_cores_room(p->fleet, estimates_cores(p->estimates, t), NULL, NULL);
+		r.cores = fleet_cores_room(p->fleet, estimates_cores(p->estimates, t).cores, NULL, NULL);
 	if (t->queue == QUEUE_MAIN)
 		say_planned(p, &r, now);
 	r.lent_by = pass_ends_in_time(p, t, now) ? p->head : 0;

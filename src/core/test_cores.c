@@ -4,6 +4,7 @@
 #include "core/test_world.h"
 
 #include "base/json.h"
+#include "tests/capture_write.h"
 
 #include <math.h>
 
@@ -327,6 +328,123 @@ static void slots_are_asked_when_cores_get_free(void **unused)
 	end_world(w);
 }
 
+/* One with a capture, whose two loaders keep two cores busy each; of a capture of before nothing is said of them. */
+static struct spec *loads(unsigned n, bool told)
+{
+	static const uint64_t host[10] = { 1000 }, kernels[1][8] = { { 0, 0, 0, 1000, 1000000, 8000000, 1000, 0 } };
+	static const uint64_t loaders[2][5] = { { 2, 100000, 2, 2, 2 }, { 2, 100000, 2, 2, 2 } };
+	const struct capture_texts texts = { "2.11.0", "", "" };
+	struct capture_writer w;
+	struct spec *s = kind(n);
+	s->gpu_mem_mib = 0;
+	write_begin(&w, &texts, 0, 0, 0);
+	write_alloc(&w, 4096);
+	write_end_loaders(&w, host, kernels, 1, loaders, told ? 2 : 0);
+	s->capture = write_base64(&w.out);
+	buf_free(&w.out);
+	return s;
+}
+
+/* Whoever reads captures answers at once. */
+static task_id submit_read(struct world *w, struct spec *s)
+{
+	const struct estimate_context context = { .gpu_name = w->gpu_name, .gpu_total_mib = 40000 };
+	struct estimate_result said;
+	task_id id = submit(w, s);
+	bool spoke = estimate_ask(w->asked, core_task(w->c, id)->spec, 0, &context, &said);
+	if (spoke)
+		estimate_add_load(core_task(w->c, id)->spec, &context, &said);
+	core_estimated(w->c, w->question, spoke, &said, w->now);
+	pass(w, 2);
+	return id;
+}
+
+static const char *expected_of(struct world *w, task_id id, double *cores)
+{
+	scoped_json *shown = core_task_json(w->c, core_task(w->c, id), w->now);
+	const json_t *expected = json_object_get(shown, "cores_expected");
+	*cores = json_number_value(json_object_get(expected, "cores"));
+	const char *source = json_string_value(json_object_get(expected, "source"));
+	return !source ? "unknown" : !strcmp(source, "capture") ? "capture" : "history";
+}
+
+/* Nobody ran before: what captures say of loaders keeps the third from starting, where it would start if they said nothing. */
+static void captures_tell_of_loaders(void **unused)
+{
+	(void)unused;
+	for (int told = 0; told < 2; told++) {
+		struct core_config config = with_cores(8);
+		struct world *w = new_world(1, &config);
+		task_id ids[3];
+		double cores;
+		for (unsigned i = 0; i < 3; i++)
+			ids[i] = submit_read(w, loads(i, told));
+		assert_int_equal(state(w, ids[1]), TASK_RUNNING);
+		assert_int_equal(state(w, ids[2]), told ? TASK_PENDING : TASK_RUNNING);
+		assert_string_equal(expected_of(w, ids[2], &cores), told ? "capture" : "unknown");
+		if (told) {
+			assert_true(cores == 5);
+			assert_string_equal(core_task_reason(w->c, core_task(w->c, ids[2]), w->now), "Cores");
+			exits(w, ids[0], 0, SCAN_NOTHING);
+			pass(w, 2);
+			assert_int_equal(state(w, ids[2]), TASK_RUNNING);
+		}
+		end_world(w);
+	}
+}
+
+/* While it imports it takes a core; that is no sign of what its loaders take later. Once it is warm, what is seen counts. */
+static void what_a_start_takes_is_not_believed(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_cores(8);
+	struct world *w = new_world(1, &config);
+	task_id ids[3];
+	for (unsigned i = 0; i < 3; i++)
+		ids[i] = submit_read(w, loads(i, true));
+	for (int s = 6; s < 60; s += 6)
+		for (int i = 0; i < 2; i++)
+			takes(w, ids[i], 1, 0, s);
+	pass(w, 2);
+	assert_int_equal(state(w, ids[2]), TASK_PENDING);
+	for (int s = 60; s < 130; s += 6)	/* a start does not take so long */
+		for (int i = 0; i < 2; i++)
+			takes(w, ids[i], 1, 0, s);
+	pass(w, 2);
+	assert_int_equal(state(w, ids[2]), TASK_RUNNING);
+	end_world(w);
+	w = new_world(1, &config);
+	for (unsigned i = 0; i < 3; i++) {
+		ids[i] = submit_read(w, loads(i, true));
+		hold_memory(w, ids[i], 900);
+	}
+	pass(w, 100);
+	for (int s = 6; s < 19; s += 6)
+		for (int i = 0; i < 2; i++)
+			takes(w, ids[i], 1, 0, s);
+	pass(w, 2);
+	assert_int_equal(state(w, ids[2]), TASK_RUNNING);
+	end_world(w);
+}
+
+/* What a run wanted is known better than what its capture says. */
+static void runs_are_believed_before_captures(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_cores(8);
+	struct world *w = new_world(1, &config);
+	task_id a = submit_read(w, loads(1, true));
+	double cores;
+	pass(w, 1);
+	takes(w, a, 2, 1, 6);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	a = submit_read(w, loads(1, true));
+	assert_string_equal(expected_of(w, a, &cores), "history");
+	assert_true(cores == 3);
+	end_world(w);
+}
+
 static double start_of(struct world *w, task_id id, const char *source)
 {
 	scoped_json *starts = core_starts_json(w->c, w->now);
@@ -385,6 +503,9 @@ int main(void)
 		cmocka_unit_test(plans_are_asked_too),
 		cmocka_unit_test(slots_make_place_for_cores),
 		cmocka_unit_test(slots_are_asked_when_cores_get_free),
+		cmocka_unit_test(captures_tell_of_loaders),
+		cmocka_unit_test(what_a_start_takes_is_not_believed),
+		cmocka_unit_test(runs_are_believed_before_captures),
 		cmocka_unit_test(starts_are_told_by_ends_that_leave_cores),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

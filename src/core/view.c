@@ -432,11 +432,22 @@ static void add_guess(struct core *c, const struct task *t, json_t *o)
 	json_object_set_new(json_object_get(o, "estimate"), "load", load);
 }
 
+/* What is known of the cores that it will want, and from where. */
+static void add_cores(struct core *c, const struct task *t, json_t *o)
+{
+	static const char *const sources[] = { [CORES_CAPTURED] = "capture", [CORES_RUNS] = "history" };
+	struct cores_expected e = estimates_cores(c->estimates, t);
+	bool known = e.how != CORES_UNKNOWN && !task_state_terminal(t->state);
+	json_object_set_new(o, "cores_expected", known ? json_pack("{so, ss}", "cores", json_round3(e.cores), "source", sources[e.how]) :
+			    json_null());
+}
+
 json_t *core_task_json(struct core *c, const struct task *t, struct now now)
 {
 	struct reason why;
 	json_t *o = task_to_json(t, now.wall_ms);
 	add_guess(c, t, o);
+	add_cores(c, t, o);
 	reason_of(c, t, now, &why);
 	json_object_set_new(o, "reason", json_text_or_null(why.word));
 	json_object_set_new(o, "reason_text", json_text_or_null(why.text));

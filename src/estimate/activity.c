@@ -245,6 +245,8 @@ static void activity_loads(const struct activity_sums *s, const struct gpus_row 
 	b->watts = g->idle_w + (g->board_w - g->idle_w) * fraction(draw);
 	b->source = LOAD_GUESSED;
 	b->host = fraction(a->host_s / a->step_s);
+	b->loader = fraction(a->loading.bound_s / a->step_s);
+	b->cores = loading_cores(&a->loading, a->step_s);
 }
 
 bool activity_fitted(const struct gpus_row *g)
@@ -252,29 +254,40 @@ bool activity_fitted(const struct gpus_row *g)
 	return !strcmp(g->words[0], ACTIVITY_FITTED) && !g->words[1];
 }
 
-/* The wider, the further it is from what the model was fitted to: another GPU, or a run of which the capture says that it may
- * go another way. */
+/* The part of a step that hangs on how long loading takes. */
+static double activity_loaded(const struct activity *a)
+{
+	return a->loading.bound_s >= a->step_s ? 1 : fraction(a->loading.main_s / a->step_s);
+}
+
+/* The wider, the further it is from what the model was fitted to: another GPU, a run of which the capture says that it may go
+ * another way, or one that its loaders hold up. */
 static void activity_spreads(const struct capture *c, const struct gpus_row *g, struct activity *a)
 {
 	const unsigned doubts = CAPTURE_DATA_DEPENDENT | CAPTURE_UNKNOWN_OP | CAPTURE_VARIABLE_SHAPES | CAPTURE_COMPILED |
 		CAPTURE_CUT_SHORT;
 	double wider = (activity_fitted(g) ? 1 : ACTIVITY_OTHER_GPU) * (c->flags & doubts ? ACTIVITY_DOUBTFUL : 1);
 
-	a->step_spread = wider * (a->host_s > a->busy_s ? ACTIVITY_SPREAD_HOST : ACTIVITY_SPREAD_STEP);
-	a->load.gract_sd = fmin(LOAD_VAGUE_SD, wider * ACTIVITY_SPREAD_GRACT);
-	a->load.smact_sd = fmin(LOAD_VAGUE_SD, wider * ACTIVITY_SPREAD_SMACT);
-	a->load.dram_sd = fmin(LOAD_VAGUE_SD, wider * ACTIVITY_SPREAD_DRAM);
+	double loaded = LOADING_SPREAD * activity_loaded(a);
+	struct load_belief *b = &a->load;
+
+	a->step_spread = hypot(wider * (a->host_s > a->busy_s ? ACTIVITY_SPREAD_HOST : ACTIVITY_SPREAD_STEP), loaded);
+	b->gract_sd = fmin(LOAD_VAGUE_SD, hypot(wider * ACTIVITY_SPREAD_GRACT, loaded * b->load.gract));
+	b->smact_sd = fmin(LOAD_VAGUE_SD, hypot(wider * ACTIVITY_SPREAD_SMACT, loaded * b->load.smact));
+	b->dram_sd = fmin(LOAD_VAGUE_SD, hypot(wider * ACTIVITY_SPREAD_DRAM, loaded * b->dram));
 }
 
-int activity_conclude(const struct activity_sums *s, const struct capture_host *h, const struct gpus_row *g,
-		      struct activity *out, struct error *err)
+int activity_conclude(const struct activity_sums *s, const struct capture_host *h, const struct loading *loading,
+		      const struct gpus_row *g, struct activity *out, struct error *err)
 {
 	memset(out, 0, sizeof *out);
 	out->assumed = "";
-	out->host_s = activity_host_s(h, s);
+	out->loading = *loading;
+	out->host_s = activity_host_s(h, s) + loading->main_s;
 	out->busy_s = s->busy;
 	out->step_s = activity_larger(out->host_s, out->busy_s) + (double)h->transferred / (ACTIVITY_COPY_GB_S * 1e9) +
 		(h->waits ? ACTIVITY_WAIT * fmin(out->host_s, out->busy_s) : 0);
+	out->step_s = fmax(out->step_s, loading->bound_s);
 	if (!(out->step_s >= STEP_LEAST_S && out->step_s <= STEP_MOST_S)) {
 		memset(out, 0, sizeof *out);
 		return error_set(err, ERR_INVALID, "its figures are not those of a training step: none takes less than a "
@@ -289,6 +302,7 @@ int activity_conclude(const struct activity_sums *s, const struct capture_host *
 int activity_from_capture(const struct capture *c, const char *gpu_name, struct activity *out, struct error *err)
 {
 	struct activity_sums s = { 0 };
+	struct loading loading;
 	const struct gpus_row *g;
 
 	memset(out, 0, sizeof *out);
@@ -299,7 +313,8 @@ int activity_from_capture(const struct capture *c, const char *gpu_name, struct 
 		return -1;
 	for (size_t i = 0; i < c->n_kernels; i++)
 		activity_add(&s, &c->kernels[i], g);
-	if (activity_conclude(&s, &c->host, g, out, err))
+	loading = loading_of(c);
+	if (activity_conclude(&s, &c->host, &loading, g, out, err))
 		return -1;
 	activity_spreads(c, g, out);
 	out->steps = (double)c->steps;

@@ -12,13 +12,15 @@
  *	GRACT	busy / step;  SMACT: the same, each kernel by the part of the SMs that its blocks occupy
  *	DRAM	bytes that reach memory / (step x bandwidth);  watts: idle, and a part by each of these
  *
- * `part` and the rest of the parameters are fitted (models/activity.h). A loader that does not keep up is not in a capture: a
- * step takes at least this long. Pure.
+ * `part` and the rest of the parameters are fitted (models/activity.h). A step that data loaders hold up is longer, where a
+ * capture measured them (loading.h): what the main thread loads is the host's, and no step is shorter than workers take for it.
+ * Where they are not known a step takes at least this long. Pure.
  */
 #ifndef RAD_ESTIMATE_ACTIVITY_H
 #define RAD_ESTIMATE_ACTIVITY_H
 
 #include "estimate/capture.h"
+#include "estimate/loading.h"
 #include "parse/features.h"
 #include "task/load.h"
 
@@ -27,6 +29,7 @@
 struct activity {
 	double step_s, step_spread;	/* the spread: relative to it */
 	double host_s, busy_s;		/* what the host, and the GPU, take by themselves */
+	struct loading loading;		/* what data loaders do */
 	double flops;			/* of products of matrices, in the widest sense */
 	double kernels;
 	double steps;			/* of the whole run; 0: not known */

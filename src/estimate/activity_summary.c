@@ -596,7 +596,7 @@ int activity_from_summary(const struct summary *s, const struct features *f, con
 	host.backward = whole(t.host[1]);
 	host.views = whole(t.host[2]);
 	host.modules = whole(t.modules);
-	if (activity_conclude(&t.sums, &host, t.g, out, err))
+	if (activity_conclude(&t.sums, &host, &(struct loading){ 0 }, t.g, out, err))
 		return -1;
 	out->source = "summary";
 	out->assumed = summary_assumed(f);

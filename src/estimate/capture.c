@@ -23,6 +23,7 @@ static const unsigned char magic[] = "RADCAP\r\n";
 #define CAPTURE_VERSION_LOAD 2	/* the first with a load part */
 #define CAPTURE_VERSION_STEPS 3	/* and with the steps of the whole run behind it */
 #define CAPTURE_VERSION_BESIDE 4	/* and what evaluations take */
+#define CAPTURE_VERSION_LOADERS 5	/* and data loaders, before these */
 
 enum { TAG_END, TAG_ALLOC, TAG_FREE, TAG_STREAM, TAG_MARK, TAG_OP, TAG_EMPTY };
 enum { OP_GEMM = 1, OP_CONV, OP_ATTENTION, OP_SCRATCH };
@@ -324,9 +325,29 @@ static int read_load(struct capture_reader *r)
 	return 0;
 }
 
+static int read_loaders(struct capture_reader *r)
+{
+	uint64_t n = 0;
+
+	if (read_number(r, "number of loaders", 0, CAPTURE_MAX_LOADERS, &n))
+		return -1;
+	for (; r->c->n_loaders < n; r->c->n_loaders++) {
+		struct capture_loader *l = &r->c->loaders[r->c->n_loaders];
+
+		if (read_number(r, "workers of a loader", 0, CAPTURE_MAX_WORKERS, &l->workers) ||
+		    read_number(r, "time of a loader", 0, CAPTURE_MAX_COUNT, &l->cpu_us) ||
+		    read_number(r, "measured batches of a loader", 0, CAPTURE_MAX_COUNT, &l->measured) ||
+		    read_number(r, "batches of a loader", 0, CAPTURE_MAX_COUNT, &l->batches) ||
+		    read_number(r, "steps of a loader", 0, CAPTURE_MAX_COUNT, &l->steps))
+			return -1;
+	}
+	return 0;
+}
+
 static int read_parts(struct capture_reader *r)
 {
 	if (read_header(r) || read_records(r) || (r->version >= CAPTURE_VERSION_LOAD && read_load(r)) ||
+	    (r->version >= CAPTURE_VERSION_LOADERS && read_loaders(r)) ||
 	    (r->version >= CAPTURE_VERSION_STEPS && read_number(r, "steps", 0, CAPTURE_MAX_COUNT, &r->c->steps)) ||
 	    (r->version >= CAPTURE_VERSION_BESIDE && read_number(r, "beside", 0, CAPTURE_MAX_COUNT, &r->c->beside)))
 		return -1;

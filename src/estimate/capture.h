@@ -80,6 +80,14 @@ struct capture_host {
 	uint64_t transfers, transferred;	/* between host and GPU; bytes */
 };
 
+/* A data loader that training takes batches from. */
+struct capture_loader {
+	uint64_t workers;		/* that it has; 0: the main thread loads */
+	uint64_t cpu_us;		/* processor time of one batch */
+	uint64_t measured;		/* batches that this was measured of */
+	uint64_t batches, steps;	/* optimizer steps took so many of it */
+};
+
 struct capture {
 	char torch[CAPTURE_MAX_TORCH + 1], alloc_conf[CAPTURE_MAX_ALLOC_CONF + 1], model[CAPTURE_MAX_MODEL + 1];
 	char optimizer[CAPTURE_MAX_OPTIMIZER + 1], precision[CAPTURE_MAX_PRECISION + 1], key[CAPTURE_MAX_KEY + 1];
@@ -94,6 +102,8 @@ struct capture {
 	struct capture_host host;
 	struct capture_kernel *kernels;	/* owned; none: the load is not known, as with files of version 1 */
 	size_t n_kernels;
+	struct capture_loader loaders[CAPTURE_MAX_LOADERS];
+	size_t n_loaders;		/* 0: there are none, or it is not known, as with files before version 5 */
 	uint64_t steps;			/* optimizer steps of the whole run; 0: not known, as with files before version 3 */
 	uint64_t beside;		/* what its evaluations take, in steps; 0: none, or not known, as with files before version 4 */
 	uint32_t n_allocs;		/* ids are below */

@@ -134,11 +134,18 @@ struct hostpace hostpace_of(struct hostpaces *h)
 double hostpace_told(const struct load_belief *guess, double gract)
 {
 	double b = guess->load.gract, h = guess->host;
-	if (guess->source != LOAD_GUESSED || !(h > b) || !(b > 0 && b < HOSTPACE_BUSY) || !(gract > 0 && gract <= 1))
+	if (guess->source != LOAD_GUESSED || guess->loader >= 1 || !(h > b) || !(b > 0 && b < HOSTPACE_BUSY) ||
+	    !(gract > 0 && gract <= 1))
 		return 0;
 	/* On a fast host the GPU decides, and its GRACT tells the most that the pace can be. */
 	double told = activity_other(b / fmin(gract, HOSTPACE_BUSY) - 1 + activity_larger(h, b), b) / h;
 	return fmax(told, 1 / HOSTPACE_MOST);
+}
+
+static double hostpace_longer(const struct load_belief *g, double pace)
+{
+	double larger = activity_larger(pace * g->host, g->load.gract);
+	return g->loader >= 1 ? fmax(1, larger) : fmax(g->loader, 1 + larger - activity_larger(g->host, g->load.gract));
 }
 
 double hostpace_apply(struct load_belief *guess, double pace, const char *gpu_name)
@@ -147,7 +154,7 @@ double hostpace_apply(struct load_belief *guess, double pace, const char *gpu_na
 	if (g->source != LOAD_GUESSED || !(g->host > 0) || !(g->load.gract >= 0) || !(pace > 0) || pace == 1)
 		return 1;
 	const struct gpus_row *gpu = activity_gpu(gpu_name, NULL);
-	double longer = 1 + activity_larger(pace * g->host, g->load.gract) - activity_larger(g->host, g->load.gract);
+	double longer = hostpace_longer(g, pace);
 	g->load.gract /= longer;
 	g->load.smact /= longer;
 	g->load.kernels /= longer;
@@ -155,5 +162,7 @@ double hostpace_apply(struct load_belief *guess, double pace, const char *gpu_na
 	g->watts = gpu ? gpu->idle_w + (g->watts - gpu->idle_w) / longer : NAN;
 	g->host *= pace / longer;
 	g->run_s *= longer;
+	g->loader /= longer;
+	g->cores = g->cores > 1 ? 1 + (g->cores - 1) / longer : g->cores;
 	return longer;
 }

@@ -7,6 +7,8 @@
  *	f(p) = 1 + larger(p h, b) - larger(h, b)	times as long (larger: as in activity.h),
  * and as the GPU does the same work in it, GRACT is b / f(p). So one that was measured, g, tells p where the host decides:
  *	larger(p h, b) = b / g - 1 + larger(h, b)
+ * Where data loaders hold a step up (load.h, `loader` 1), it gets longer only once the host takes longer than they do, and it
+ * tells nothing of the host; else it is as long as they need at least.
  * Which tasks tell is decided by the guess, not by what came: else only the slow side would be heard. Where the GPU turned out
  * to decide, p is no more than what the GRACT at which it begins to tells.
  *
@@ -14,7 +16,8 @@
  * about 0, the median of n tasks counts n / (n + k), k = (pi / 2) s^2 / t^2 (models/hostpace.h), and 1 the rest. A capture is
  * its user's word: a user counts once, by the median of his, and of two users' medians the one nearer to 1 does.
  *
- * A loader that does not keep up looks like a slow host: what is learnt is how tasks of this machine go. Pure.
+ * A loader of which nothing is known and that does not keep up looks like a slow host: what is learnt is how tasks of this
+ * machine go. Pure.
  */
 #ifndef RAD_ESTIMATE_HOSTPACE_H
 #define RAD_ESTIMATE_HOSTPACE_H

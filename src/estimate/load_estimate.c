@@ -2,6 +2,8 @@
  *
  * What an estimate says of load. Memory has its rows and their order; load has one source before the first run, whichever row
  * spoke of memory: the capture that the task came with, else its model summary. Whoever declares memory has declared no load.
+ * Cores are those of all processes of a task, one for each GPU where they talk to each other. Batches that others of a feed make
+ * are not loaded here.
  */
 #include "estimate/estimate.h"
 
@@ -32,7 +34,14 @@ static int activity_of_capture(const struct spec *s, const char *gpu_name, struc
 {
 	scoped_capture capture = { 0 };
 
-	return capture_read_text(s->capture, &capture, err) ? -1 : activity_from_capture(&capture, gpu_name, out, err);
+	if (capture_read_text(s->capture, &capture, err))
+		return -1;
+	if (s->feed)
+		capture.n_loaders = 0;
+	if (activity_from_capture(&capture, gpu_name, out, err))
+		return -1;
+	out->load.cores *= capture.communicators && s->gpus > 1 ? s->gpus : 1;
+	return 0;
 }
 
 int estimate_activity(const struct spec *s, const struct estimate_context *c, struct activity *out, struct error *err)

@@ -268,10 +268,10 @@ static void test_other_files_refused(void **state)
 	buf_add_text(&b, "Layer (type)   Output Shape");
 	expect_refused(&b, "not a capture file");
 	b.len = 0;
-	buf_add(&b, "RADCAP\r\n\5", 9);
-	expect_refused(&b, "version 5: this rad reads versions 1 to 4");
+	buf_add(&b, "RADCAP\r\n\6", 9);
+	expect_refused(&b, "version 6: this rad reads versions 1 to 5");
 	b.data[8] = 0;
-	expect_refused(&b, "version 0: this rad reads versions 1 to 4");
+	expect_refused(&b, "version 0: this rad reads versions 1 to 5");
 	b.len = 8;
 	expect_refused(&b, "ends inside a number");
 	buf_add(&b, "\1abc", 4);
@@ -324,6 +324,45 @@ static void test_damage_refused(void **state)
 	write_begin(&w, &texts, 0, 0, 0);
 	write_end_beside(&w, host, kernels, 1, 702000, 30000);
 	refuse_damage(&w);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_loaders(&w, host, kernels, 1, (const uint64_t[][5]){ { 4, 20000, 3, 2, 2 } }, 1);
+	refuse_damage(&w);
+}
+
+static void test_loaders(void **state)
+{
+	static const struct { int figure; uint64_t value; const char *error; } wrong[] = {
+		{ 0, CAPTURE_MAX_WORKERS + 1, "workers of a loader is 4097" }, { 1, CAPTURE_MAX_COUNT + UINT64_C(1), "time of a loader" },
+		{ 2, UINT64_MAX, "measured batches of a loader" }, { 3, UINT64_MAX, "batches of a loader" },
+		{ 4, UINT64_MAX, "steps of a loader" },
+	};
+	uint64_t loaders[CAPTURE_MAX_LOADERS + 1][5] = { { 4, 20000, 3, 2, 2 }, { 0, 150, 9, 8, 2 } };
+	const uint64_t (*const given)[5] = (const uint64_t (*)[5])loaders;
+	struct capture_writer w;
+	struct capture c;
+
+	(void)state;
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_loaders(&w, host, &product, 1, given, 2);
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	assert_true(c.n_loaders == 2 && c.loaders[0].workers == 4 && c.loaders[0].cpu_us == 20000 && c.loaders[0].measured == 3 &&
+		    c.loaders[1].cpu_us == 150 && c.loaders[1].batches == 8 && c.loaders[1].steps == 2 && c.steps == 7);
+	capture_clear(&c);
+	buf_free(&w.out);
+	for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+		uint64_t was = loaders[1][wrong[i].figure];
+
+		loaders[1][wrong[i].figure] = wrong[i].value;
+		write_begin(&w, &texts, 0, 0, 0);
+		write_end_loaders(&w, host, &product, 1, given, 2);
+		expect_refused(&w.out, wrong[i].error);
+		buf_free(&w.out);
+		loaders[1][wrong[i].figure] = was;
+	}
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_loaders(&w, host, &product, 1, given, CAPTURE_MAX_LOADERS + 1);
+	expect_refused(&w.out, "number of loaders is 17");
+	buf_free(&w.out);
 }
 
 /* Those of the whole run, and what evaluations take: what files before versions 3 and 4 do not have, and what is no number. */
@@ -390,7 +429,8 @@ static void test_limits_are_the_writers(void **state)
 	static const struct { const char *name; uint64_t value; } limits[] = {
 		LIMIT(VERSION), LIMIT(MAX_BYTES), LIMIT(MAX_ALLOCS), LIMIT(MAX_RECORDS), LIMIT(MAX_REQUEST), LIMIT(MAX_LIVE),
 		LIMIT(MAX_STREAM), LIMIT(MAX_FACTOR), LIMIT(MAX_COUNT), LIMIT(MAX_COMMUNICATORS),
-		LIMIT(MAX_KERNELS), LIMIT(MAX_WORK), LIMIT(CLOCK), LIMIT(MAX_TORCH), LIMIT(MAX_ALLOC_CONF),
+		LIMIT(MAX_KERNELS), LIMIT(MAX_WORK), LIMIT(MAX_LOADERS), LIMIT(MAX_WORKERS), LIMIT(CLOCK), LIMIT(MAX_TORCH),
+		LIMIT(MAX_ALLOC_CONF),
 		LIMIT(MAX_MODEL), LIMIT(MAX_OPTIMIZER),
 		LIMIT(MAX_PRECISION), LIMIT(MAX_KEY),
 	};
@@ -428,7 +468,7 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_header_refused),
 		cmocka_unit_test(test_other_files_refused),
-		cmocka_unit_test(test_damage_refused), cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_damage_refused), cmocka_unit_test(test_steps), cmocka_unit_test(test_loaders),
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_limits_are_the_writers),
 	};

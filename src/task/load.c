@@ -22,6 +22,7 @@ struct load_belief load_unknown(void)
 
 #define MOST_KERNELS 1e8	/* in a second: no host launches so many */
 #define MOST_RUN_S 1e9		/* thirty years */
+#define MOST_CORES 1e6
 
 static double within(double v, double most)
 {
@@ -42,7 +43,8 @@ struct load_belief load_clean(const struct load_belief *b)
 	c = (struct load_belief){ { within(b->load.gract, 1), within(b->load.smact, 1),
 				    known(b->load.kernels, MOST_KERNELS) },
 				  within(b->gract_sd, 1), within(b->smact_sd, 1), within(b->dram, 1), within(b->dram_sd, 1),
-				  within(b->watts, 1e5), b->source, known(b->host, 1), known(b->run_s, MOST_RUN_S) };
+				  within(b->watts, 1e5), b->source, known(b->host, 1), known(b->run_s, MOST_RUN_S),
+				  known(b->loader, 1), known(b->cores, MOST_CORES) };
 	return isnan(c.load.gract) && isnan(c.load.smact) ? load_unknown() : c;
 }
 
@@ -51,12 +53,13 @@ json_t *load_to_json(const struct load_belief *b)
 {
 	if (b->source == LOAD_UNKNOWN)
 		return json_null();
-	return json_pack("{so, so, so, so, so, so, so, so, ss, so*, so*}", "gract", json_round3(b->load.gract),
+	return json_pack("{so, so, so, so, so, so, so, so, ss, so*, so*, so*, so*}", "gract", json_round3(b->load.gract),
 		"gract_sd", json_round3(b->gract_sd), "smact", json_round3(b->load.smact), "smact_sd", json_round3(b->smact_sd),
 		"dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
 		"kernels_s", json_round3(b->load.kernels > 0 ? b->load.kernels : NAN),
 		"source", sources[b->source], "host", b->host > 0 ? json_real(b->host) : NULL,
-		"run_s", b->run_s > 0 ? json_round3(b->run_s) : NULL);
+		"run_s", b->run_s > 0 ? json_round3(b->run_s) : NULL, "loader", b->loader > 0 ? json_real(b->loader) : NULL,
+		"cores", b->cores > 0 ? json_round3(b->cores) : NULL);
 }
 
 static int read_source(const json_t *v, enum load_source *s, struct error *err)
@@ -82,7 +85,8 @@ int load_from_json(const json_t *v, struct load_belief *b, struct error *err)
 	    json_read_double(v, "smact_sd", &b->smact_sd, err) || json_read_double(v, "dram", &b->dram, err) ||
 	    json_read_double(v, "dram_sd", &b->dram_sd, err) || json_read_double(v, "watts", &b->watts, err) ||
 	    json_read_double(v, "kernels_s", &b->load.kernels, err) || json_read_double(v, "host", &b->host, err) ||
-	    json_read_double(v, "run_s", &b->run_s, err))
+	    json_read_double(v, "run_s", &b->run_s, err) || json_read_double(v, "loader", &b->loader, err) ||
+	    json_read_double(v, "cores", &b->cores, err))
 		return -1;
 	*b = load_clean(b);
 	return 0;

@@ -55,6 +55,14 @@ static void what_cannot_be_a_load_is_not_known(void **unused)
 		assert_int_equal(load_from_json(said, &back, NULL), 0);
 		assert_true(back.run_s == (i ? 0 : 86400) && load_clean(&b).run_s == back.run_s);
 	}
+	const double cores[] = { 3.5, -1, NAN, INFINITY, 1e30 };
+	for (size_t i = 0; i < sizeof cores / sizeof *cores; i++) {
+		b.cores = cores[i], b.loader = i ? cores[i] : 1.0 / 3;
+		scoped_json *said = load_to_json(&b);
+		assert_int_equal(load_from_json(said, &back, NULL), 0);
+		assert_true(back.cores == (i ? 0 : 3.5) && load_clean(&b).cores == back.cores);
+		assert_true(back.loader == (i ? 0 : 1.0 / 3) && load_clean(&b).loader == back.loader);
+	}
 	b.load.smact = -0.1;
 	assert_int_equal(load_clean(&b).source, LOAD_UNKNOWN);
 	b.source = (enum load_source)77;

@@ -142,15 +142,17 @@ class Records:
         length, self.count, self.allocs, self.stream = place
         del self.out[length:]
 
-    def file(self, header, host=(0,) * len(HOST_FIELDS), kernels=(), steps=0, beside=0):
+    def file(self, header, host=(0,) * len(HOST_FIELDS), kernels=(), steps=0, beside=0, loaders=()):
         """The whole file, as bytes. `host` and `kernels`: of the load part (radrm.capture.work); nothing: the load is not known.
-        `steps`: in the whole run; 0: not known; `beside`: what its evaluations take, in steps."""
+        `steps`: in the whole run; 0: not known; `beside`: what its evaluations take, in steps; `loaders`:
+        (workers, microseconds of a batch, batches that were measured, batches, steps that took these) of each."""
         body = bytearray(MAGIC) + varint(limits.VERSION)
         for name in Header.__dataclass_fields__:
             value = getattr(header, name)
             body += text(value, getattr(limits, f"MAX_{name.upper()}")) if isinstance(value, str) else varint(value)
         body += self.out + varint(self.count << 3 | END)
-        for figure in (*host, len(kernels), *(n for kernel in kernels for n in kernel), steps, beside):
+        for figure in (*host, len(kernels), *(n for kernel in kernels for n in kernel), len(loaders), *(n for one in loaders for n in one),
+                       steps, beside):
             body += varint(figure)
         return bytes(body) + zlib.crc32(body).to_bytes(4, "little")
 

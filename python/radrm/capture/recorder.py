@@ -130,6 +130,7 @@ class Recorder(TorchDispatchMode):
         self.around = {}  # operator -> list of function(recorder, func, args, kwargs, result), called when results are recorded
         self.recording = True
         self.operators = 0  # that ran: how long a capture took, on whatever machine
+        self.undrawn = 0  # numbers on the CPU that were to be drawn and were not
         self.work = Work(self)
         self.counts = (0, 0)
         self.values_read = False  # the script was given one from the GPU
@@ -348,6 +349,7 @@ class Recorder(TorchDispatchMode):
     def _on_cpu(self, func, args, kwargs):
         drawn = func in RANDOM_FILLS and args[0].is_floating_point()
         if drawn and args[0].numel() > (FILL_LIMIT if args[0].requires_grad else DRAWN_LIMIT):
+            self.undrawn += 1
             return args[0]
         result = func(*args, **kwargs)
         if self.host.of:

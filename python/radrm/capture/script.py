@@ -263,7 +263,7 @@ def install(session):
     import torch.utils.data
 
     from . import fileformat as ff
-    from . import handmade, later, length, weights
+    from . import handmade, later, length, loading, weights
     from .gpu import Stream
     patch, recorder = session.gpu.patch, session.recorder
     loader, files = torch.utils.data.DataLoader, weights.Weights(session.used)
@@ -274,6 +274,7 @@ def install(session):
     def init(self, dataset, *args, **kwargs):
         session.later.makes(sys._getframe(1))
         args = list(args)
+        workers = args[4] if len(args) > 4 else kwargs.get("num_workers", 0)
         if len(args) > 4:
             args[4] = 0
         if len(args) > 6:
@@ -281,6 +282,7 @@ def install(session):
         kwargs.update({name: value for name, value in (("num_workers", 0), ("pin_memory", False), ("persistent_workers", False),
                                                        ("prefetch_factor", None), ("timeout", 0)) if name in kwargs})
         real_init(self, dataset, *args, **kwargs)
+        session.loading.made(self, workers, sys._getframe(1))
 
     def streams(self, *args, number=None, **kwargs):
         real_stream(self, *args, number=number, **kwargs)
@@ -302,6 +304,7 @@ def install(session):
         found = files.loaded(f, place)
         return brought(real_load(f, place, *args, **kwargs) if found is None else found, there, {})
     length.install(session.length, session.later, patch)
+    loading.install(session.loading, patch)
     later.install(session.later, patch)
     handmade.install(recorder, patch)
     files.install(patch)

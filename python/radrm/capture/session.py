@@ -17,6 +17,7 @@ from .ending import End, bring
 from .gpu import Gpu
 from .later import Later
 from .length import Length
+from .loading import Loading
 from .masked import Masked
 from .onhost import OnHost
 from .recorder import Recorder, is_gpu
@@ -63,6 +64,7 @@ class Session:
         self.steps = 0
         self.world = 0  # processes of the job, where it is distributed
         self.length = Length()
+        self.loading = Loading(self)
         self.later = Later(self)
         self.solvers = lbfgs.Solvers()
         self.recorder.brought = self.later.brought
@@ -272,6 +274,7 @@ class Session:
         self.stepped.clear()
         self.optimizer, self.parameters = "", 0
         self.length.begin()
+        self.loading.begin()
         self.recorder.work.begin()
         self.forget()
 
@@ -308,6 +311,7 @@ class Session:
                 self.kind.update(*self.kinds)  # what was an iteration until now is a part of one
                 self.kinds.clear()
                 self.length.begin()
+                self.loading.begin()
                 self.recorder.work.begin()
         self.mark(ff.STEP)
         if isinstance(optimizer, torch.optim.LBFGS) and self.iterations is not None:
@@ -325,6 +329,7 @@ class Session:
         if self.iterations is None:
             return
         if not self.later.going:
+            self.loading.step(self.length.fetched)
             self.length.step(sys._getframe(1))
         if not self.later.going:
             if self._enough():
@@ -406,7 +411,7 @@ class Session:
             header.precision = self.precision()
         header.optimizer = self.optimizer
         steps = 0 if self.later.trainings.another or self.solvers.cut else self.length.steps  # those of the first alone were counted
-        return self._whole().file(header, *work, steps=steps, beside=self.later.beside() if steps else 0)
+        return self._whole().file(header, *work, steps=steps, beside=self.later.beside() if steps else 0, loaders=self.loading.result())
 
     def _whole(self):
         """The records, and what is known to be like them in the run."""
