@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #define MOST_GROUPS 20		/* that are listed of several tasks */
+#define ROUNDED 0.01		/* more than that was not by rounding */
 #define LOG_END_BYTES 4096
 #define LOG_END_LINES 3
 #define LOG_END_COLUMNS 240	/* of each; a line without an end would fill the screen */
@@ -149,6 +150,8 @@ static void print_cores(const json_t *cores)
 		printf("  task %s needs %.1f: ", member_text(t, "task"), member_number(t, "need"));
 		if (isnan(busy) || isnan(waited))
 			puts("as is expected, it was not seen yet");
+		else if (member_number(t, "need") > busy + waited + ROUNDED)
+			printf("as is expected, since it only starts: it takes %.1f and waits for %.1f more\n", busy, waited);
 		else
 			printf("it takes %.1f and waits for %.1f more\n", busy, waited);
 	}

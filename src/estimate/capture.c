@@ -44,7 +44,7 @@ static int capture_wrong(const struct capture_reader *r, const char *what)
 	return error_set(r->err, ERR_INVALID, "capture file: byte %td: %s", r->at - r->start, what);
 }
 
-/* The shortest form only: one number, one way to write it, so that two captures that mean the same are the same bytes. */
+/* The shortest form only: one number, one way to write it, so that nothing can be said in two ways. */
 static int read_varint(struct capture_reader *r, uint64_t *value)
 {
 	uint64_t v = 0;

@@ -40,7 +40,7 @@ class Loading:
 
     def __init__(self, session):
         self.session, self.host = session, session.recorder.host
-        self.of = weakref.WeakKeyDictionary()  # loader -> Loader
+        self.known = []  # (weak reference to a loader, Loader)
         self.passes = weakref.WeakKeyDictionary()  # pass over one -> Loader
         self.fetchers = weakref.WeakKeyDictionary()  # what fetches its batches -> Loader
         self.within = set()  # threads in which a batch is being fetched
@@ -54,8 +54,11 @@ class Loading:
         """`frame`: of who made it."""
         workers = min(int(workers), limits.MAX_WORKERS) if isinstance(workers, numbers.Integral) and workers > 0 else 0
         if not workers and frame.f_globals.get("__name__", "").partition(".")[0] in REMADE:
-            workers = max((known.workers for one, known in self.of.items() if one.dataset is loader.dataset), default=0)
-        self.of[loader] = Loader(workers)
+            workers = max((known.workers for one, known in self.known if getattr(one(), "dataset", None) is loader.dataset), default=0)
+        self.known.append((weakref.ref(loader), Loader(workers)))
+
+    def of(self, loader):
+        return next((known for one, known in self.known if one() is loader), None)
 
     def step(self, fetched):
         """A step is over, which took so many batches of each pass over a loader. What the first took may have been fetched for others."""
@@ -122,7 +125,7 @@ def install(loading, patch):
 
     def init(self, loader):
         real_init(self, loader)
-        known = loading.of.get(loader)
+        known = loading.of(loader)
         if known is not None:
             loading.passes[self] = loading.fetchers[self._dataset_fetcher] = known
 
