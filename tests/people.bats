@@ -490,6 +490,8 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	[[ "$(rad doctor)" == *"warn  settings "*"hooks.conf: belongs to uid $(id -u "$ALICE") with mode 644"*"chown 0, chmod go-w"* ]]
 	run -0 radd --check-config --config "$WORLD/hooks.conf"
 	[[ "$output" == *"hooks.conf: belongs to uid"* ]]
+	run -0 --separate-stderr radd --check-config --config /dev/null	# whose mode is as it must be
+	[ -z "$stderr" ]
 	without_hooks
 	rm -rf "$WORLD_ADMIN"
 }

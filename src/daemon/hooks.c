@@ -170,12 +170,13 @@ static int check_trust(const char *path, char real[PATH_MAX], struct error *err)
 	return trust_folders(folders, err);
 }
 
-/* Of root's settings: whoever may write them names the programs. Told and no more, since they are in force already. */
+/* Of root's settings: whoever may write them names the programs. Told and no more, since they are in force already. What is no
+ * file, as /dev/null, holds none, and has the mode that it needs. */
 static void check_settings_file(const char *path, void (*tell)(void *ctx, const char *text), void *ctx)
 {
 	struct error err = ERROR_INIT;
 	struct stat st;
-	if (path && !geteuid() && !stat(path, &st) && trust_check(path, &st, &err))
+	if (path && !geteuid() && !stat(path, &st) && S_ISREG(st.st_mode) && trust_check(path, &st, &err))
 		tell(ctx, err.text);
 }
 
