@@ -7,12 +7,16 @@
 #include "base/scope.h"
 #include "submit/options.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 static int bad_word(const char *word, struct error *err)
 {
+	if (isalpha((unsigned char)*word))
+		return error_set(err, ERR_INVALID, "'%.60s' names no tasks: write ids, as 12 or 12_3: 'rad queue -t all --name=%.60s' finds "
+				 "those of a name", word, word);
 	return error_set(err, ERR_INVALID, "'%.60s' names no tasks: write 12, 12_3 for an element of an array, 12_[4-7,9] for some of "
 			 "them, 4-9,12 for tasks in a row", word);
 }

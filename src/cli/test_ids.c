@@ -63,6 +63,19 @@ static void names_what_is_none(void **state)
 	(void)state;
 	assert_int_equal(ids_add("46,63-66,47_3-5,48", &got, &err), -1);
 	assert_memory_equal(err.text, "'47_3-5' names no tasks", 23);
+	assert_non_null(strstr(err.text, "12_[4-7,9]"));
+	ids_clear(&got);
+}
+
+/* Who gives a name is told how ids are found by it. */
+static void tells_a_name_from_an_id(void **state)
+{
+	struct ids got = { 0 };
+	struct error err = ERROR_INIT;
+	(void)state;
+	assert_int_equal(ids_add("train.py", &got, &err), -1);
+	assert_string_equal(err.text, "'train.py' names no tasks: write ids, as 12 or 12_3: 'rad queue -t all --name=train.py' finds "
+			    "those of a name");
 	ids_clear(&got);
 }
 
@@ -100,6 +113,7 @@ int main(void)
 		cmocka_unit_test(reads_what_queue_prints),
 		cmocka_unit_test(refuses_what_is_none),
 		cmocka_unit_test(names_what_is_none),
+		cmocka_unit_test(tells_a_name_from_an_id),
 		cmocka_unit_test(bounds_what_it_stands_for),
 		cmocka_unit_test(has_elements_of_whole_arrays),
 	};
