@@ -107,6 +107,9 @@ static int parse_kind(const char *word, size_t len, enum dependency_kind *kind, 
 {
 	if (!dependency_kind_parse(word, len, kind))
 		return 0;
+	if (isdigit((unsigned char)*word))
+		return error_set(err, ERR_INVALID, "'%.*s' stands without its kind: several of one kind are afterok:12:13",
+				 (int)(len < 60 ? len : 60), word);
 	return error_set(err, ERR_INVALID, "'%.*s' is no kind of dependency: afterok, afterany, afternotok, after or aftercorr, as in "
 			 "afterok:12, or singleton", (int)(len < 60 ? len : 60), word);
 }

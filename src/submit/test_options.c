@@ -199,6 +199,7 @@ static void test_refused(void **state)
 		{ "dependency", "afterok:1?afterok:2", "write commas" }, { "mail-user", "a b", "blank" },
 		{ "error", "", "expected a value" }, { "env", "-n", "no name of a conda" }, { "requeue", "maybe", "not yes or no" },
 		{ "array", "x", "expected an index" }, { "dependency", "later:1", "no kind of dependency" },
+		{ "dependency", "afterok:1,2", "afterok:12:13" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct spec *s = spec_create();
