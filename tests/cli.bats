@@ -1002,6 +1002,18 @@ refused()	# TEXT COMMAND...
 	rad submit --dry-run "$(command -v rad)"
 }
 
+@test "a shell's script with Windows line ends is told, and how to mend it" {
+	printf 'python3 x.py\r\n' >'my job.sh'
+	printf 'print(1)\r\n' >fine.py
+	rad submit --dry-run bash 'my job.sh' >/dev/null 2>noted
+	[ "$(cat noted)" = "rad: my job.sh: its lines end as Windows has it, which bash takes for part of their words: sed -i 's/\r\$//' '$PWD/my job.sh'" ]
+	bash -c "$(sed 's/.*: sed/sed/' noted)"
+	rad submit --dry-run bash 'my job.sh' >/dev/null 2>noted
+	[ ! -s noted ]
+	rad submit --dry-run python3 fine.py >/dev/null 2>noted
+	[ ! -s noted ]
+}
+
 @test "a script that is not there is told, and queued all the same" {
 	rad submit --hold python3 -u nowhere.py --config conf.py 2>noted
 	[ "$(cat noted)" = "rad: nowhere.py is not there (in $PWD): the task will fail unless it is by then" ]

@@ -326,7 +326,20 @@ char *submit_caller_reads_nothing(const struct spec *s)
 	return NULL;
 }
 
-char *submit_caller_missing_script(const struct spec *s)
+/* What a shell takes for part of each line's last word; Python and most others read such lines as plain ones. */
+static char *windows_lines(const char *shell, const char *path)
+{
+	char bytes[4096] = "";
+	scoped_buf word = { 0 };
+	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || io_read_full(fd, bytes, sizeof bytes - 1) <= 0 || !strstr(bytes, "\r\n"))
+		return NULL;
+	words_add_shell_word(&word, path);
+	return alloc_printf("%.300s: its lines end as Windows has it, which %.60s takes for part of their words: "
+			    "sed -i 's/\\r$//' %.300s", words_base(path), shell, buf_text(&word));
+}
+
+char *submit_caller_script_note(const struct spec *s)
 {
 	static const char *const interpreters[] = { "python", "bash", "sh", "torchrun" };
 	const char *program = words_base(s->argv[0]);
@@ -342,7 +355,7 @@ char *submit_caller_missing_script(const struct spec *s)
 		if (**w == '-' || !dot || (strcmp(dot, ".py") && strcmp(dot, ".sh")))
 			continue;
 		if (!access(path, F_OK))
-			return NULL;
+			return !strcmp(program, "bash") || !strcmp(program, "sh") ? windows_lines(program, path) : NULL;
 		return alloc_printf("%.300s is not there (in %.300s): the task will fail unless it is by then", *w, s->cwd);
 	}
 	return NULL;

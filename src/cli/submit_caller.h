@@ -32,9 +32,9 @@ int submit_caller_check_log(const char *what, const struct spec *s, const char *
 /* Whether the command's program can be found (with a conda environment only a program with a path is looked for);
  * err->no is CLI_NO_PROGRAM or CLI_NOT_RUNNABLE where it cannot. */
 int submit_caller_check_program(const struct spec *s, struct error *err);
-/* What the caller should be told of a script that the command names for an interpreter and that is not there: it may be made
- * before the task's turn, so that is no error. NULL: nothing. Free it. */
-char *submit_caller_missing_script(const struct spec *s);
+/* What the caller should be told of a script that the command names for an interpreter and that is not there, or that has
+ * Windows line ends and is a shell's: it may be made, or mended, before the task's turn, so that is no error. NULL: nothing. Free it. */
+char *submit_caller_script_note(const struct spec *s);
 /* Of a shell or an interpreter with nothing to run, which was meant to be typed at. NULL: nothing. Free it. */
 char *submit_caller_reads_nothing(const struct spec *s);
 /* Whether the conda that a task with `env:` enters is there, looked for where the task will (src/launch/shim_program.c).

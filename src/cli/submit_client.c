@@ -420,7 +420,7 @@ static int settle(struct submit_job *j, struct error *err)
 		return -1;
 	if (note)
 		add_note(j->flags, note);
-	if (!s->script && (note = submit_caller_missing_script(s)))
+	if (!s->script && (note = submit_caller_script_note(s)))
 		add_note(j->flags, note);
 	if (!s->script && !j->flags->pty && (note = submit_caller_reads_nothing(s)))
 		add_note(j->flags, note);
