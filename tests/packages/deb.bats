@@ -19,7 +19,7 @@ teardown() { [ -z "${BATS_ERROR_STATUS:-}" ] || tail -n 40 "$ROOT"/run/systemctl
 
 teardown_file() { end_machine; }
 
-package() { in_space dpkg --root="$ROOT" --log=/dev/null --force-confold --force-unsafe-io "$@"; }
+package() { in_space dpkg --root="$ROOT" --log=/dev/null --force-unsafe-io "$@"; }
 
 install_old() { package -i "$PACKAGES"/*.deb; }
 
@@ -41,6 +41,10 @@ install_new() { package -i "$NEWER"/*.deb; }
 	[ -s "$ROOT/usr/share/bash-completion/completions/rad" ]
 	[ -s "$ROOT/usr/share/zsh/vendor-completions/_rad" ]
 	[ -s "$ROOT/usr/share/doc/rad-rm/copyright" ]
+	# Settings are there to be edited, and are not dpkg's, which would ask about them in an upgrade.
+	cmp "$ROOT_DIR/packaging/rad.conf" "$ROOT/etc/rad/rad.conf"
+	[ "$(stat -c %a "$ROOT/etc/rad/rad.conf" "$ROOT/etc/rad" | tr '\n' ' ')" = "644 755 " ]
+	[ -z "$(dpkg-query --admindir="$ROOT/var/lib/dpkg" -W -f='${Conffiles}' rad-rm)" ]
 }
 
 @test "purged, it leaves what was there before, byte by byte" {
