@@ -228,3 +228,8 @@ refused()
 	fi
 	[[ "$output" == "rad: nosuch: No such file or directory" ]]
 }
+
+@test "a worker that a radd of another release started says what to do" {
+	run -0 env -u RAD_STATE radd --read <<<'{"op": "acct"}'
+	[ "$(jq -r .error.text <<<"$output")" = "radd --read is for radd's own use; if it was radd that asked, its program was replaced by another release: restart radd (tasks go on)" ]
+}

@@ -186,7 +186,8 @@ static int lookup_make_reply(const json_t *request, struct buf *reply, struct er
 	const char *op = json_string_value(json_object_get(request, "op"));
 	const char *state = getenv("RAD_STATE");
 	if (!op || !state)
-		return error_set(err, ERR_INVALID, "radd --read is for radd's own use");
+		return error_set(err, ERR_INVALID, "radd --read is for radd's own use; if it was radd that asked, its program was "
+				 "replaced by another release: restart radd (tasks go on)");
 	struct store *s = store_open_reader(state, err);
 	int rc = !s ? -1 : !strcmp(op, "acct") ? lookup_read_accounts(s, request, reply, err)
 			 : !strcmp(op, "events") ? lookup_read_events(s, request, reply, err)
