@@ -183,26 +183,39 @@ look()
 }
 
 @test "at a glance: which GPU is idle, whose a task with a long name is, why a GPU is drained, when who waits is expected to start" {
-	local a b long
+	local a b long failed
 	long=$(printf 'a-name-%.0s' 1 2 3 4 5 6 7 8 9 10)
 	a=$(submit --gpu-mem 30G --time 1h --gpus 3 --name "$long" -- rad simtask --mem 3G --seconds 600 --ramp 0.1)
 	wait_state "$a" RUNNING
 	rad drain --reason 'fan broken' --until now+2h "$(rad gpus --json | jq -r '.gpus[] | select(.tasks == []) | .index')"
 	b=$(submit --gpu-mem 30G --time 1h --gpus 3 --exclusive --name waits -- true)
 	rad queue --start --json | jq -e --arg id "$b" '.starts[] | select(.id == $id) | .start_time'
+	# What the columns that a phone has no room for say, and the end of a name, by which it differs from its likes.
+	local brief="[...document.querySelectorAll('#queue .brief')].filter(e => e.offsetHeight).map(e => e.innerText).join()"
+	local ends="(e => e.innerText.endsWith('a-name-') && e.getBoundingClientRect().right <= e.closest('td').getBoundingClientRect().right)(
+		document.querySelector('#queue .name span + span'))"
 	start_web
 	look 390 "document.querySelector('#sums').innerText.startsWith('4 GPUs, 0 idle')" \
 		"document.querySelector('#gpus').innerText.match(/ since .* until .*: fan broken/)" \
 		"[...document.querySelectorAll('.card li.task small')].filter(u => u.innerText === '$(id -un)' &&
 			u.getBoundingClientRect().right <= u.closest('.card').getBoundingClientRect().right).length === 3" \
 		"/starts about [0-9]+:[0-9]+/.test(document.querySelector('#queue').innerText)" \
+		"/[0-9]+ s left/.test($brief) && /waits [0-9]+ s/.test($brief)" "$ends" \
+		"location.hash = '#task=$a'" "/^runs, .* left$/.test(document.querySelector('.glance').innerText.trim())" \
 		"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('as far as can be told')" \
+		"document.querySelector('.glance').innerText.startsWith('waits, ')" "document.title.startsWith('Task $b: waits, ')" \
 		"document.activeElement.id === 'task'"
 	rad cancel "$a" "$b"
 	rad undrain all
 	wait_state "$a" CANCELLED
 	wait_state "$b" CANCELLED
-	look 1280 "document.querySelector('#sums').innerText.startsWith('4 GPUs, 4 idle')"
+	failed=$(submit --name fails -- sh -c 'exit 3')
+	wait_state "$failed" FAILED
+	look 1280 "document.querySelector('#sums').innerText.startsWith('4 GPUs, 4 idle')" "$brief === ''" \
+		"/% now, .* mean/.test(document.querySelector('.card').innerText)" \
+		"JSON.parse = (real => text => { const said = real(text); for (const g of said.gpus || []) g.smact_source = 'expected'; return said; })(
+			JSON.parse), true" "/% now, .* expected/.test(document.querySelector('.card').innerText)" \
+		"location.hash = '#task=$failed'" "document.querySelector('.glance.bad').innerText === 'failed, exit code 3'"
 }
 
 # ---- slow, away ----

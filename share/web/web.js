@@ -98,6 +98,13 @@ function gpuName(uuid) {
 	return gpuNumber(g) + (g.mig ? ` (${model(g).split(' ')[0]})` : '');
 }
 
+/* Runs of a sweep differ at their names' ends: a long one loses its middle where there is no room for it, as in rad queue. */
+function nameOf(name) {
+	const letters = Array.from(name), tail = letters.length > 28 ? 14 : 0, head = letters.length - tail;
+	return make('span', { class: 'name', title: name }, make('span', {}, letters.slice(0, head).join('')),
+		tail ? make('span', {}, letters.slice(head).join('')) : '');
+}
+
 function taskLink(id, text) { return make('a', { href: '#task=' + encodeURIComponent(id) }, text === undefined ? id : text); }
 
 /* What is asked -----------------------------------------------------------------------------------------------------
@@ -275,7 +282,8 @@ function memoryMeter(g) {
 
 function loadMeter(g) {
 	if (known(g.smact_now))
-		return meter('SM activity', `${percent(g.smact_now)} now, ${percent(g.smact)} mean`, [['used', 0, g.smact_now]], g.smact);
+		return meter('SM activity', `${percent(g.smact_now)} now, ${percent(g.smact)} ${g.smact_source === 'expected' ? 'expected' : 'mean'}`,
+			[['used', 0, g.smact_now]], g.smact);
 	if (known(g.gpu_util)) return meter('Utilization', percent(g.gpu_util), [['used', 0, g.gpu_util]]);
 	return meter('SM activity', 'not known', []);
 }
@@ -292,7 +300,7 @@ function card(g, rows) {
 			(g.drain.until_time ? ` until ${moment(g.drain.until_time)}` : '') +
 			(g.drain.reason ? ': ' + g.drain.reason : '')));
 	for (const id of g.tasks || [])
-		list.append(make('li', { class: 'task' }, taskLink(id), make('span', { title: row(id).name }, row(id).name),
+		list.append(make('li', { class: 'task' }, taskLink(id), nameOf(row(id).name),
 			make('small', {}, row(id).user)));
 	for (const p of g.foreign || [])
 		list.append(make('li', { class: 'foreign' }, `foreign: ${p.program || 'pid ' + p.pid} of ${p.user}, ${memory(p.mem_mib)}`));
@@ -312,7 +320,7 @@ function showSums() {
 		known(t.PENDING) && `${t.PENDING} waiting`, t.HELD > 0 && `${t.HELD} held`, data.version && `radd ${data.version}`,
 		data.troubles && data.troubles.length && `${data.troubles.length} to look after (rad doctor)`];
 	say('sums', parts.filter(Boolean).join(' · '));
-	document.title = (state.task ? `Task ${state.task}, ` : state.history ? 'History, ' : '') +
+	document.title = (state.task ? `Task ${state.task}: ${state.said ? state.said + '; ' : ''}` : state.history ? 'History, ' : '') +
 		(known(t.RUNNING) ? `${data.host}: ${t.RUNNING} run, ${t.PENDING} wait` : data.host);
 }
 
@@ -328,14 +336,21 @@ const STATES = { RUNNING: 'runs', PENDING: 'waits', HELD: 'held', COMPLETED: 'co
 	OUT_OF_MEMORY: 'out of memory',
 	CANCELLED: 'cancelled', TIMEOUT: 'time limit', LOST: 'lost' };
 
+function doneBar(done) {
+	const bar = make('i', {});
+	bar.style.width = done + '%';
+	return make('span', { class: 'progress', 'aria-hidden': 'true' }, bar);
+}
+
 function doneCell(row) {
-	const cell = make('td', { class: 'n less' }, known(row.percent) ? row.percent + ' %' : '');
-	if (known(row.percent)) {
-		const bar = make('i', {}), frame = make('span', { class: 'progress', 'aria-hidden': 'true' }, bar);
-		bar.style.width = row.percent + '%';
-		cell.append(frame);
-	}
-	return cell;
+	return make('td', { class: 'n less' }, ...(known(row.percent) ? [row.percent + ' %', doneBar(row.percent)] : ['']));
+}
+
+/* What the columns say that are left out where the window is narrow. */
+function brief(row, took) {
+	const said = [known(row.percent) ? row.percent + ' %' : '', known(row.left_s) ? duration(row.left_s) + ' left' :
+		(row.state === 'RUNNING' ? 'for ' : (STATES[row.state] || row.state) + ' ') + took];
+	return make('small', { class: 'brief' }, said.filter(Boolean).join(', '), known(row.percent) ? doneBar(row.percent) : '');
 }
 
 function queueRow(row) {
@@ -345,15 +360,16 @@ function queueRow(row) {
 	const where = running ? place : row.reason || '';
 	const said = row.reason_text ? make('small', { class: 'less' }, ': ' + sentence(row.reason_text)) : '';
 	const start = row.expected_start ? make('small', { class: 'start' }, `starts ${about(row.expected_start)}`) : null;
+	const took = duration(since(running ? row.start_time : row.submit_time));
 	return make('tr', {},
-		make('td', { class: 'n' }, taskLink(row.id), many), make('td', { title: row.name }, make('span', {}, row.name)),
+		make('td', { class: 'n' }, taskLink(row.id), many), make('td', {}, nameOf(row.name)),
 		make('td', {}, row.user),
 		make('td', { class: 'less state-' + row.state }, STATES[row.state] || row.state),
-		make('td', { class: 'n less' }, duration(since(running ? row.start_time : row.submit_time))), doneCell(row),
+		make('td', { class: 'n less' }, took), doneCell(row),
 		make('td', { class: 'n less' }, known(row.left_s) ? duration(row.left_s) : ''),
 		make('td', { class: 'n less' }, row.gpus_requested),
 		make('td', { class: 'n less' }, memory(running && known(row.peak_mib) ? row.peak_mib : row.claim_mib || NaN)),
-		make('td', { class: running ? 'where' : 'where why' }, where, said, ' ', start || ''));
+		make('td', { class: running ? 'where' : 'where why' }, where, said, ' ', start || '', brief(row, took)));
 }
 
 function showQueue() {
@@ -453,13 +469,22 @@ function feedText(f) {
 		`${Math.round(100 * f.wait_fraction)} % of the time${waits}` + (f.others || []).map(o => '. ' + feedText(o)).join('');
 }
 
+/* What is looked for first: how it is, and how far. */
+function glance(t, p) {
+	const failed = t.state === 'FAILED', bad = failed || ['OUT_OF_MEMORY', 'TIMEOUT', 'LOST'].includes(t.state);
+	const said = [STATES[t.state] || t.state, failed && known(t.exit_code) ? `exit code ${t.exit_code}` : '',
+		failed && known(t.signal) ? `signal ${t.signal}` : '', t.state === 'PENDING' ? t.reason : '',
+		known(p.percent) ? `${p.percent} %` : '', known(p.left_s) ? `${duration(p.left_s)} left` : ''].filter(Boolean).join(', ');
+	state.said = said;
+	return make('p', { class: bad ? 'glance bad' : 'glance' }, said, known(p.percent) ? doneBar(p.percent) : '');
+}
+
 function showTask(answer) {
-	const t = answer.task, p = t.progress || {}, e = t.estimate || {};
-	const done = known(p.percent) ? `${p.percent} %` + (known(p.left_s) ? `, ${duration(p.left_s)} left` : '') : '';
+	const t = answer.task, p = t.state === 'RUNNING' && t.progress || {}, e = t.estimate || {};
 	const row = t.state === 'PENDING' && ((state.queue || {}).rows || []).find(r => r.id === t.id);
 	replace(byId('task'), ...[
-		make('h2', {}, `Task ${t.id}: ${t.name}`),
-		pairs([['State', STATES[t.state] || t.state], ['User', t.user], ['Progress', done], ['Submitted', moment(t.submit_time)],
+		make('h2', {}, `Task ${t.id}: ${t.name}`), glance(t, p),
+		pairs([['User', t.user], ['Submitted', moment(t.submit_time)],
 			['Starts', row && row.expected_start ? `${about(row.expected_start)}, as far as can be told (rad queue --start)` : ''],
 			['Started', moment(t.start_time)], ['Ended', moment(t.end_time)], ['Waited', duration(t.wait_s)],
 			['Ran', duration(t.run_s)],
@@ -471,6 +496,7 @@ function showTask(answer) {
 			['Feed', feedText(t.feed)], ['Command', make('code', {}, t.command || '')],
 			['Folder', make('code', {}, t.cwd || '')], ['Log', make('code', {}, t.log_path || '')]]),
 		answer.why ? whySection(answer.why) : null, attemptsSection(t), eventsSection(answer.events || [])].filter(Boolean));
+	if (state.gpus) showSums();
 }
 
 let asking = false;
@@ -650,6 +676,7 @@ function route() {
 	for (const [id, name] of [['to-now', 'now'], ['to-history', 'history']])
 		if (name === page) byId(id).setAttribute('aria-current', 'page'); else byId(id).removeAttribute('aria-current');
 	state.task = page === 'task' ? at[2] : null;
+	state.said = '';
 	if (page !== 'history') state.history = null;
 	if (state.task) {
 		byId('task').replaceChildren(make('h2', {}, 'Task ' + state.task), make('p', { class: 'note' }, 'Asking …'));
