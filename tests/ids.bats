@@ -81,6 +81,27 @@ on_terminal()
 	one_line_error "names no tasks"
 }
 
+@test "of an array, rad show tells which elements are how, and rad why of one that failed; each is shown where it is named" {
+	id=$(submit --array=0-5,7 --no-requeue -- sh -c 'case $RAD_ARRAY_TASK_ID in 3|5) exit 3 ;; 7) exec sleep 300 ;; esac')
+	wait_for 30 eval '[ "$(rad queue -t CD,F --json "$id" | jq ".tasks | length")" = 6 ]'
+	run -0 rad show "$id"
+	[ "${lines[0]}" = "Job $id  an array of 7" ]
+	[[ "${lines[1]}" == "       tasks  1 RUNNING: 7" ]]
+	[[ "$output" == *" 4 COMPLETED: 0-2,4"*" 2 FAILED: 3,5"*"evidence  of ${id}_3: exit 3"*"rad-${id}_0.out, and so on"*"first start  "*"each  rad show ${id}_3; "* ]]
+	[ "${#lines[@]}" -lt 20 ]
+	[ "$(rad show "${id}_[0-5]" | grep -c '^Task ')" = 6 ]
+	[ "$(rad show "${id}_3" | grep -c '^Task ')" = 1 ]
+	rad cancel "$id"
+	wait_state "${id}_7" CANCELLED
+	run -0 rad why "$id"
+	[ "${lines[0]}" = "7 tasks:" ]
+	[[ "$output" == *"Task ${id}_3: FAILED"* ]]
+	# Many: the list ends at a whole index.
+	id=$(submit --hold --array=0-999:3 -- true)
+	rad show "$id" | grep -qE '^       tasks  334 HELD \(Held\): (0|[0-9,]*[0-9]),\.\.\.$'
+	rad cancel "$id"
+}
+
 @test "a word that is no id is a wrong use of every verb that takes ids" {
 	local verb
 	for verb in show "show --script" "show --events" why logs queue acct cancel hold release requeue suspend resume \

@@ -31,6 +31,11 @@ static int compare_elements(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+void queue_table_sort_elements(json_t **tasks, size_t n)
+{
+	qsort(tasks, n, sizeof *tasks, compare_elements);
+}
+
 struct queue_rows queue_table_rows(const json_t *tasks, bool each)
 {
 	struct queue_rows r = { .n_tasks = json_array_size(tasks) };
@@ -42,7 +47,7 @@ struct queue_rows queue_table_rows(const json_t *tasks, bool each)
 		for (k = i + 1; k < r.n_tasks && !each && same_line(r.list[i], r.list[k]); k++)
 			;
 		if (k - i > 1)
-			qsort(r.list + i, k - i, sizeof *r.list, compare_elements);
+			queue_table_sort_elements(r.list + i, k - i);
 		r.rows[r.n++] = (struct queue_row){ r.list + i, k - i };
 	}
 	return r;
@@ -66,6 +71,18 @@ void queue_table_count(const json_t *tasks, size_t counts[TASK_STATE_COUNT + 1])
 
 /* ---- the table ---- */
 
+void queue_table_add_elements(struct buf *out, json_t *const *tasks, size_t n)
+{
+	for (size_t i = 0, k; i < n; i = k) {
+		task_id from = member_id(tasks[i]), to = from;
+		for (k = i + 1; k < n && member_id(tasks[k]) == to + 1; k++)
+			to++;
+		buf_printf(out, "%s%d", i ? "," : "", TASK_INDEX(from));
+		if (to != from)
+			buf_printf(out, "-%d", TASK_INDEX(to));
+	}
+}
+
 char *queue_table_ids(json_t *const *first, size_t n)
 {
 	struct buf text = { 0 };
@@ -73,16 +90,8 @@ char *queue_table_ids(json_t *const *first, size_t n)
 	if (n == 1 && !*elements)
 		return alloc_string(member_text(*first, "id"));
 	buf_printf(&text, "%u_[%s", TASK_JOB(member_id(*first)), elements);
-	for (size_t i = 0; !*elements && i < n;) {
-		task_id from = member_id(first[i]), to = from;
-		size_t k = i + 1;
-		for (; k < n && member_id(first[k]) == to + 1; k++)
-			to++;
-		buf_printf(&text, "%s%d", i ? "," : "", TASK_INDEX(from));
-		if (to != from)
-			buf_printf(&text, "-%d", TASK_INDEX(to));
-		i = k;
-	}
+	if (!*elements)
+		queue_table_add_elements(&text, first, n);
 	buf_add_text(&text, "]");
 	return buf_steal(&text);
 }

@@ -5,6 +5,7 @@
 #ifndef RAD_CLI_QUEUE_TABLE_H
 #define RAD_CLI_QUEUE_TABLE_H
 
+#include "base/buf.h"
 #include "cli/table.h"
 #include "cli/term.h"
 #include "task/task.h"
@@ -28,6 +29,10 @@ void queue_table_clear(struct queue_rows *r);
 
 /* "12_[3-7,9]" for elements of one array in the order of their indices, as Slurm writes it; "12" for a task. Free it. */
 char *queue_table_ids(json_t *const *first, size_t n);
+/* Appends "3-7,9" for elements of one array, as Slurm writes them. */
+void queue_table_add_elements(struct buf *out, json_t *const *tasks, size_t n);
+/* By index. */
+void queue_table_sort_elements(json_t **tasks, size_t n);
 
 /* How many tasks are in each state; the last is for what is none. */
 void queue_table_count(const json_t *tasks, size_t counts[TASK_STATE_COUNT + 1]);

@@ -33,7 +33,8 @@ int submit_caller_check_log(const char *what, const struct spec *s, const char *
  * err->no is CLI_NO_PROGRAM or CLI_NOT_RUNNABLE where it cannot. */
 int submit_caller_check_program(const struct spec *s, struct error *err);
 /* What the caller should be told of a script that the command names for an interpreter and that is not there, or that has
- * Windows line ends and is a shell's: it may be made, or mended, before the task's turn, so that is no error. NULL: nothing. Free it. */
+ * Windows line ends and is a shell's: it may be made, or mended, before the task's turn, so that is no error. NULL: nothing.
+ * Free it. */
 char *submit_caller_script_note(const struct spec *s);
 /* Of a shell or an interpreter with nothing to run, which was meant to be typed at. NULL: nothing. Free it. */
 char *submit_caller_reads_nothing(const struct spec *s);

@@ -14,6 +14,7 @@
 #include "cli/feeds.h"
 #include "cli/format.h"
 #include "cli/ids.h"
+#include "cli/queue_table.h"
 #include "cli/which.h"
 #include "submit/wire.h"
 
@@ -294,6 +295,137 @@ static void show_task(const struct term *term, const json_t *t, const json_t *gp
 		line(term, "not told", "%s: %s", format_time(member_text(failed, "time"), when), member_text(failed, "text"));
 }
 
+/* An array ------------------------------------------------------------------------------------------------------------- */
+
+#define INDICES_SHOWN 60	/* characters of the list of those that ended alike */
+
+/* Elements in one state for one reason: how many, and which. */
+static void show_elements(const struct term *term, json_t **tasks, size_t n, const char *label)
+{
+	scoped_buf which = { 0 };
+	const char *reason = member_text(*tasks, "reason");
+	queue_table_add_elements(&which, tasks, n);
+	const char *text = buf_text(&which);
+	int shown = (int)which.len;
+	while (shown > INDICES_SHOWN || (shown && shown < (int)which.len && text[shown - 1] != ','))
+		shown--;
+	line(term, label, "%zu %s%s%s%s: %.*s%s", n, member_text(*tasks, "state"), *reason ? " (" : "", reason, *reason ? ")" : "",
+	     shown, text, shown < (int)which.len ? "..." : "");
+}
+
+/* Those alike are taken together, whichever lie between them. Returns the first that did not end well. */
+static const json_t *show_all_elements(const struct term *term, json_t *const *tasks, size_t n)
+{
+	scoped_free json_t **alike = alloc_zero(n * sizeof *alike);
+	scoped_free bool *told = alloc_zero(n * sizeof *told);
+	const json_t *bad = NULL;
+	bool any = false;
+	for (int s = 0; s < TASK_STATE_COUNT; s++)
+		for (size_t i = 0; i < n; i++) {
+			size_t k = 0;
+			if (told[i] || member_state(tasks[i]) != (enum task_state)s)
+				continue;
+			for (size_t j = i; j < n; j++)
+				if (member_state(tasks[j]) == (enum task_state)s &&
+				    !strcmp(member_text(tasks[j], "reason"), member_text(tasks[i], "reason"))) {
+					told[j] = true;
+					alike[k++] = tasks[j];
+				}
+			show_elements(term, alike, k, any ? "" : "tasks");
+			any = true;
+			if (!bad && task_state_terminal(s) && s != TASK_COMPLETED && s != TASK_CANCELLED)
+				bad = tasks[i];
+		}
+	return bad;
+}
+
+/* From the first start to the last end; how long those that completed ran, and the most memory that one of them took. */
+static void show_array_sums(const struct term *term, json_t *const *tasks, size_t n)
+{
+	const char *first = "", *last = "";
+	double ran = 0, longest = 0, peak = 0;
+	size_t completed = 0, i;
+	json_t *a;
+	char text[FORMAT_LEN], more[FORMAT_LEN];
+	for (size_t t = 0; t < n; t++) {
+		const char *start = member_text(tasks[t], "start_time"), *end = member_text(tasks[t], "end_time");
+		first = *start && (!*first || strcmp(start, first) < 0) ? start : first;
+		last = strcmp(end, last) > 0 ? end : last;
+		json_array_foreach(json_object_get(tasks[t], "attempts"), i, a)
+			peak = fmax(peak, member_number(a, "peak_mib"));
+		if (member_state(tasks[t]) != TASK_COMPLETED)
+			continue;
+		completed++;
+		ran += member_number(tasks[t], "run_s");
+		longest = fmax(longest, member_number(tasks[t], "run_s"));
+	}
+	line(term, "submitted", "%s", format_time(member_text(*tasks, "submit_time"), text));
+	if (*first)
+		line(term, "first start", "%s", format_time(first, text));
+	if (*last)
+		line(term, "last end", "%s", format_time(last, text));
+	if (completed)
+		line(term, "ran", "mean %s, longest %s, of those that completed", format_seconds(ran / (double)completed, text),
+		     format_seconds(longest, more));
+	if (peak > 0)
+		line(term, "took", "at most %s on a GPU", format_mib(peak, text));
+}
+
+/* All elements of an array: how they are, then what they have in common, which the first of them says. */
+static void show_array(const struct term *term, const json_t *all, size_t from, size_t n)
+{
+	scoped_free json_t **tasks = alloc_zero(n * sizeof *tasks);
+	for (size_t i = 0; i < n; i++)
+		tasks[i] = json_array_get(all, from + i);
+	queue_table_sort_elements(tasks, n);
+	scoped_json *common = json_copy(*tasks);
+	scoped_free char *log = alloc_printf("%s, and so on", member_text(common, "log_path"));
+	const char *id = member_text(*tasks, "id");
+	int job = (int)strcspn(id, "_");
+	json_object_set_new(common, "log_path", json_string(log));
+	printf("%sJob %.*s%s  an array of %zu\n", term_style(term, STYLE_BOLD), job, id, term_style(term, STYLE_PLAIN), n);
+	const json_t *bad = show_all_elements(term, tasks, n);
+	if (bad)
+		line(term, "evidence", "of %s: %s", member_text(bad, "id"), member_text(member_last_attempt(bad), "evidence"));
+	show_request(term, common);
+	show_array_sums(term, tasks, n);
+	line(term, "each", "rad show %s; as a list: rad queue -r -t all %.*s", member_text(bad ? bad : *tasks, "id"), job, id);
+}
+
+/* How many from there on are elements of an array that was named as a whole, and of which more than one is there; else 1. */
+static size_t array_length(const json_t *tasks, size_t from, const struct ids *ids)
+{
+	task_id id = member_id(json_array_get(tasks, from)), whole = TASK_ID(TASK_JOB(id), -1);
+	size_t n = 1;
+	if (TASK_INDEX(id) < 0 || !ids_have(ids, whole))
+		return 1;
+	while (from + n < json_array_size(tasks) && TASK_JOB(member_id(json_array_get(tasks, from + n))) == TASK_JOB(id))
+		n++;
+	return n;
+}
+
+static int show_tasks(const json_t *tasks, const json_t *gpus, char *const *words, size_t n_words, struct error *err)
+{
+	struct term term = term_ask();
+	struct ids ids = { 0 };
+	int rc = 0;
+	for (size_t i = 0; i < n_words && !rc; i++)
+		rc = ids_add(words[i], &ids, err);
+	for (size_t i = 0, n; i < json_array_size(tasks) && !rc; i += n) {
+		if (i)
+			putchar('\n');
+		n = array_length(tasks, i, &ids);
+		if (n > 1)
+			show_array(&term, tasks, i, n);
+		else
+			show_task(&term, json_array_get(tasks, i), gpus);
+	}
+	ids_clear(&ids);
+	return rc;
+}
+
+/* Events --------------------------------------------------------------------------------------------------------------- */
+
 /* The name of who did it, and whether as the administrator, in the place of a number. */
 static void name_actors(const json_t *events)
 {
@@ -410,8 +542,6 @@ int verb_show(struct cli_call *c)
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
-	size_t i;
-	json_t *t;
 	if (!cli_options(c, options))
 		return c->rc;
 	if (c->n_words && other_thing(c->words[0]))
@@ -432,11 +562,6 @@ int verb_show(struct cli_call *c)
 	feeds_tell(json_object_get(shown, "tasks"));
 	if (json)
 		return cli_print_json(json_incref(shown));
-	struct term term = term_ask();
-	json_array_foreach(json_object_get(shown, "tasks"), i, t) {
-		if (i)
-			putchar('\n');
-		show_task(&term, t, json_object_get(gpus, "gpus"));
-	}
-	return CLI_DONE;
+	return show_tasks(json_object_get(shown, "tasks"), json_object_get(gpus, "gpus"), c->words, c->n_words, &err) ?
+		cli_fail(c, &err) : CLI_DONE;
 }
