@@ -102,6 +102,31 @@ on_terminal()
 	rad cancel "$id"
 }
 
+@test "how many elements of an array run at once is changed while it runs" {
+	id=$(submit --array=0-7%1 --gpu-mem 1G -- sleep 300)
+	running() { rad queue -t R --json "$id" | jq '.tasks | length'; }
+	wait_for 20 eval '[ "$(running)" = 1 ]'
+	rad update "$id" --array=%3
+	wait_for 20 eval '[ "$(running)" = 3 ]'
+	[[ "$(rad why "${id}_7")" == *"ArrayLimit: 3 elements of its array run at once"* ]]
+	rad update "$id" ArrayTaskThrottle=2
+	rad cancel "${id}_0"
+	wait_state "${id}_0" CANCELLED
+	[ "$(running)" = 2 ]
+	rad update "$id" --array=none
+	wait_for 20 eval '[ "$(running)" -gt 2 ]'
+	rad show --events "${id}_3" | grep -q 'updated .*array_limit 0, by '
+	run -2 rad update "$id" --array=0-3%2
+	one_line_error "how many run at once can be changed: %8, or none"
+	run -2 rad update "${id}_3" --array=%2
+	one_line_error "${id}_3 is an element: name the array, $id"
+	rad cancel "$id"
+	id=$(submit --hold true)
+	run -2 rad update "$id" --array=%2
+	one_line_error "task $id: is no array"
+	rad cancel "$id"
+}
+
 @test "a word that is no id is a wrong use of every verb that takes ids" {
 	local verb
 	for verb in show "show --script" "show --events" why logs queue acct cancel hold release requeue suspend resume \

@@ -103,11 +103,25 @@ int verb_cancel(struct cli_call *c)
 /* ---- update ---- */
 
 /* What may change of a task, as on the command line of submit. */
-struct update { const char *priority, *time, *gpu_mem, *max_slowdown, *name; };
+struct update { const char *priority, *time, *gpu_mem, *max_slowdown, *array, *name; };
+
+/* "%8" as behind --array's indices, "8" as scontrol's ArrayTaskThrottle; none for no limit. */
+static int read_array_limit(const char *text, int64_t *limit, struct error *err)
+{
+	static const char *const none[] = { "none", "off", "unlimited", "0", "%0" };
+	*limit = 0;
+	for (size_t i = 0; i < COUNT_OF(none); i++)
+		if (!strcasecmp(text, none[i]))
+			return 0;
+	if (!units_parse_int(text + (*text == '%'), 1, SPEC_MAX_ARRAY, limit, NULL))
+		return 0;
+	return error_set(err, ERR_INVALID, "array: '%.60s': of an array that is there, how many run at once can be changed: %%8, "
+			 "or none", text);
+}
 
 static int fill_update(const struct update *u, json_t *request, struct error *err)
 {
-	int64_t priority = 0, seconds = 0;
+	int64_t priority = 0, seconds = 0, array_limit;
 	uint64_t mib = 0;
 	double slowdown;
 	bool unlimited = u->time && (!strcasecmp(u->time, "unlimited") || !strcmp(u->time, "0"));
@@ -117,6 +131,10 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 		return error_wrap(err, "time");
 	if (u->gpu_mem && options_read_gpu_mem(u->gpu_mem, &mib, err))
 		return error_wrap(err, "gpu-mem");
+	if (u->array && read_array_limit(u->array, &array_limit, err))
+		return -1;
+	if (u->array)
+		json_object_set_new(request, "array_limit", json_integer(array_limit));
 	if (u->priority)
 		json_object_set_new(request, "priority", json_integer(priority));
 	if (u->time)
@@ -136,6 +154,7 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 static char *setting_name(const char *word, size_t len)
 {
 	static const struct { const char *slurm, *ours; } others[] = {
+		{ "arraytaskthrottle", "array" },
 		{ "timelimit", "time" }, { "jobname", "name" }, { "numgpus", "gpus" }, { "starttime", "begin" }, { "tresspernode", "gres" },
 		{ "numcpus", "cpus-per-task" }, { "minmemorynode", "mem" }, { "features", "constraint" }, { "workdir", "chdir" },
 	};
@@ -166,9 +185,9 @@ static int take_settings(struct cli_call *c, const struct args_option *options)
 			o++;
 		if (!o->name && options_find(key))
 			return cli_usage(c, "'%.60s': cannot be changed of a task that is there: cancel it and submit it anew; what can is "
-					 "priority, time, gpu-mem, max-slowdown and name", c->words[i]);
+					 "priority, time, gpu-mem, max-slowdown, array=%%N and name", c->words[i]);
 		if (!o->name)
-			return cli_usage(c, "'%.60s': expected priority, time, gpu-mem, max-slowdown or name", c->words[i]);
+			return cli_usage(c, "'%.60s': expected priority, time, gpu-mem, max-slowdown, array or name", c->words[i]);
 		*o->value = equals + 1;
 	}
 	c->n_words = kept;
@@ -240,6 +259,22 @@ static int update_by(struct cli_call *c, json_t *request, const char *time, bool
 	return rc;
 }
 
+/* What is of an array is not said of some of its elements. */
+static int only_whole(const struct cli_call *c, struct error *err)
+{
+	struct ids ids = { 0 };
+	char id[TASK_ID_TEXT];
+	int rc = 0;
+	for (size_t i = 0; i < c->n_words && !rc; i++)
+		rc = ids_add(c->words[i], &ids, err);
+	for (size_t i = 0; i < ids.n && !rc; i++)
+		if (TASK_INDEX(ids.list[i]) >= 0)
+			rc = error_set(err, ERR_INVALID, "array: %s is an element: name the array, %u", task_id_text(ids.list[i], id),
+				       TASK_JOB(ids.list[i]));
+	ids_clear(&ids);
+	return rc;
+}
+
 int verb_update(struct cli_call *c)
 {
 	bool json = false;
@@ -250,6 +285,7 @@ int verb_update(struct cli_call *c)
 		  .value = &u.time },
 		{ "gpu-mem", 0, "SIZE", "the memory it takes on each GPU, for its next attempt", .value = &u.gpu_mem },
 		{ "max-slowdown", 0, "X", "the slowdown it bears", .value = &u.max_slowdown },
+		{ "array", 'a', "%N", "of a whole array: so many of its elements at once; none: all that find room", .value = &u.array },
 		{ "name", 'J', "NAME", "its name", .value = &u.name },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
@@ -265,11 +301,11 @@ int verb_update(struct cli_call *c)
 	size_t plain = json_object_size(request);
 	const char *by = is_by(u.time) ? u.time : NULL;
 	u.time = by ? NULL : u.time;
-	if (fill_update(&u, request, &err))
+	if (fill_update(&u, request, &err) || (u.array && only_whole(c, &err)))
 		return cli_usage(c, "%s", err.text);
 	if (by)
 		return update_by(c, request, by, json);
 	if (json_object_size(request) == plain)
-		return cli_usage(c, "nothing to change: give --priority, --time, --gpu-mem, --max-slowdown or --name");
+		return cli_usage(c, "nothing to change: give --priority, --time, --gpu-mem, --max-slowdown, --array or --name");
 	return change_words(c, request, json);
 }

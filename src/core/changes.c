@@ -80,6 +80,7 @@ static bool core_differs(const struct task *t, const struct event *ev)
 	       (ev->u.updated.set_time_limit && ev->u.updated.time_limit_s != t->time_limit_s) ||
 	       (ev->u.updated.set_gpu_mem && ev->u.updated.gpu_mem_mib != t->gpu_mem_mib) ||
 	       (ev->u.updated.set_max_slowdown && !(ev->u.updated.max_slowdown == t->max_slowdown)) ||
+	       (ev->u.updated.set_array_limit && (uint32_t)ev->u.updated.array_limit != t->array_limit) ||
 	       (ev->u.updated.name && strcmp(ev->u.updated.name, task_name(t)));
 }
 
@@ -91,11 +92,14 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 	if (!t)
 		return -1;
 	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority))
-		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; only its name and time limit can still be changed",
+		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; its priority and memory can no longer be changed",
 				 task_id_text(id, text));
 	if (!t->spec->gpus && (ev->u.updated.gpu_mem_mib || ev->u.updated.max_slowdown > 0))
 		return error_set(err, ERR_INVALID, "task %s: asks for no GPU, so neither GPU memory nor a slow-down by others on its GPU can "
 				 "be said of it", task_id_text(id, text));
+	if (ev->u.updated.set_array_limit && TASK_INDEX(id) < 0)
+		return error_set(err, ERR_INVALID, "task %s: is no array, so there is no number of elements that run at once",
+				 task_id_text(id, text));
 	if (ev->u.updated.set_gpu_mem && pass_feasible(c->pass, t->spec, ev->u.updated.gpu_mem_mib, err))
 		return -1;
 	if (!core_differs(t, ev))

@@ -104,6 +104,8 @@ static size_t job_place(const struct job *j, task_id id)
 	return low;
 }
 
+static void job_limit(struct tasks *ts, struct job *j, uint32_t limit);
+
 /* Elements come in order of index, but for those that are queued again after their end. */
 static void job_join(struct tasks *ts, struct task *t)
 {
@@ -112,7 +114,9 @@ static void job_join(struct tasks *ts, struct task *t)
 		return;
 	if (!j) {
 		idmap_put(&ts->jobs, TASK_JOB(t->id), j = alloc_zero(sizeof *j));
-		j->limit = t->spec->array_limit;
+		j->limit = t->array_limit;
+	} else if (t->array_limit_set) {
+		job_limit(ts, j, t->array_limit);
 	}
 	size_t at = job_place(j, t->id);
 	alloc_grow(j->elements, j->n, j->cap);
@@ -183,6 +187,30 @@ static void job_admit(struct tasks *ts, struct job *j)
 		j->n_admitted++;
 		queue_push(queue_for(ts, e->task), e->task);
 	}
+}
+
+/* Another limit from now on: who runs goes on and has a place, what was admitted and waits is admitted anew, as far as there
+ * are places. All of them are where they belong, before and after. */
+static void job_limit(struct tasks *ts, struct job *j, uint32_t limit)
+{
+	if (limit == j->limit)
+		return;
+	for (size_t i = 0; i < j->n; i++) {
+		struct element *e = &j->elements[i];
+		if (is_ready(e->task) && (!j->limit || e->admitted))
+			queue_remove(queue_for(ts, e->task), e->task);
+	}
+	j->limit = limit;
+	j->n_admitted = 0;
+	j->parked_from = 0;
+	for (size_t i = 0; i < j->n; i++) {
+		struct element *e = &j->elements[i];
+		e->admitted = limit && e->task->state == TASK_RUNNING;
+		j->n_admitted += e->admitted;
+		if (!limit && is_ready(e->task))
+			queue_push(queue_for(ts, e->task), e->task);
+	}
+	job_admit(ts, j);
 }
 
 /* Before an event: out of the queue, since the event may change its key. */
@@ -294,6 +322,8 @@ void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall
 	task_step_in(ts, t);
 	if (refused)
 		return;
+	if (ev->kind == EV_UPDATED && ev->u.updated.set_array_limit && job_of(ts, t->id))
+		job_limit(ts, job_of(ts, t->id), t->array_limit);
 	ts->version += moves_version(ev->kind);
 	ts->ops.event(ts->ops.ctx, ev, t);
 	if (task_state_terminal(t->state))

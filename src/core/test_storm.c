@@ -87,6 +87,8 @@ static void any_request(struct storm *s)
 	struct event ev = { .u.updated = { .set_priority = true, .priority = draw(s, 5) } };
 	if (draw(s, 2))
 		ev.u.updated.set_gpu_mem = true, ev.u.updated.gpu_mem_mib = 1000 * draw(s, 30);
+	if (TASK_INDEX(any) >= 0 && draw(s, 2))
+		ev.u.updated.set_array_limit = true, ev.u.updated.array_limit = draw(s, 4);
 	switch (draw(s, 7)) {
 	case 0: core_hold(w->c, any, 0, w->now, NULL); break;
 	case 1: core_release(w->c, any, 0, w->now, NULL); break;

@@ -32,6 +32,91 @@ static void arrays_keep_to_their_limit(void **unused)
 	end_world(w);
 }
 
+static void limit_array(struct world *w, uint32_t n, uint32_t limit)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct event ev = { .u.updated = { .set_array_limit = true, .array_limit = limit } };
+		if (core_task(w->c, TASK_ID(1, i)))
+			assert_int_equal(core_update(w->c, TASK_ID(1, i), &ev, w->now, NULL), 0);
+		assert_int_equal(core_check(w->c, NULL), 0);
+	}
+	pass(w, 1);
+}
+
+static void one_element_ends(struct world *w, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (core_task(w->c, TASK_ID(1, i)) && state(w, TASK_ID(1, i)) == TASK_RUNNING) {
+			exits(w, TASK_ID(1, i), 0, SCAN_NOTHING);
+			break;
+		}
+	pass(w, 1);
+	pass(w, 1);
+}
+
+/* More start at once; with fewer, who runs goes on, and nobody starts until that many have ended; with none, all that find
+ * room. */
+static void an_arrays_limit_is_changed(void **unused)
+{
+	(void)unused;
+	struct core_config config = plain_config();
+	config.map.max_smact = 1;
+	struct world *w = new_world(4, &config);
+	struct spec *s = array_of(spec_of(1000, 1), 9);
+	s->array_limit = 2;
+	s->exclusive = true;
+	submit(w, s);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 2);
+	limit_array(w, 9, 3);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 3);
+	assert_string_equal(reason_of(w, TASK_ID(1, 8)), "ArrayLimit");
+	limit_array(w, 9, 1);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 3);
+	one_element_ends(w, 9);
+	one_element_ends(w, 9);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 1);
+	one_element_ends(w, 9);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 1);
+	limit_array(w, 9, 0);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 4);
+	assert_string_not_equal(reason_of(w, TASK_ID(1, 8)), "ArrayLimit");
+	limit_array(w, 9, 2);
+	one_element_ends(w, 9);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 3);
+	end_world(w);
+}
+
+/* Also behind an element that had ended when it was changed, and came back. */
+static void a_changed_limit_is_there_after_a_restart(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(4, NULL);
+	struct spec *s = array_of(spec_of(1000, 1), 6);
+	s->array_limit = 1;
+	s->exclusive = true;
+	const struct event log[] = {
+		{ .kind = EV_SUBMITTED, .t_ms = w->now.wall_ms },
+		{ .kind = EV_UPDATED, .t_ms = w->now.wall_ms, .u.updated = { .set_array_limit = true, .array_limit = 3 } },
+	};
+	for (uint32_t i = 0; i < 6; i++)
+		restore(w, TASK_ID(1, i), i ? spec_ref(s) : s, log, i ? 2 : 1);
+	pass(w, 1);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 3);
+	end_world(w);
+}
+
+static void only_arrays_have_a_limit(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct event ev = { .u.updated = { .set_array_limit = true, .array_limit = 2 } };
+	struct error err = ERROR_INIT;
+	task_id one = submit(w, spec_of(1000, 1));
+	assert_int_equal(core_update(w->c, one, &ev, w->now, &err), -1);
+	assert_non_null(strstr(err.text, "is no array"));
+	end_world(w);
+}
+
 static void dependencies_open_and_never_open(void **unused)
 {
 	(void)unused;
@@ -246,6 +331,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(arrays_keep_to_their_limit),
+		cmocka_unit_test(an_arrays_limit_is_changed),
+		cmocka_unit_test(a_changed_limit_is_there_after_a_restart),
+		cmocka_unit_test(only_arrays_have_a_limit),
 		cmocka_unit_test(dependencies_open_and_never_open),
 		cmocka_unit_test(a_task_begins_at_its_time),
 		cmocka_unit_test(an_array_after_an_array_is_no_square),

@@ -313,7 +313,7 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		reason_estimating(t, out);
 	} else if (t->state == TASK_PENDING && !tasks_in_queue(c->tasks, t)) {
 		out->word = "ArrayLimit";
-		snprintf(out->text, sizeof out->text, "%u elements of its array run at once", t->spec->array_limit);
+		snprintf(out->text, sizeof out->text, "%u elements of its array run at once", t->array_limit);
 	} else if (t->state == TASK_PENDING) {
 		if (!reason_allowance(c, t, now, out))
 			reason_from_map(c, t, now, out);

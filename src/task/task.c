@@ -63,6 +63,7 @@ struct task *task_create(task_id id, struct spec *spec)
 	t->time_limit_s = spec->time_limit_s;
 	t->gpu_mem_mib = spec->gpu_mem_mib;
 	t->max_slowdown = spec->max_slowdown;
+	t->array_limit = spec->array_limit;
 	t->host_mem_mib = spec->host_mem_mib;
 	return t;
 }
@@ -140,6 +141,10 @@ static void apply_updated(struct task *t, const struct event *ev)
 		t->time_limit_s = ev->u.updated.time_limit_s;
 	if (ev->u.updated.set_max_slowdown)
 		t->max_slowdown = ev->u.updated.max_slowdown;
+	if (ev->u.updated.set_array_limit) {
+		t->array_limit = (uint32_t)ev->u.updated.array_limit;
+		t->array_limit_set = true;
+	}
 	if (ev->u.updated.set_gpu_mem) {
 		t->gpu_mem_mib = ev->u.updated.gpu_mem_mib;
 		t->estimated = false;

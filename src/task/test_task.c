@@ -273,7 +273,7 @@ static void events_survive_json(void **state)
 		{ .kind = EV_SUBMITTED }, { .kind = EV_HELD, .u.by.uid = 1000 }, { .kind = EV_RELEASED, .u.by.uid = 0 },
 		{ .kind = EV_ELIGIBLE },
 		{ .kind = EV_UPDATED, .u.updated = { .set_priority = true, .priority = -5, .set_gpu_mem = true,
-			.gpu_mem_mib = 77, .name = (char *)"other" } },
+			.gpu_mem_mib = 77, .set_array_limit = true, .array_limit = 8, .name = (char *)"other" } },
 		{ .kind = EV_ESTIMATED, .u.estimate = { .estimator = "declared", .need_mib = 1, .comfort_mib = 2,
 			.claim_mib = 3, .fenced = true, .note = (char *)"said so" } },
 		placed(0), { .kind = EV_STARTED, .u.started.shim = { 5, 1ULL << 40 } },
