@@ -127,6 +127,24 @@ on_terminal()
 	rad cancel "$id"
 }
 
+@test "when a task begins is changed while it waits" {
+	id=$(submit --begin tomorrow --gpu-mem 1G -- true)
+	rad update "$id" --begin=now+2h
+	[[ "$(rad why "$id")" == *"BeginTime: begins at "* ]]
+	[ "$(( $(date -d "$(field "$id" .begin_time)" +%s) - $(date +%s) ))" -le 7200 ]
+	rad update "$id" StartTime=now
+	rad wait "$id"
+	rad show --events "$id" | grep -q 'updated .*begin now, by '
+	rad show --events "$id" | grep -Eq 'updated .*begin [-0-9]{10} [:0-9]{8}, by '
+	run -2 rad update "$id" --begin=sometime
+	one_line_error "begin: 'sometime': expected now+2h"
+	id=$(submit --gpu-mem 1G -- sleep 300)
+	wait_state "$id" RUNNING
+	run -1 rad update "$id" --begin=now+1h
+	one_line_error "is RUNNING; its priority, memory and begin can no longer be changed"
+	rad cancel "$id"
+}
+
 @test "a word that is no id is a wrong use of every verb that takes ids" {
 	local verb
 	for verb in show "show --script" "show --events" why logs queue acct cancel hold release requeue suspend resume \

@@ -4,6 +4,7 @@
 #include "cli/event_text.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/scope.h"
 #include "cli/format.h"
 
@@ -91,6 +92,13 @@ static void say_updated(struct buf *out, const json_t *d, const json_t *gpus)
 		v = json_object_iter_value(at);
 		if (!strcmp(key, "uid") || json_is_null(v))
 			continue;
+		if (!strcmp(key, "begin_s")) {
+			char iso[CLOCK_ISO_LEN], time[FORMAT_LEN];
+			int64_t begin_s = json_integer_value(v);
+			add(out, ", ", begin_s ? "begin " : "begin now");
+			buf_add_text(out, begin_s ? format_time(clock_iso(begin_s * 1000, iso), time) : "");
+			continue;
+		}
 		scoped_free char *text = json_is_string(v) ? NULL : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
 		buf_printf(out, "%s%s %s", out->len ? ", " : "", key, text ? text : json_string_value(v));
 	}

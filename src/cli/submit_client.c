@@ -369,14 +369,14 @@ static int settle_terminal(struct submit_job *j, struct error *err)
 }
 
 /* What is past already keeps it from nothing. */
-static int read_begin(struct spec *s, const char *text, struct error *err)
+int submit_read_begin(const char *text, int64_t *begin_s, struct error *err)
 {
 	int64_t now_ms = clock_wall_ms(), begin_ms;
 	if (moment_parse(text, MOMENT_NEXT, now_ms, &begin_ms, err))
 		return -1;
 	if (begin_ms > now_ms + MOST_AHEAD_MS)
 		return error_set(err, ERR_INVALID, "'%.60s' is more than ten years ahead", text);
-	s->begin_s = begin_ms > now_ms ? begin_ms / 1000 : 0;
+	*begin_s = begin_ms > now_ms ? begin_ms / 1000 : 0;
 	return 0;
 }
 
@@ -436,7 +436,7 @@ static int settle(struct submit_job *j, struct error *err)
 	if (dropped)
 		add_note(j->flags, alloc_printf("%zu environment variable%s left out: not UTF-8, or too long", dropped,
 						dropped == 1 ? " is" : "s are"));
-	if (j->pending.begin && read_begin(s, j->pending.begin, err))
+	if (j->pending.begin && submit_read_begin(j->pending.begin, &s->begin_s, err))
 		return error_wrap(err, "--begin");
 	if (submit_caller_export(s, j->pending.export, err))
 		return error_wrap(err, "--export");

@@ -54,6 +54,9 @@ int submit_check_words(const struct spec *s, struct error *err);
  * script's arguments. Returns 0; or -1 with *out NULL. */
 int submit_parse_script(char *const *words, struct spec **out, struct submit_flags *flags, struct error *err);
 
+/* A time of --begin as wall seconds; 0: now, or past. */
+int submit_read_begin(const char *text, int64_t *begin_s, struct error *err);
+
 /* {"v", "op": "submit", "spec", "environ"}: a new reference. */
 json_t *submit_request(const struct spec *s);
 

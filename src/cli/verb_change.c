@@ -10,6 +10,7 @@
 #include "cli/format.h"
 #include "cli/ids.h"
 #include "cli/member.h"
+#include "cli/submit_client.h"
 #include "cli/which.h"
 #include "submit/options.h"
 #include "submit/wire.h"
@@ -103,7 +104,7 @@ int verb_cancel(struct cli_call *c)
 /* ---- update ---- */
 
 /* What may change of a task, as on the command line of submit. */
-struct update { const char *priority, *time, *gpu_mem, *max_slowdown, *array, *name; };
+struct update { const char *priority, *time, *gpu_mem, *max_slowdown, *array, *begin, *name; };
 
 /* "%8" as behind --array's indices, "8" as scontrol's ArrayTaskThrottle; none for no limit. */
 static int read_array_limit(const char *text, int64_t *limit, struct error *err)
@@ -121,7 +122,7 @@ static int read_array_limit(const char *text, int64_t *limit, struct error *err)
 
 static int fill_update(const struct update *u, json_t *request, struct error *err)
 {
-	int64_t priority = 0, seconds = 0, array_limit;
+	int64_t priority = 0, seconds = 0, array_limit, begin_s;
 	uint64_t mib = 0;
 	double slowdown;
 	bool unlimited = u->time && (!strcasecmp(u->time, "unlimited") || !strcmp(u->time, "0"));
@@ -133,6 +134,10 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 		return error_wrap(err, "gpu-mem");
 	if (u->array && read_array_limit(u->array, &array_limit, err))
 		return -1;
+	if (u->begin && submit_read_begin(u->begin, &begin_s, err))
+		return error_wrap(err, "begin");
+	if (u->begin)
+		json_object_set_new(request, "begin_s", json_integer(begin_s));
 	if (u->array)
 		json_object_set_new(request, "array_limit", json_integer(array_limit));
 	if (u->priority)
@@ -185,9 +190,9 @@ static int take_settings(struct cli_call *c, const struct args_option *options)
 			o++;
 		if (!o->name && options_find(key))
 			return cli_usage(c, "'%.60s': cannot be changed of a task that is there: cancel it and submit it anew; what can is "
-					 "priority, time, gpu-mem, max-slowdown, array=%%N and name", c->words[i]);
+					 "priority, time, begin, gpu-mem, max-slowdown, array=%%N and name", c->words[i]);
 		if (!o->name)
-			return cli_usage(c, "'%.60s': expected priority, time, gpu-mem, max-slowdown, array or name", c->words[i]);
+			return cli_usage(c, "'%.60s': expected priority, time, begin, gpu-mem, max-slowdown, array or name", c->words[i]);
 		*o->value = equals + 1;
 	}
 	c->n_words = kept;
@@ -285,6 +290,7 @@ int verb_update(struct cli_call *c)
 		  .value = &u.time },
 		{ "gpu-mem", 0, "SIZE", "the memory it takes on each GPU, for its next attempt", .value = &u.gpu_mem },
 		{ "max-slowdown", 0, "X", "the slowdown it bears", .value = &u.max_slowdown },
+		{ "begin", 'b', "TIME", "it starts no sooner; now: as soon as there is room", .value = &u.begin },
 		{ "array", 'a', "%N", "of a whole array: so many of its elements at once; none: all that find room", .value = &u.array },
 		{ "name", 'J', "NAME", "its name", .value = &u.name },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
@@ -306,6 +312,6 @@ int verb_update(struct cli_call *c)
 	if (by)
 		return update_by(c, request, by, json);
 	if (json_object_size(request) == plain)
-		return cli_usage(c, "nothing to change: give --priority, --time, --gpu-mem, --max-slowdown, --array or --name");
+		return cli_usage(c, "nothing to change: give --priority, --time, --begin, --gpu-mem, --max-slowdown, --array or --name");
 	return change_words(c, request, json);
 }

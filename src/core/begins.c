@@ -33,7 +33,7 @@ void begins_destroy(struct begins *b)
 
 bool begins_later(const struct task *t, int64_t wall_ms)
 {
-	return t->spec->begin_s * 1000 > wall_ms;
+	return t->begin_s * 1000 > wall_ms;
 }
 
 /* Again for one that is here already is no error: a task that is restored and one that is queued again come this way. A
@@ -43,7 +43,7 @@ void begins_add(struct begins *b, const struct task *t)
 	struct begin *one = idmap_get(&b->tasks, t->id);
 	if (!one)
 		idmap_put(&b->tasks, t->id, one = alloc_zero(sizeof *one));
-	*one = (struct begin){ t->id, t->spec->begin_s * 1000 };
+	*one = (struct begin){ t->id, t->begin_s * 1000 };
 	if (one->at_ms < b->next_ms)
 		b->next_ms = one->at_ms;
 }

@@ -81,6 +81,7 @@ static bool core_differs(const struct task *t, const struct event *ev)
 	       (ev->u.updated.set_gpu_mem && ev->u.updated.gpu_mem_mib != t->gpu_mem_mib) ||
 	       (ev->u.updated.set_max_slowdown && !(ev->u.updated.max_slowdown == t->max_slowdown)) ||
 	       (ev->u.updated.set_array_limit && (uint32_t)ev->u.updated.array_limit != t->array_limit) ||
+	       (ev->u.updated.set_begin && ev->u.updated.begin_s != t->begin_s) ||
 	       (ev->u.updated.name && strcmp(ev->u.updated.name, task_name(t)));
 }
 
@@ -91,8 +92,8 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 	c->now = now;
 	if (!t)
 		return -1;
-	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority))
-		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; its priority and memory can no longer be changed",
+	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority || ev->u.updated.set_begin))
+		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; its priority, memory and begin can no longer be changed",
 				 task_id_text(id, text));
 	if (!t->spec->gpus && (ev->u.updated.gpu_mem_mib || ev->u.updated.max_slowdown > 0))
 		return error_set(err, ERR_INVALID, "task %s: asks for no GPU, so neither GPU memory nor a slow-down by others on its GPU can "
@@ -107,6 +108,8 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 	ev->kind = EV_UPDATED;
 	ev->t_ms = now.wall_ms;
 	tasks_emit(c->tasks, t, ev, now.wall_ms);
+	if (ev->u.updated.set_begin)
+		tasks_wait(c->tasks, t, now.wall_ms);
 	if (ev->u.updated.set_gpu_mem)	/* what is declared goes before what was estimated */
 		estimates_ask(c->estimates, t, now);
 	return 0;

@@ -341,7 +341,7 @@ static struct wait first_look(struct starts *s, const struct task *t)
 		const struct dependency *open;
 		w.source = "begin";
 		if (!tasks_waits_in_vain(s->c->tasks, t, &open) && !open)
-			w.at_s = (double)(t->spec->begin_s * 1000 - s->now.wall_ms) / 1000;
+			w.at_s = (double)(t->begin_s * 1000 - s->now.wall_ms) / 1000;
 		return w;
 	}
 	if (t->waiting_for_deps || !t->estimated || !t->spec->gpus || !tasks_in_queue(s->c->tasks, t) ||

@@ -379,7 +379,7 @@ void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms)
 	if (t->id != whole)
 		tasks_tell(ts, whole, &open, wall_ms);
 	/* The clock may have been set since its log was written, and wall_ms be by the old one: the first turn knows. */
-	wait_for(ts, t, wall_ms, t->spec->begin_s != 0);
+	wait_for(ts, t, wall_ms, t->begin_s != 0);
 }
 
 void tasks_wait(struct tasks *ts, struct task *t, int64_t wall_ms)

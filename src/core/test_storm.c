@@ -87,6 +87,8 @@ static void any_request(struct storm *s)
 	struct event ev = { .u.updated = { .set_priority = true, .priority = draw(s, 5) } };
 	if (draw(s, 2))
 		ev.u.updated.set_gpu_mem = true, ev.u.updated.gpu_mem_mib = 1000 * draw(s, 30);
+	if (!draw(s, 3))
+		ev.u.updated.set_begin = true, ev.u.updated.begin_s = w->now.wall_ms / 1000 + draw(s, 60) - 20;
 	if (TASK_INDEX(any) >= 0 && draw(s, 2))
 		ev.u.updated.set_array_limit = true, ev.u.updated.array_limit = draw(s, 4);
 	switch (draw(s, 7)) {

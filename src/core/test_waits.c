@@ -161,6 +161,51 @@ static void a_task_begins_at_its_time(void **unused)
 	end_world(w);
 }
 
+static int begins_at(struct world *w, task_id id, int64_t begin_s)
+{
+	struct event ev = { .u.updated = { .set_begin = true, .begin_s = begin_s } };
+	int rc = core_update(w->c, id, &ev, w->now, NULL);
+	assert_int_equal(core_check(w->c, NULL), 0);
+	return rc;
+}
+
+/* Sooner, later, at once, and of one that waited for nothing; not of one that runs, nor does it open what waits for others. */
+static void a_tasks_time_is_changed(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *later = spec_of(1000, 1), *behind = spec_of(1000, 1);
+	const int64_t now_s = w->now.wall_ms / 1000;
+	later->begin_s = behind->begin_s = now_s + 1000;
+	task_id a = submit(w, later), b = submit(w, starts_after(behind, DEP_AFTEROK, a));
+	assert_int_equal(begins_at(w, a, now_s + 50), 0);
+	pass(w, 40);
+	assert_string_equal(reason_of(w, a), "BeginTime");
+	assert_int_equal(begins_at(w, a, now_s + 100), 0);
+	pass(w, 40);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	assert_int_equal(begins_at(w, a, 0), 0);
+	assert_int_equal(begins_at(w, b, 0), 0);
+	pass(w, 1);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(begins_at(w, a, now_s + 1000), -1);
+	assert_string_equal(reason_of(w, b), "Dependency");
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	struct spec *alone = spec_of(1000, 1);
+	alone->exclusive = true;
+	task_id c = submit(w, alone);
+	pass(w, 1);
+	assert_int_equal(begins_at(w, c, w->now.wall_ms / 1000 + 30), 0);
+	exits(w, b, 0, SCAN_NOTHING);
+	pass(w, 10);
+	assert_string_equal(reason_of(w, c), "BeginTime");
+	pass(w, 30);
+	assert_int_equal(state(w, c), TASK_RUNNING);
+	end_world(w);
+}
+
 /* Of so many elements; held where it waits for nothing else. */
 static struct spec *array_after(uint32_t n, task_id other, enum dependency_kind kind)
 {
@@ -336,6 +381,7 @@ int main(void)
 		cmocka_unit_test(only_arrays_have_a_limit),
 		cmocka_unit_test(dependencies_open_and_never_open),
 		cmocka_unit_test(a_task_begins_at_its_time),
+		cmocka_unit_test(a_tasks_time_is_changed),
 		cmocka_unit_test(an_array_after_an_array_is_no_square),
 		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
 		cmocka_unit_test(a_requeued_task_is_waited_for),

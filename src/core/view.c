@@ -229,7 +229,7 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 	if (!open && begins_later(t, now.wall_ms)) {
 		char begin[CLOCK_ISO_LEN];
 		out->word = "BeginTime";
-		snprintf(out->text, sizeof out->text, "begins at %s, as it asks (--begin)", clock_iso(t->spec->begin_s * 1000, begin));
+		snprintf(out->text, sizeof out->text, "begins at %s, as it asks (--begin)", clock_iso(t->begin_s * 1000, begin));
 	} else if (!open)	/* between the end of the last one and the next pass */
 		snprintf(out->text, sizeof out->text, "what it waited for has just ended");
 	else

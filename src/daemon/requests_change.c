@@ -448,11 +448,13 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 	ev->u.updated.set_gpu_mem = json_object_get(m->json, "gpu_mem_mib");
 	ev->u.updated.set_max_slowdown = json_object_get(m->json, "max_slowdown");
 	ev->u.updated.set_array_limit = json_object_get(m->json, "array_limit");
+	ev->u.updated.set_begin = json_object_get(m->json, "begin_s");
 	if (json_read_int(m->json, "priority", INT32_MIN, INT32_MAX, &priority, err) ||
 	    json_read_int(m->json, "time_limit_s", 0, SPEC_MAX_TIME_S, &ev->u.updated.time_limit_s, err) ||
 	    json_read_int(m->json, "gpu_mem_mib", 0, SPEC_MAX_MIB, &mem, err) ||
 	    json_read_double(m->json, "max_slowdown", &ev->u.updated.max_slowdown, err) ||
 	    submit_check_slowdown(ev->u.updated.max_slowdown, err) ||
+	    json_read_int(m->json, "begin_s", 0, REQUEST_LATEST_MS / 1000, &ev->u.updated.begin_s, err) ||
 	    json_read_int(m->json, "array_limit", 0, SPEC_MAX_ARRAY, &ev->u.updated.array_limit, err) ||
 	    json_read_text(m->json, "name", 1000, name, err) || (*name && submit_check_name(*name, err)))
 		return -1;

@@ -81,6 +81,8 @@ static json_t *updated_to_json(const struct event *ev)
 		json_object_set_new(o, "max_slowdown", json_real(ev->u.updated.max_slowdown));
 	if (ev->u.updated.set_array_limit)
 		json_object_set_new(o, "array_limit", json_integer(ev->u.updated.array_limit));
+	if (ev->u.updated.set_begin)
+		json_object_set_new(o, "begin_s", json_integer(ev->u.updated.begin_s));
 	if (ev->u.updated.name)
 		json_object_set_new(o, "name", json_string(ev->u.updated.name));
 	if (ev->u.updated.by_known)
@@ -272,11 +274,13 @@ static int read_updated(const json_t *body, struct event *ev, struct error *err)
 	ev->u.updated.set_gpu_mem = json_object_get(body, "gpu_mem_mib");
 	ev->u.updated.set_max_slowdown = json_object_get(body, "max_slowdown");
 	ev->u.updated.set_array_limit = json_object_get(body, "array_limit");
+	ev->u.updated.set_begin = json_object_get(body, "begin_s");
 	if (json_read_int(body, "priority", INT32_MIN, INT32_MAX, &ev->u.updated.priority, err) ||
 	    json_read_int(body, "time_limit_s", 0, INT64_MAX / 1000, &ev->u.updated.time_limit_s, err) ||
 	    read_u64(body, "gpu_mem_mib", &ev->u.updated.gpu_mem_mib, err) ||
 	    json_read_double(body, "max_slowdown", &ev->u.updated.max_slowdown, err) ||
 	    json_read_int(body, "array_limit", 0, UINT32_MAX, &ev->u.updated.array_limit, err) ||
+	    json_read_int(body, "begin_s", 0, INT64_MAX / 1000, &ev->u.updated.begin_s, err) ||
 	    read_uid(body, &ev->u.updated.uid, err) || json_read_text(body, "name", 1000, &ev->u.updated.name, err))
 		return -1;
 	ev->u.updated.by_known = json_is_integer(json_object_get(body, "uid"));

@@ -64,6 +64,7 @@ struct task *task_create(task_id id, struct spec *spec)
 	t->gpu_mem_mib = spec->gpu_mem_mib;
 	t->max_slowdown = spec->max_slowdown;
 	t->array_limit = spec->array_limit;
+	t->begin_s = spec->begin_s;
 	t->host_mem_mib = spec->host_mem_mib;
 	return t;
 }
@@ -144,6 +145,10 @@ static void apply_updated(struct task *t, const struct event *ev)
 	if (ev->u.updated.set_array_limit) {
 		t->array_limit = (uint32_t)ev->u.updated.array_limit;
 		t->array_limit_set = true;
+	}
+	if (ev->u.updated.set_begin) {	/* the other way it is EV_ELIGIBLE that ends the wait */
+		t->begin_s = ev->u.updated.begin_s;
+		t->waiting_for_deps = t->waiting_for_deps || t->begin_s * 1000 > ev->t_ms;
 	}
 	if (ev->u.updated.set_gpu_mem) {
 		t->gpu_mem_mib = ev->u.updated.gpu_mem_mib;
@@ -571,7 +576,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	json_object_set_new(o, "terminal", json_boolean(t->spec->terminal));
 	json_object_set_new(o, "process", json_int_or_null(t->spec->process_pid, t->spec->process_pid));
 	json_object_set_new(o, "lease", json_boolean(t->spec->lease));
-	json_object_set_new(o, "begin_time", json_time_or_null(t->spec->begin_s * 1000));
+	json_object_set_new(o, "begin_time", json_time_or_null(t->begin_s * 1000));
 	task_show_slowdown(o, last ? &last->seen : NULL);
 	return o;
 }

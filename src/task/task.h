@@ -164,7 +164,7 @@ struct attempt {
 	X(EV_HELD, "held")		/* a person holds it */ \
 	X(EV_RELEASED, "released") \
 	X(EV_ELIGIBLE, "eligible")	/* its dependencies are met */ \
-	X(EV_UPDATED, "updated")	/* priority, time limit, declared memory, slowdown, array limit, name */ \
+	X(EV_UPDATED, "updated")	/* priority, time limit, declared memory, slowdown, array limit, begin, name */ \
 	X(EV_ESTIMATED, "estimated") \
 	X(EV_PLACED, "placed")		/* GPUs are chosen and held; committed before anything is started */ \
 	X(EV_STARTED, "started")	/* the shim runs: pid and start time */ \
@@ -199,8 +199,8 @@ struct event {
 		struct { int64_t by_ms; } clock;	/* EV_CLOCK_SET: forward; below 0: back */
 		struct { uint32_t uid; } by;	/* EV_HELD, EV_RELEASED, EV_CANCELLED, EV_REQUEUED, EV_SUSPENDED, EV_RESUMED */
 		struct {
-			bool set_priority, set_time_limit, set_gpu_mem, set_max_slowdown, set_array_limit;
-			int64_t priority, time_limit_s, array_limit;
+			bool set_priority, set_time_limit, set_gpu_mem, set_max_slowdown, set_array_limit, set_begin;
+			int64_t priority, time_limit_s, array_limit, begin_s;
 			uint64_t gpu_mem_mib;
 			double max_slowdown;
 			char *name;		/* borrowed by task_apply; NULL: unchanged */
@@ -256,6 +256,7 @@ struct task {
 	uint64_t host_mem_mib;			/* of the machine, for all its processes; 0: did not say */
 	double max_slowdown;
 	uint32_t array_limit;		/* elements of its array that may run at once, itself one of them; 0: all */
+	int64_t begin_s;		/* wall: it does not start before; 0: at once */
 	bool array_limit_set;		/* it was changed: of elements that differ, those with this are right */
 
 	bool estimated;
