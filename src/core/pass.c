@@ -138,6 +138,8 @@ static void pass_try_behind(struct pass *p, struct queue_walk *w, struct now now
 {
 	unsigned stayed = 0;
 	for (struct task *t; stayed < PASS_BEHIND && !pass_plan_to_come(p) && (t = queue_walk_next(w));) {
+		if (pass_sets_aside(p, t, w, now))
+			continue;
 		if (pass_stays(p, t, now) || !pass_may_try(p, t, w, now)) {
 			stayed++;
 			continue;

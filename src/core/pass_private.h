@@ -40,7 +40,8 @@ struct refused {
 	uint64_t serial;		/* of the entry: another one in its place has another */
 	uint64_t version, shape;	/* of the fleet; version 0: not refused yet, shape 0: no entry */
 	struct map_few few;		/* slots that fitted then, too few as they were */
-	uint64_t lacks;			/* the mark (pass.aside) under which it lacks GPUs */
+	uint64_t asked;			/* the mark (pass.aside) under which it was asked whether it lacks GPUs: */
+	bool lacks;
 	enum { FEASIBLE_NOT_ASKED, FEASIBLE, FEASIBLE_NEVER } feasible;	/* whether GPUs here could ever run it */
 };
 

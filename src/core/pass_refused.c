@@ -139,11 +139,11 @@ static bool lacks_as_its_kind(struct pass *p, const struct map_request *r, struc
 	if (!p->aside || r->start_alone)
 		return lacks_gpus(p, r, now);
 	struct refused *e = pass_refused_kind(p, r);
-	if (e->lacks == p->aside)
-		return true;
-	bool lacks = lacks_gpus(p, r, now);
-	e->lacks = lacks ? p->aside : 0;
-	return lacks;
+	if (e->asked != p->aside) {
+		e->lacks = lacks_gpus(p, r, now);
+		e->asked = p->aside;
+	}
+	return e->lacks;
 }
 
 /* Memory of others may be given back at any moment, and is waited for. Where all GPUs are in use, as they mostly are, a task

@@ -159,6 +159,23 @@ static void many_who_lack_a_gpu_keep_nobody_from_a_plan(void **unused)
 	end_world(w);
 }
 
+/* Nor do they use up how many are tried behind a head. */
+static void many_who_lack_a_gpu_hide_nobody_behind_a_head(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_BACKFILL, 100000);
+	struct world *w = new_world(2, &config);
+	core_drain(w->c, uuid_of(1), true);
+	task_id runs = submit(w, spec_of(20000, 1)), head = submit(w, spec_of(30000, 1));
+	submit(w, array_of(spec_of(30000, 2), 2 * PASS_BEHIND));
+	task_id small = submit(w, spec_of(5000, 1));
+	pass(w, 2);
+	assert_int_equal(state(w, runs), TASK_RUNNING);
+	assert_int_equal(pass_blocked_at(w->c->pass), head);
+	assert_int_equal(state(w, small), TASK_RUNNING);
+	end_world(w);
+}
+
 /* What the head had kept of the host is for others while all GPUs are out of use, and its again afterwards. */
 static void nobody_is_first_while_all_are_out_of_use(void **unused)
 {
@@ -288,6 +305,7 @@ int main(void)
 		cmocka_unit_test(who_lacks_a_gpu_is_not_asked_by_every_pass),
 		cmocka_unit_test(who_lacked_a_gpu_by_a_guess_is_asked_again),
 		cmocka_unit_test(many_who_lack_a_gpu_keep_nobody_from_a_plan),
+		cmocka_unit_test(many_who_lack_a_gpu_hide_nobody_behind_a_head),
 		cmocka_unit_test(nobody_is_first_while_all_are_out_of_use),
 		cmocka_unit_test(one_that_no_gpu_can_run_any_more_keeps_nothing),
 		cmocka_unit_test(a_plan_takes_in_a_gpu_that_comes_back),
