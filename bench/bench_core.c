@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * One scheduling pass of the whole core with 100,000 tasks queued on 64 GPUs: a sample that changes nothing, an end that
  * makes room, and a submission; of one user, and of 25 who take turns; and with 10,000 queued under what ships, where earlier
- * runs told times and loads of all, so that an end has a plan made; and a submission while all GPUs are drained. Prints one
- * JSON object.
+ * runs told times and loads of all, so that an end has a plan made; and a submission while all GPUs are drained, or while one
+ * is and 10,000 wait for it. Prints one JSON object.
  *
  *	bench-core [ORDER USERS]	of so many users under that order alone: what is compared with a build before orders
  */

@@ -39,7 +39,7 @@ SCHEDULE = ["{work}/load.csv", "{source}/models/workloads.csv", "4xa100-40g"]
 
 BENCHES = [
     bench("core", ["sample_us_median", "place_us_median", "submit_us_median", "many_users.place_us_median",
-                   "planned.place_us_median", "drained_submit_us_median"], counted=["strict", "1"]),
+                   "planned.place_us_median", "drained_submit_us_median", "lacking.submit_us_median"], counted=["strict", "1"]),
     bench("map", ["results[0].median_ns", "results[3].p99_ns"], counted=[]),
     bench("replay", ["results[0].read_us", "results[0].replay_us", "results[0].need_and_comfort_us"], counted=[]),
     bench("parse", ["median_us", "max_us"], counted=[]),
