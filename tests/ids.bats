@@ -60,12 +60,12 @@ on_terminal()
 	# of all of them, how many are in which state, and the one that says most
 	run rad why "$id"
 	[ "${lines[0]}" = "10 tasks:" ]
-	[ "${lines[1]}" = "  ${id}_[0-1,4]: CANCELLED" ]
+	[ "${lines[1]}" = "  ${id}_[6-9]: HELD (Held)" ]
 	[ "${lines[2]}" = "  ${id}_[2-3,5]: COMPLETED" ]
-	[ "${lines[3]}" = "  ${id}_[6-9]: HELD (Held)" ]
+	[ "${lines[3]}" = "  ${id}_[0-1,4]: CANCELLED" ]
 	[[ "${lines[4]}" == "Task ${id}_6 is HELD: "* ]]
 	rad why --json "$id" | jq -e --arg id "$id" '.task == $id + "_6" and (.elements | length == 3)
-		and .elements[0] == {ids: ($id + "_[0-1,4]"), count: 3, state: "CANCELLED", reason: null}'
+		and .elements[2] == {ids: ($id + "_[0-1,4]"), count: 3, state: "CANCELLED", reason: null}'
 	rad why --json "${id}_6" | jq -e 'has("elements") | not'
 	[ "$(rad requeue --json "${id}_[2-3]" | jq .changed)" = 2 ]
 	rad wait "${id}_[2-3]"

@@ -31,23 +31,52 @@ static int compare_elements(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void queue_table_sort_elements(json_t **tasks, size_t n)
-{
-	qsort(tasks, n, sizeof *tasks, compare_elements);
-}
-
-struct queue_rows queue_table_rows(const json_t *tasks, bool each)
+static struct queue_rows rows_begin(const json_t *tasks)
 {
 	struct queue_rows r = { .n_tasks = json_array_size(tasks) };
 	r.list = alloc_zero((r.n_tasks + 1) * sizeof *r.list);
 	r.rows = alloc_zero((r.n_tasks + 1) * sizeof *r.rows);
 	for (size_t i = 0; i < r.n_tasks; i++)
 		r.list[i] = json_array_get(tasks, i);
+	return r;
+}
+
+/* Negative: a's line comes before b's. */
+static int compare_groups(const json_t *a, const json_t *b)
+{
+	task_id x = member_id(a), y = member_id(b);
+	enum task_state s = member_state(a), t = member_state(b);
+	if (TASK_JOB(x) != TASK_JOB(y))
+		return TASK_JOB(x) < TASK_JOB(y) ? -1 : 1;
+	return s != t ? (s > t) - (s < t) : strcmp(member_text(a, "reason"), member_text(b, "reason"));
+}
+
+static int compare_grouped(const void *a, const void *b)
+{
+	int c = compare_groups(*(json_t *const *)a, *(json_t *const *)b);
+	return c ? c : compare_elements(a, b);
+}
+
+struct queue_rows queue_table_groups(const json_t *tasks)
+{
+	struct queue_rows r = rows_begin(tasks);
+	qsort(r.list, r.n_tasks, sizeof *r.list, compare_grouped);
+	for (size_t i = 0, k; i < r.n_tasks; i = k) {
+		for (k = i + 1; k < r.n_tasks && !compare_groups(r.list[i], r.list[k]); k++)
+			;
+		r.rows[r.n++] = (struct queue_row){ r.list + i, k - i };
+	}
+	return r;
+}
+
+struct queue_rows queue_table_rows(const json_t *tasks, bool each)
+{
+	struct queue_rows r = rows_begin(tasks);
 	for (size_t i = 0, k; i < r.n_tasks; i = k) {
 		for (k = i + 1; k < r.n_tasks && !each && same_line(r.list[i], r.list[k]); k++)
 			;
 		if (k - i > 1)
-			queue_table_sort_elements(r.list + i, k - i);
+			qsort(r.list + i, k - i, sizeof *r.list, compare_elements);
 		r.rows[r.n++] = (struct queue_row){ r.list + i, k - i };
 	}
 	return r;

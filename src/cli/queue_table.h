@@ -27,12 +27,14 @@ struct queue_rows { json_t **list; size_t n_tasks; struct queue_row *rows; size_
 struct queue_rows queue_table_rows(const json_t *tasks, bool each);
 void queue_table_clear(struct queue_rows *r);
 
+/* The same of tasks of one array that are in the same state for the same reason, whichever lie between them: by job, then
+ * by state. */
+struct queue_rows queue_table_groups(const json_t *tasks);
+
 /* "12_[3-7,9]" for elements of one array in the order of their indices, as Slurm writes it; "12" for a task. Free it. */
 char *queue_table_ids(json_t *const *first, size_t n);
 /* Appends "3-7,9" for elements of one array, as Slurm writes them. */
 void queue_table_add_elements(struct buf *out, json_t *const *tasks, size_t n);
-/* By index. */
-void queue_table_sort_elements(json_t **tasks, size_t n);
 
 /* How many tasks are in each state; the last is for what is none. */
 void queue_table_count(const json_t *tasks, size_t counts[TASK_STATE_COUNT + 1]);

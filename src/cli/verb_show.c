@@ -313,29 +313,17 @@ static void show_elements(const struct term *term, json_t **tasks, size_t n, con
 	     shown, text, shown < (int)which.len ? "..." : "");
 }
 
-/* Those alike are taken together, whichever lie between them. Returns the first that did not end well. */
-static const json_t *show_all_elements(const struct term *term, json_t *const *tasks, size_t n)
+/* Returns the first that did not end well. */
+static const json_t *show_all_elements(const struct term *term, const struct queue_rows *alike)
 {
-	scoped_free json_t **alike = alloc_zero(n * sizeof *alike);
-	scoped_free bool *told = alloc_zero(n * sizeof *told);
 	const json_t *bad = NULL;
-	bool any = false;
-	for (int s = 0; s < TASK_STATE_COUNT; s++)
-		for (size_t i = 0; i < n; i++) {
-			size_t k = 0;
-			if (told[i] || member_state(tasks[i]) != (enum task_state)s)
-				continue;
-			for (size_t j = i; j < n; j++)
-				if (member_state(tasks[j]) == (enum task_state)s &&
-				    !strcmp(member_text(tasks[j], "reason"), member_text(tasks[i], "reason"))) {
-					told[j] = true;
-					alike[k++] = tasks[j];
-				}
-			show_elements(term, alike, k, any ? "" : "tasks");
-			any = true;
-			if (!bad && task_state_terminal(s) && s != TASK_COMPLETED && s != TASK_CANCELLED)
-				bad = tasks[i];
-		}
+	for (size_t i = 0; i < alike->n; i++) {
+		const struct queue_row *row = &alike->rows[i];
+		enum task_state s = member_state(*row->tasks);
+		show_elements(term, row->tasks, row->n, i ? "" : "tasks");
+		if (!bad && task_state_terminal(s) && s != TASK_COMPLETED && s != TASK_CANCELLED)
+			bad = *row->tasks;
+	}
 	return bad;
 }
 
@@ -374,22 +362,27 @@ static void show_array_sums(const struct term *term, json_t *const *tasks, size_
 /* All elements of an array: how they are, then what they have in common, which the first of them says. */
 static void show_array(const struct term *term, const json_t *all, size_t from, size_t n)
 {
-	scoped_free json_t **tasks = alloc_zero(n * sizeof *tasks);
-	for (size_t i = 0; i < n; i++)
-		tasks[i] = json_array_get(all, from + i);
-	queue_table_sort_elements(tasks, n);
-	scoped_json *common = json_copy(*tasks);
+	scoped_json *tasks = json_array();
+	json_t *first = json_array_get(all, from);
+	for (size_t i = 0; i < n; i++) {
+		json_t *t = json_array_get(all, from + i);
+		json_array_append(tasks, t);
+		first = member_id(t) < member_id(first) ? t : first;
+	}
+	struct queue_rows alike = queue_table_groups(tasks);
+	scoped_json *common = json_copy(first);
 	scoped_free char *log = alloc_printf("%s, and so on", member_text(common, "log_path"));
-	const char *id = member_text(*tasks, "id");
+	const char *id = member_text(first, "id");
 	int job = (int)strcspn(id, "_");
 	json_object_set_new(common, "log_path", json_string(log));
 	printf("%sJob %.*s%s  an array of %zu\n", term_style(term, STYLE_BOLD), job, id, term_style(term, STYLE_PLAIN), n);
-	const json_t *bad = show_all_elements(term, tasks, n);
+	const json_t *bad = show_all_elements(term, &alike);
 	if (bad)
 		line(term, "evidence", "of %s: %s", member_text(bad, "id"), member_text(member_last_attempt(bad), "evidence"));
 	show_request(term, common);
-	show_array_sums(term, tasks, n);
-	line(term, "each", "rad show %s; as a list: rad queue -r -t all %.*s", member_text(bad ? bad : *tasks, "id"), job, id);
+	show_array_sums(term, alike.list, n);
+	line(term, "each", "rad show %s; as a list: rad queue -r -t all %.*s", member_text(bad ? bad : first, "id"), job, id);
+	queue_table_clear(&alike);
 }
 
 /* How many from there on are elements of an array that was named as a whole, and of which more than one is there; else 1. */

@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,47 +51,21 @@ static json_t *pick(const json_t *tasks)
 	return best;
 }
 
-/* Tasks of one array that are in the same state for the same reason; they are borrowed. */
-struct why_group { json_t **tasks; size_t n, cap; };
-
-static bool same_group(const json_t *a, const json_t *b)
-{
-	return TASK_JOB(member_id(a)) == TASK_JOB(member_id(b)) && member_state(a) == member_state(b) &&
-	       !strcmp(member_text(a, "reason"), member_text(b, "reason"));
-}
-
-static json_t *group_json(const struct why_group *g)
+static json_t *group_json(const struct queue_row *g)
 {
 	scoped_free char *ids = queue_table_ids(g->tasks, g->n);
 	return json_pack("{ss, sI, sO, sO?}", "ids", ids, "count", (json_int_t)g->n, "state", json_object_get(*g->tasks, "state"),
 			 "reason", json_object_get(*g->tasks, "reason"));
 }
 
-/* What there is of each state and reason, in order of id: {"ids", "count", "state", "reason"}. Elements of an array stand
- * beside each other, so only its groups are looked through. */
+/* What there is of each state and reason: {"ids", "count", "state", "reason"}. */
 static json_t *elements_of(const json_t *tasks)
 {
-	struct why_group *groups = NULL;
-	size_t n = 0, cap = 0, i;
-	json_t *list = json_array(), *t;
-	json_array_foreach(tasks, i, t) {
-		size_t at = n;
-		while (at && TASK_JOB(member_id(*groups[at - 1].tasks)) == TASK_JOB(member_id(t)) && !same_group(*groups[at - 1].tasks, t))
-			at--;
-		if (!at || !same_group(*groups[at - 1].tasks, t)) {
-			alloc_grow(groups, n, cap);
-			groups[n++] = (struct why_group){ 0 };
-			at = n;
-		}
-		struct why_group *g = &groups[at - 1];
-		alloc_grow(g->tasks, g->n, g->cap);
-		g->tasks[g->n++] = t;
-	}
-	for (i = 0; i < n; i++) {
-		json_array_append_new(list, group_json(&groups[i]));
-		free(groups[i].tasks);
-	}
-	free(groups);
+	struct queue_rows groups = queue_table_groups(tasks);
+	json_t *list = json_array();
+	for (size_t i = 0; i < groups.n; i++)
+		json_array_append_new(list, group_json(&groups.rows[i]));
+	queue_table_clear(&groups);
 	return list;
 }
 
