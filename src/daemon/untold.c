@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ void untold_add(struct untold *u, uid_t uid, task_id id, int64_t t_ms, const cha
 	if (of_user >= MAX_OF_USER)
 		untold_drop(u, oldest);
 	alloc_grow(u->list, u->n, u->cap);
-	u->list[u->n++] = (struct untold_one){ uid, id, t_ms, alloc_printf("%.*s", MAX_WHY, why) };
+	u->list[u->n++] = (struct untold_one){ uid, id, t_ms, alloc_printf("%.*s", (int)words_cut(why, MAX_WHY), why) };
 }
 
 json_t *untold_json(const struct untold *u, task_id id, int64_t uid)
