@@ -135,8 +135,8 @@ static void print_load(const struct load_answer *load, const char *gpu)
 		return;
 	}
 	printf("\nA step on %s: %.3g ms, give or take %d %%%s (host %.3g ms, GPU %.3g ms for %.0f kernels)\n",
-	       gpu, 1e3 * a->step_s, percent(a->step_spread), a->loading.known ? "" : ", when no data loader holds it up", 1e3 * a->host_s,
-	       1e3 * a->busy_s, a->kernels);
+	       gpu, 1e3 * a->step_s, percent(a->step_spread), a->loading.known ? "" : ", when no data loader holds it up",
+	       1e3 * a->host_s, 1e3 * a->busy_s, a->kernels);
 	print_loading(a);
 	printf("Load: GRACT %d %% +- %d, SMACT %d %% +- %d, DRAM %d %% +- %d, %.0f W (from the %s%s%s)\n",
 	       percent(b->load.gract), percent(b->gract_sd), percent(b->load.smact), percent(b->smact_sd), percent(b->dram),

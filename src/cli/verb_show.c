@@ -171,7 +171,7 @@ static void show_request(const struct term *term, const json_t *t)
 	show_notes(term, member_text(t, "capture_notes"));
 	show_load(term, "expected", json_object_get(e, "load"));
 	show_run(term, json_object_get(e, "load"));
-	show_cores_expected(term, json_object_get(t, "cores_expected"));
+	show_cores_expected(term, json_object_get(e, "cores_expected"));
 }
 
 static void show_progress(const struct term *term, const json_t *t)

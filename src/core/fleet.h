@@ -129,8 +129,8 @@ typedef bool fleet_gone(const void *ctx, task_id id);
  * enough cores (gain 1). A small task joins one that wants all the cores; a second task that wants all of them does not. With
  * max_cpu 1, six tasks that each want a core are let onto four cores and three onto two; as shipped nine and four, since eight
  * on four were found to lose nothing that waiting gives back, and eight on two a third (decision 164). A task that was not seen
- * yet wants what runs of its signature wanted, else what its capture says of its loaders, else one core; until it is warm, for two
- * minutes at most, no less than what is known so.
+ * yet wants what runs of its signature wanted, else what its capture says of its loaders, else one core; until it is warm, for
+ * two minutes at most, no less than what is known so.
  *
  * fleet_cores_room: that arithmetic for one more task that would want so many cores, without the running tasks that are gone
  * (`gone` NULL: none is). Zeroed where the machine's cores are not known, or placement does not look at them. */

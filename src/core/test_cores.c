@@ -362,7 +362,7 @@ static task_id submit_read(struct world *w, struct spec *s)
 static const char *expected_of(struct world *w, task_id id, double *cores)
 {
 	scoped_json *shown = core_task_json(w->c, core_task(w->c, id), w->now);
-	const json_t *expected = json_object_get(shown, "cores_expected");
+	const json_t *expected = json_object_get(json_object_get(shown, "estimate"), "cores_expected");
 	*cores = json_number_value(json_object_get(expected, "cores"));
 	const char *source = json_string_value(json_object_get(expected, "source"));
 	return !source ? "unknown" : !strcmp(source, "capture") ? "capture" : "history";

@@ -437,9 +437,9 @@ static void add_cores(struct core *c, const struct task *t, json_t *o)
 {
 	static const char *const sources[] = { [CORES_CAPTURED] = "capture", [CORES_RUNS] = "history" };
 	struct cores_expected e = estimates_cores(c->estimates, t);
-	bool known = e.how != CORES_UNKNOWN && !task_state_terminal(t->state);
-	json_object_set_new(o, "cores_expected", known ? json_pack("{so, ss}", "cores", json_round3(e.cores), "source", sources[e.how]) :
-			    json_null());
+	if (t->estimated && e.how != CORES_UNKNOWN && !task_state_terminal(t->state))
+		json_object_set_new(json_object_get(o, "estimate"), "cores_expected",
+				    json_pack("{so, ss}", "cores", json_round3(e.cores), "source", sources[e.how]));
 }
 
 json_t *core_task_json(struct core *c, const struct task *t, struct now now)

@@ -260,6 +260,11 @@ static double activity_loaded(const struct activity *a)
 	return a->loading.bound_s >= a->step_s ? 1 : fraction(a->loading.main_s / a->step_s);
 }
 
+static double activity_wide(double a, double b)
+{
+	return sqrt(a * a + b * b);
+}
+
 /* The wider, the further it is from what the model was fitted to: another GPU, a run of which the capture says that it may go
  * another way, or one that its loaders hold up. */
 static void activity_spreads(const struct capture *c, const struct gpus_row *g, struct activity *a)
@@ -271,10 +276,10 @@ static void activity_spreads(const struct capture *c, const struct gpus_row *g, 
 	double loaded = LOADING_SPREAD * activity_loaded(a);
 	struct load_belief *b = &a->load;
 
-	a->step_spread = hypot(wider * (a->host_s > a->busy_s ? ACTIVITY_SPREAD_HOST : ACTIVITY_SPREAD_STEP), loaded);
-	b->gract_sd = fmin(LOAD_VAGUE_SD, hypot(wider * ACTIVITY_SPREAD_GRACT, loaded * b->load.gract));
-	b->smact_sd = fmin(LOAD_VAGUE_SD, hypot(wider * ACTIVITY_SPREAD_SMACT, loaded * b->load.smact));
-	b->dram_sd = fmin(LOAD_VAGUE_SD, hypot(wider * ACTIVITY_SPREAD_DRAM, loaded * b->dram));
+	a->step_spread = activity_wide(wider * (a->host_s > a->busy_s ? ACTIVITY_SPREAD_HOST : ACTIVITY_SPREAD_STEP), loaded);
+	b->gract_sd = fmin(LOAD_VAGUE_SD, activity_wide(wider * ACTIVITY_SPREAD_GRACT, loaded * b->load.gract));
+	b->smact_sd = fmin(LOAD_VAGUE_SD, activity_wide(wider * ACTIVITY_SPREAD_SMACT, loaded * b->load.smact));
+	b->dram_sd = fmin(LOAD_VAGUE_SD, activity_wide(wider * ACTIVITY_SPREAD_DRAM, loaded * b->dram));
 }
 
 int activity_conclude(const struct activity_sums *s, const struct capture_host *h, const struct loading *loading,

@@ -18,8 +18,8 @@ const struct gpus_row *activity_gpu(const char *name, struct error *err);
 /* Adds alike kernels: their times on that GPU. */
 void activity_add(struct activity_sums *s, const struct capture_kernel *entry, const struct gpus_row *g);
 
-/* From sums, the host's part and that of data loaders to times and load, without spreads. 0, or -1 with *out zeroed: no step has
- * such figures. */
+/* From sums, the host's part and that of data loaders to times and load, without spreads. 0, or -1 with *out zeroed: no step
+ * has such figures. */
 int activity_conclude(const struct activity_sums *s, const struct capture_host *h, const struct loading *loading,
 		      const struct gpus_row *g, struct activity *out, struct error *err);
 

@@ -2,8 +2,8 @@
  *
  * What an estimate says of load. Memory has its rows and their order; load has one source before the first run, whichever row
  * spoke of memory: the capture that the task came with, else its model summary. Whoever declares memory has declared no load.
- * Cores are those of all processes of a task, one for each GPU where they talk to each other. Batches that others of a feed make
- * are not loaded here.
+ * Cores are those of all processes of a task, one for each GPU where they talk to each other. Batches that others of a feed
+ * make are not loaded here.
  */
 #include "estimate/estimate.h"
 

@@ -48,7 +48,8 @@ static bool near(double a, double b)
 
 static struct capture_loader loader(uint64_t workers, double ms, uint64_t batches)
 {
-	return (struct capture_loader){ .workers = workers, .cpu_us = (uint64_t)(ms * 1000), .measured = 2, .batches = batches, .steps = 2 };
+	return (struct capture_loader){ .workers = workers, .cpu_us = (uint64_t)(ms * 1000), .measured = 2, .batches = batches,
+		.steps = 2 };
 }
 
 /* Workers that keep up are as busy as a step lets them be, and change nothing else. */
@@ -105,7 +106,8 @@ static void what_the_main_thread_loads_is_the_hosts(void **state)
 
 static void what_is_not_known_or_absurd_says_nothing(void **state)
 {
-	struct capture_loader wrong[] = { loader(2, 100, 2), loader(2, 100, 2), loader(2, 100, 0), loader(2, 1e3 * LOADING_MOST_S + 1, 2) };
+	struct capture_loader wrong[] = { loader(2, 100, 2), loader(2, 100, 2), loader(2, 100, 0),
+		loader(2, 1e3 * LOADING_MOST_S + 1, 2) };
 	struct activity without = of(NULL, 0);
 
 	(void)state;
@@ -122,7 +124,8 @@ static void what_is_not_known_or_absurd_says_nothing(void **state)
 /* At a pace of two, what loaders hold up stays as long as the host does not take longer than they; and it tells of no pace. */
 static void a_slow_host_may_hide_behind_loaders(void **state)
 {
-	struct activity held = of((struct capture_loader[]){ loader(2, 100, 2) }, 1), free = of((struct capture_loader[]){ loader(2, 24, 2) }, 1);
+	struct activity held = of((struct capture_loader[]){ loader(2, 100, 2) }, 1);
+	struct activity free = of((struct capture_loader[]){ loader(2, 24, 2) }, 1);
 	struct load_belief g = held.load, f = free.load;
 
 	(void)state;

@@ -37,7 +37,7 @@ struct load_belief {
 	enum load_source source;
 	double host;			/* of a guess: part of its step that the host takes by itself (estimate/hostpace.h), 0..1; 0: not known */
 	double run_s;			/* of a guess: that all its steps take together; 0: how many there are is not known */
-	double loader;			/* of a guess: part of its step that a data loader needs (estimate/loading.h), 0..1: 1 holds it up; 0: not known */
+	double loader;			/* of a guess: part of its step that data loaders need (estimate/loading.h), 0..1; 0: not known */
 	double cores;			/* of a guess: that it keeps busy, loaders and the thread that launches; 0: not known */
 };
 #define LOAD_LEAST_SD 0.03	/* no load is known better: jobs differ by as much from one run to the next */

@@ -3,9 +3,9 @@
 capture fetches a batch in the place of a worker; how many workers the script asked for, and how many batches a step takes.
 
 Processor time and no other: a capture runs niced, beside whatever the machine does, and what a loader waits for keeps no core busy. A
-loader's first batch imports and opens files, so it does not count; it shows whether anything of the GPU is in it. Where nothing is, the next
-ones are fetched as a worker does, without the capture's look at each operator, which takes longer than many an operator. Else they are not
-measured.
+loader's first batch imports and opens files, so it does not count; it shows whether anything of the GPU is in it. Where nothing is, the
+next ones are fetched as a worker does, without the capture's look at each operator, which takes longer than many an operator. Else they are
+not measured.
 """
 import numbers
 import statistics
@@ -24,7 +24,8 @@ REMADE = {"accelerate", "lightning", "pytorch_lightning"}  # make a loader anew,
 
 class Loader:
     """What one was seen to take. `costs`: nanoseconds of each batch but the first; `quiet`: whether that one was none of the capture's
-    business, None: it was not fetched yet; `inner`: a data set fetches them, of which they are a part; `batches`: of all steps but the first."""
+    business, None: it was not fetched yet; `inner`: a data set fetches them, whose batches they are part of; `batches`: of all steps but
+    the first."""
 
     def __init__(self, workers):
         self.workers, self.costs, self.quiet, self.inner, self.batches = workers, [], None, False, 0
