@@ -110,3 +110,20 @@ told() { field "$1" ".attempts[0] | $2"; }
 	rad gpus --json | jq -e '.host | .cpus >= 1 and .cores == null'
 	[ "$(field "$a" .state)" = RUNNING ]
 }
+
+@test "of which nobody ran before, the third waits for the cores that its capture says its loaders will keep busy" {
+	local capture=$BATS_TEST_DIRNAME/fuzz/corpus-capture/loaders a b c
+	one_core 'host_cpus: 8' 'max_cpu: 1'
+	a=$(sleeps --capture "$capture")
+	b=$(sleeps --capture "$capture")
+	wait_state "$b" RUNNING
+	c=$(sleeps --capture "$capture")
+	wait_for 20 eval '[ "$(field "$c" .reason)" = Cores ]'
+	[ "$(field "$c" '.estimate.cores_expected | "\(.cores) \(.source)"')" = "5 capture" ]
+	rad show "$c" | grep -q "about 5.0 expected, by its capture: what its data loaders keep busy"
+	# What the others are seen to take while they start is no sign of what comes.
+	wait_for 30 eval '[ "$(told $a ".cores != null")" = true ]'
+	[ "$(field "$c" .reason)" = Cores ]
+	rad why "$c" | grep -q "task $a needs 4.7: as is expected, since it only starts: it takes 0"
+	wait_state "$c" PENDING
+}
