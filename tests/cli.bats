@@ -1002,6 +1002,15 @@ refused()	# TEXT COMMAND...
 	rad submit --dry-run "$(command -v rad)"
 }
 
+@test "a begin that is past is told, and keeps from nothing" {
+	rad submit --dry-run --begin 2020-01-01T08:00 true >/dev/null 2>noted
+	[ "$(cat noted)" = "rad: --begin: '2020-01-01T08:00' is past: it starts as soon as there is room" ]
+	rad submit --dry-run --begin now true >/dev/null 2>noted
+	[ ! -s noted ]
+	rad submit --dry-run --begin now+1h true >/dev/null 2>noted
+	[ ! -s noted ]
+}
+
 @test "a shell's script with Windows line ends is told, and how to mend it" {
 	printf 'python3 x.py\r\n' >'my job.sh'
 	printf 'print(1)\r\n' >fine.py

@@ -438,6 +438,8 @@ static int settle(struct submit_job *j, struct error *err)
 						dropped == 1 ? " is" : "s are"));
 	if (j->pending.begin && submit_read_begin(j->pending.begin, &s->begin_s, err))
 		return error_wrap(err, "--begin");
+	if (j->pending.begin && !s->begin_s && strncasecmp(j->pending.begin, "now", 3))
+		add_note(j->flags, alloc_printf("--begin: '%.60s' is past: it starts as soon as there is room", j->pending.begin));
 	if (submit_caller_export(s, j->pending.export, err))
 		return error_wrap(err, "--export");
 	if (!s->script)
