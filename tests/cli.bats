@@ -1002,6 +1002,18 @@ refused()	# TEXT COMMAND...
 	rad submit --dry-run "$(command -v rad)"
 }
 
+@test "a --time that is rather one of hours is told to be minutes" {
+	local time
+	for time in 2 12 24 48; do
+		rad submit --dry-run --time $time true >/dev/null 2>noted
+		[ "$(cat noted)" = "rad: --time: a number alone is minutes, as in Slurm, and the task is ended after them: for hours write ${time}h" ]
+	done
+	for time in 0 5 30 60 120 1440 2h 2:00 90s unlimited; do
+		rad submit --dry-run --time $time true >/dev/null 2>noted
+		[ ! -s noted ] || { cat noted; return 1; }
+	done
+}
+
 @test "a begin that is past is told, and keeps from nothing" {
 	rad submit --dry-run --begin 2020-01-01T08:00 true >/dev/null 2>noted
 	[ "$(cat noted)" = "rad: --begin: '2020-01-01T08:00' is past: it starts as soon as there is room" ]

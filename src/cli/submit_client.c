@@ -426,6 +426,8 @@ static int settle(struct submit_job *j, struct error *err)
 		add_note(j->flags, note);
 	if (j->pending.mem_doubt)
 		add_note(j->flags, alloc_string(j->pending.mem_doubt));
+	if (j->pending.time_doubt)
+		add_note(j->flags, alloc_string(j->pending.time_doubt));
 	if (read_estimator_files(j, err) || submit_notify_settle(s, &note, err))
 		return -1;
 	if (note)

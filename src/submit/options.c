@@ -254,14 +254,24 @@ SETTER(error, set_pattern(&s->error, value, err))
 SETTER(priority, units_parse_int(value, -1000000000, 1000000000, &s->priority, err))
 SETTER(nice, units_parse_int(*value ? value : "100", -1000000000, 1000000000, &p->nice, err))
 
+/* A number alone that is rather one of hours: 2, 12, 48; not 5, 30 or 120. Taken for minutes, it ends a training early. */
+static bool means_hours(const char *value)
+{
+	size_t len = strspn(value, "0123456789");
+	long n = len && len < 4 && !value[len] ? atol(value) : 0;
+	return n && n % 5 && (n <= 24 || n % 24 == 0);
+}
+
 static int set_time(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
-	(void)p;
 	int64_t seconds = 0;
 	if (strcasecmp(value, "unlimited") && strcasecmp(value, "infinite") &&
 	    units_parse_duration(value, 0, UNITS_TEN_YEARS_S, &seconds, err))
 		return -1;
 	s->time_limit_s = seconds;
+	free(p->time_doubt);
+	p->time_doubt = !means_hours(value) ? NULL :
+			alloc_printf("--time: a number alone is minutes, as in Slurm, and the task is ended after them: for hours write %sh", value);
 	return 0;
 }
 
@@ -523,6 +533,7 @@ void options_pending_clear(struct submit_pending *p)
 	free(p->begin);
 	free(p->export);
 	free(p->mem_doubt);
+	free(p->time_doubt);
 	*p = (struct submit_pending){ 0 };
 }
 

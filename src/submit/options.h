@@ -27,6 +27,7 @@ struct submit_pending {
 	int64_t nice;		/* lowers the priority */
 	bool gres_model;	/* the model of GPU is --gres's */
 	char *mem_doubt;	/* what to say of a --mem that is hardly meant: Slurm's scripts may say it, so it counts; owned */
+	char *time_doubt;	/* the same of a --time; owned */
 };
 
 struct submit_option {
