@@ -1014,6 +1014,15 @@ refused()	# TEXT COMMAND...
 	done
 }
 
+@test "memory of a task that waits is to be held, and is not held yet" {
+	id=$(submit --hold --gpu-mem 2G -- sleep 300)
+	rad show "$id" | grep -q 'memory  2.0G to be held on each GPU (declared: '
+	rad release "$id"
+	wait_state "$id" RUNNING
+	rad show "$id" | grep -q 'memory  2.0G held on each GPU (declared: '
+	rad cancel "$id"
+}
+
 @test "a begin that is past is told, and keeps from nothing" {
 	rad submit --dry-run --begin 2020-01-01T08:00 true >/dev/null 2>noted
 	[ "$(cat noted)" = "rad: --begin: '2020-01-01T08:00' is past: it starts as soon as there is room" ]

@@ -159,9 +159,9 @@ static void show_request(const struct term *term, const json_t *t)
 	else if (!n)
 		line(term, "CPUs", "1, and one thread, since it does not say (--cpus-per-task)");
 	if (!isnan(member_number(e, "claim_mib")))
-		line(term, "memory", "%s held on each GPU (%s: needs %s, takes up to %s)", format_mib(member_number(e, "claim_mib"), claim),
-		     member_text(e, "estimator"), format_mib(member_number(e, "need_mib"), need),
-		     format_mib(member_number(e, "comfort_mib"), comfort));
+		line(term, "memory", "%s %sheld on each GPU (%s: needs %s, takes up to %s)", format_mib(member_number(e, "claim_mib"), claim),
+		     member_state(t) == TASK_PENDING || member_state(t) == TASK_HELD ? "to be " : "", member_text(e, "estimator"),
+		     format_mib(member_number(e, "need_mib"), need), format_mib(member_number(e, "comfort_mib"), comfort));
 	else if (json_is_object(e) && n)
 		line(term, "memory", "no estimate: placed where enough is free");
 	else if (n)
