@@ -492,6 +492,9 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	[[ "$output" == *"hooks.conf: belongs to uid"* ]]
 	run -0 --separate-stderr radd --check-config --config /dev/null	# whose mode is as it must be
 	[ -z "$stderr" ]
+	# What a reload refuses is named although it is not in force.
+	sed -i 's|^prolog:.*|prolog: /nonexistent|' "$WORLD/hooks.conf"
+	[[ "$(rad doctor)" == *"warn  settings "*"prolog /nonexistent: No such file or directory"*"(not in force: "* ]]
 	without_hooks
 	rm -rf "$WORLD_ADMIN"
 }

@@ -133,6 +133,11 @@ static void tell_settings(void *list, const char *text)
 	troubles_add(list, "settings", "%s (not in force, and radd would not start with it)", text);
 }
 
+static void tell_hooks(void *list, const char *text)
+{
+	troubles_add(list, "settings", "%s (not in force: systemctl reload radd refuses it)", text);
+}
+
 /* A mistake in the file of settings, reloaded or not, is told before the next start finds it. Of root's, which is in /etc: that
  * of a user may lie where reading hangs. */
 static void look_at_settings(const struct daemon *d, json_t *list)
@@ -140,7 +145,9 @@ static void look_at_settings(const struct daemon *d, json_t *list)
 	struct settings next;
 	if (geteuid())
 		return;
-	settings_load(&next, d->options.config_path, d->options.devices, tell_settings, list, NULL);
+	if (!settings_load(&next, d->options.config_path, d->options.devices, tell_settings, list, NULL) &&
+	    (strcmp(next.prolog, d->config.prolog) || strcmp(next.epilog, d->config.epilog)))
+		hooks_check(&next, tell_hooks, list);
 	settings_clear(&next);
 }
 
