@@ -88,7 +88,7 @@ def test_an_input_that_would_learn_is_no_layer(capture, line):
 
 def test_what_cannot_be_looked_at_is_told(capture):
     """Without a loader nothing can be left out. It is tried what the four weights would take, and the file has no part of it."""
-    code, said, f = capture(frozen(loader=NO_LOADER))
+    code, said, f = capture(frozen(loader=NO_LOADER, when="late()", learn="late = lambda: 30"))
     told = re.search(r"train.py:\d+: parameters that do not learn in what was captured may later: "
                      r"with all of them there would be (\d+) MiB", said)
     assert code == 0 and 16 <= int(told[1]) <= 20 and "rad submit --gpu-mem" in said and f.header["flags"] & 1024
@@ -96,7 +96,7 @@ def test_what_cannot_be_looked_at_is_told(capture):
 
 
 def test_an_error_on_the_way_is_told(capture):
-    code, said, f = capture(frozen().replace("total, n = ", "assert n or not epoch or epoch < 9; total, n = ", 1).replace(
+    code, said, f = capture(frozen(when="late()", learn="late = lambda: 30").replace("total, n = ", "assert n or not epoch or epoch < 9; total, n = ", 1).replace(
         "if epoch == ", "if epoch == 9: raise ValueError('short')\n        if epoch == "))
     assert code == 0 and "what they would take then was not seen" in said and f.steps == 4000
 

@@ -54,7 +54,7 @@ def goes_over(statements, frame, is_one):
             over = [*node.args, *(keyword.value for keyword in node.keywords)]
         else:
             continue
-        if not node.lineno <= frame.f_lineno <= node.end_lineno and any(is_loader(part, frame) for part in over):
+        if not length.is_at(node, frame) and any(is_loader(part, frame) for part in over):
             yield node
 
 
@@ -73,8 +73,8 @@ def last(frame, files, names):
     for at in trainings.outwards(frame):
         if is_own(at.f_code.co_filename):
             loops = length.loops_around(at)
-            left = trainings.rest(trainings.body_of(at), at.f_lineno, loops[0] if loops else None)
-            found = None if loops else found  # what was called in a loop is within it
+            left = trainings.rest(trainings.body_of(at), at, loops[0] if loops else None)
+            found = None if loops or trainings.is_comprehension(at) else found  # what was called in a loop is within it
             nodes = [*goes_over(left, at, lambda name: name not in TELLS),
                      *(call for call in trainings.calls(left) if runs(call, at, names, quiet))]
             found = (at.f_code, max(node.lineno for node in nodes)) if nodes else found

@@ -11,7 +11,7 @@ import importlib.machinery
 import re
 import runpy
 
-from . import answers, growing, trainings
+from . import answers, growing, trainings, turning
 from .length import called, loops_around
 from .source import tree_of
 
@@ -123,9 +123,10 @@ def body(path, line):
 class Asking(ast.NodeTransformer):
     """Has those conditions ask."""
 
-    def __init__(self, tree):
-        self.skips = {test for test, _ in skips(tree)}
-        self.parts = {*conditions(tree), *self.skips}
+    def __init__(self, tree, others=()):
+        """`others`: parts of tests that ask somebody else."""
+        self.skips = {test for test, _ in skips(tree) if test not in others}
+        self.parts = {*conditions(tree), *self.skips} - {*others}
 
     def visit(self, node):
         if node not in self.parts:
@@ -135,22 +136,25 @@ class Asking(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(ast.UnaryOp(ast.Not(), asked) if node in self.skips else asked, node))
 
 
-def install(answer, found, grows, is_own, recorder, patch):
+def install(answer, found, grows, turns, is_own, recorder, patch):
     """Has the script and its modules ask answer(holds, n, line), and adds the lines to `found`; and grows(), as growing.py has
-    it. `is_own`: which files are of it."""
+    it, and `turns`, as turning.py. `is_own`: which files are of it."""
     loader = importlib.machinery.SourceFileLoader
     real = loader.get_code
 
     def compiled(source, path, *args, **kwargs):
         try:
             tree = ast.parse(source, path)
-            asking, sizes = Asking(tree), growing.Growing(tree)
-            used = [part for part in (asking, sizes) if part.parts] + [trainings.Looping(), answers.Answering()]
+            turning_ = turning.Turning(tree)
+            asking, sizes = Asking(tree, turning_.inside), growing.Growing(tree)
+            places = {(path, node.lineno, node.col_offset) for node in turning_.parts}
+            used = [part for part in (asking, turning_, sizes) if part.parts] + [trainings.Looping(), answers.Answering()]
             for part in used:
                 tree = part.visit(tree)
         except (SyntaxError, ValueError, RecursionError):
             return compile(source, path, *args, **kwargs)
         found.update(part.lineno for part in asking.parts)
+        turns.places |= places
         return compile(tree if any(part.parts for part in used) else source, path, *args, **kwargs)
 
     def get_code(self, fullname):
@@ -160,4 +164,6 @@ def install(answer, found, grows, is_own, recorder, patch):
     patch(runpy, "compile", compiled)
     patch(builtins, NAME, answer)
     patch(builtins, growing.NAME, grows)
+    patch(builtins, turning.NAME, turns.ask)
+    patch(builtins, turning.AT, turns.at)
     answers.install(recorder, patch)

@@ -16,9 +16,9 @@ LOOPS = {"range", "trange", "count", "enumerate", "tqdm"}
 SHAPED = {"randn", "rand", "randint", "zeros", "ones", "empty", "full", "arange", "interpolate", "resize", "expand", "repeat",
           "view", "reshape", "narrow",
           "get_batch", "randperm"}
-FUNCTIONS = {"min", "max", "int", "round", "len", "float", "pow"}
+FUNCTIONS = {"min", "max", "int", "round", "len", "float", "pow", "bisect", "bisect_left", "bisect_right", "sum"}
 PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.operator,
-         ast.unaryop, ast.cmpop, ast.expr_context)
+         ast.unaryop, ast.cmpop, ast.expr_context, ast.Subscript, ast.Tuple, ast.List, ast.ListComp, ast.comprehension)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SAMPLES = 512  # moments of the run
 
@@ -55,7 +55,7 @@ def hangs_on(node, counts):
     """The counter that an expression without effects is made of, and that it may grow with by leaps; None."""
     inside = list(ast.walk(node))
     plain = all(isinstance(n, PLAIN) and not (isinstance(n, ast.Call) and (word(n.func) not in FUNCTIONS or n.keywords)) for n in inside)
-    leaps = any(isinstance(n, (ast.FloorDiv, ast.Pow, ast.IfExp, ast.LShift)) or isinstance(n, ast.Call)
+    leaps = any(isinstance(n, (ast.FloorDiv, ast.Pow, ast.IfExp, ast.LShift, ast.Subscript, ast.ListComp)) or isinstance(n, ast.Call)
                 and word(n.func) in ("min", "int", "round") for n in inside)
     found = [n for n in inside if isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n) in counts] if plain and leaps else []
     return found[0] if found else None
@@ -135,10 +135,14 @@ class Asked:
         the steps are in."""
         return self.counts and (len(self.steps) > 1 or around and self.times == 1)
 
-    def end(self, seen, steps, epochs):
-        """What the counter comes to in a run of so many steps, of which it was `seen` so many; none: not known."""
-        moved = (self.last - self.first) / max(self.times - 1, 1) * self.times / max(seen, 1)
-        return self.last + (moved * max(steps - seen, 0) if moved > 0 else max(epochs - 1, 0))
+    def moved(self):
+        """By how much the counter rose with a step."""
+        return (self.last - self.first) / max(self.times - 1, 1) * self.times / (max(self.steps) - min(self.steps) + 1)
+
+    def end(self, steps, epochs):
+        """What the counter comes to in a run of so many steps and epochs. Before the first step it was asked in front of each."""
+        moved, last = self.moved(), steps - (min(self.steps) == 0)
+        return self.last + (moved * max(last - max(self.steps), 0) if moved > 0 else max(epochs - 1, 0))
 
     def larger(self, end):
         """(its largest value, counters on the way to that, each with a larger value) up to its end, or (None, []), where it

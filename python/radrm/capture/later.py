@@ -25,7 +25,7 @@ from collections import UserDict
 from collections.abc import Mapping
 
 from . import behind, every, fileformat as ff, given, growing, nexts, sandbox, spent
-from . import length, trainings
+from . import length, trainings, turning
 from .recorder import is_gpu
 from .source import is_own, tree_of
 from .streams import Streams
@@ -95,10 +95,6 @@ def resizes(tree):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else ()
         if any(isinstance(t, ast.Attribute) and SIZES.search(t.attr) for t in targets):
             return True
-        if isinstance(node, ast.If) and trainings.EPOCH.search(ast.unparse(node.test)):  # `if epoch in grows: size = ...`
-            stored = [n for part in node.body for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-            if any(SIZES.search(n.id) for n in stored):
-                return True
         if isinstance(node, ast.Call) and re.match("set_|update_", length.called(node)) and SIZES.search(length.called(node)):
             return True
     return False
@@ -140,9 +136,17 @@ def repeated(frame):
             loops = length.loops_around(frame)
             if loops:
                 found = [*inside, (loops[0], frame)]
-            inside.append((length.function_of(frame), frame))
+            inside.append((block_of(frame), frame))
         frame = frame.f_back
-    return [(tree, where) for tree, where in found if tree is not None]
+    return found
+
+
+def block_of(frame):
+    """The block that it is in, as if it stood alone."""
+    body = trainings.body_of(frame)
+    own = ast.Module([ast.Expr(part) if isinstance(part, ast.expr) else part for part in body], [])
+    own.lineno, own.end_lineno = (body[0].lineno, body[-1].end_lineno) if body else (0, 0)
+    return own
 
 
 def again(batch):
@@ -294,6 +298,7 @@ class Later:
         self.used = set()  # of which something was done with one since the last step
         self.conditions = set()  # lines, in whatever file, that ask whether an evaluation is due
         self.asked = {}  # (file, line) of those that did -> [how often it did, after how many steps first, every how many]
+        self.turns = turning.Turns(self)
         self.seen = 0  # steps before it goes on
         self.due = {}  # likewise, that was told so -> after how many of what it counts
         self.shortened = False  # one of these was not seen whole
@@ -500,7 +505,7 @@ class Later:
             if not asked.goes_on(any(code.co_filename == path and loop.lineno <= line <= loop.end_lineno for (code, _),
                                      loop in loops.items())):
                 continue
-            end = asked.end(self.seen, steps, steps / inner if 1 <= inner <= steps else 1) if steps else None
+            end = asked.end(steps, steps / inner if 1 <= inner <= steps else 1) if steps else None
             value, found = asked.larger(end)
             what = f"{os.path.basename(path)}:{line}: a size grows in the run, from {asked.value}"
             if value is None:
@@ -543,11 +548,14 @@ class Later:
             resized = any(map(resizes, trees))
             self.phases = bool(self.made & loops.keys()) or resized
             self.seen = self.session.learnt()
-            due = any(self.comes(where, number) for where, (*_, number) in self.asked.items()) or any(
-                tree.lineno <= line <= tree.end_lineno for tree in trees for line in self.conditions - {line for _, line in self.asked})
-            tests = set().union(*map(tests_of, files))
-            tested = due or self.session.length.evaluates or any(evaluates(tree, tests) for tree in trees)
             several = self.trainings.begins(frame, files, is_own, resized or bool(self.where))
+            there = [*trees, *self.trainings.names.called_in(trees)]
+            due = any(self.comes(where, number) for where, (*_, number) in self.asked.items()) or any(
+                tree.lineno <= line <= tree.end_lineno for tree in there for line in self.conditions - {line for _, line in self.asked})
+            turning_, unasked, outer = self.turns.begins(loops, there)
+            due = due or turning_
+            tests = set().union(*map(tests_of, files))
+            tested = due or unasked or self.session.length.evaluates or any(evaluates(tree, tests) for tree in trees)
             tested = tested or any(isinstance(node, ast.Call) and trainings.is_off(node, self.trainings.names) for tree in trees
                                    for node in ast.walk(tree)) or any(
                 any(behind.goes_over(tree.body, where, self.trainings.names.bodies.__contains__)) or every.is_tested_behind(tree, where)
@@ -558,12 +566,13 @@ class Later:
         except Exception:  # whatever a script's own attributes do when they are asked
             return False
         passes = self.session.length.passes or list(self.session.length.fetched)
-        if tested and not passes and not due and len(loops) > 1:
-            several = self.trainings.shortens()
         for one in self.session.length.passes:
             self.looks_for(one)
         with contextlib.suppress(Exception):  # of whatever stands in a script
             self.rises(loops)
+        outer = outer or any(self.rising[where].times == 1 for where in self.risen)
+        if (tested and not due or outer) and not passes and len(loops) > 1:
+            several = self.trainings.shortens()
         inside = bool(self.where or self.phases or tested or self.larger or self.risen or several)
         if not inside and not self.behind:
             return False
@@ -623,7 +632,8 @@ class Later:
         most = self.led or (math.inf if self.trainings.going else STEPS if self.where or self.phases else self.climb + ENDS)
         if self.behind and self.trainings.held and self.trainings.hurries():
             self.trainings.held = False
-        over = self.over_bound() or self.steps >= most or not self.led and self.where and self.since >= TRIED and not self.frozen()
+        over = self.steps >= most or not self.led and self.where and self.since >= TRIED and not self.frozen()
+        over = over and not (self.turns.waits() and self.steps < STEPS) or self.over_bound()
         return over and not (self.where and self.frozen() and self.tries() or self.leads())
 
     def is_within(self):
@@ -723,6 +733,7 @@ class Later:
         if self.trainings.going and not isinstance(error, SystemExit):
             self.trainings.broken(frames[::-1])
         self.misses(frames)
+        self.turns.misses(isinstance(error, Exception))
         if self.going and self.where and not self.trying and self.frozen():
             self.tell("what they would take then was not seen")
 
@@ -730,6 +741,7 @@ class Later:
         """Nothing more is recorded."""
         self.trainings.end()
         self.misses(trainings.outwards(sys._getframe(1)))
+        self.turns.misses()
         given.once(self.session.recorder)
         if self.risen and self.steps <= self.climb:
             self.session.recorder.note(ff.VARIABLE_SHAPES, "of sizes that grow in the run the largest could not be captured: "
@@ -743,7 +755,7 @@ class Later:
 def install(later, patch):
     import torch
     trainings.install(later.trainings, patch)
-    every.install(later.is_due, later.conditions, later.grows, is_own, later.session.recorder, patch)
+    every.install(later.is_due, later.conditions, later.grows, later.turns, is_own, later.session.recorder, patch)
     inner = torch._C.TensorBase
     real_module = torch.nn.Module.requires_grad_
 

@@ -66,9 +66,29 @@ def loops_around(frame):
 
 
 def function_of(frame):
-    """The function that it is in, as it stands in the script; None: none, or none that has a loop in it."""
-    functions = (function for _, _, function, _ in loops_of(frame.f_code.co_filename))
-    return next((f for f in functions if f is not None and begins(f) == frame.f_code.co_firstlineno), None)
+    """The function that it is in, as it stands in the script; None: none."""
+    code = frame.f_code
+    return next((n for n in ast.walk(tree_of(code.co_filename)) if isinstance(n, FUNCTION[:3]) and begins(n) == code.co_firstlineno
+                 and getattr(n, "name", "<lambda>") == code.co_name and (not isinstance(n, ast.Lambda) or is_at(n, frame))), None)
+
+
+@functools.lru_cache(256)
+def positions(code):
+    """Where in the source each of its instructions stands: (line, column) twice, of begin and end. Before Python 3.11 nobody says so."""
+    return [((line, at), (end, to)) for line, end, at, to in code.co_positions()] if hasattr(code, "co_positions") else []
+
+
+def place(frame):
+    """Where what that frame is at begins and ends; its line alone where Python tells no more."""
+    found = positions(frame.f_code)[frame.f_lasti // 2:][:1]
+    return found[0] if found and None not in (*found[0][0], *found[0][1]) else ((frame.f_lineno,), (frame.f_lineno,))
+
+
+def is_at(node, frame):
+    """Whether that frame is at something that stands there."""
+    begin, end = place(frame)
+    last = (node.end_lineno, node.end_col_offset)[:len(end)]
+    return (node.lineno, node.col_offset)[:len(begin)] <= begin and end <= last
 
 
 def begins(function):

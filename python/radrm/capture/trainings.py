@@ -37,7 +37,6 @@ BACKWARD = {"backward", "manual_backward"}
 LIBRARY = {"fit", "fit_one_cycle", "fine_tune", "train"}  # methods that train, of what is called like that:
 TRAINER = re.compile(r"(trainer|learn|learner)\b(\(.*\))?$", re.IGNORECASE | re.DOTALL)
 KERAS = re.compile(r"model$", re.IGNORECASE)
-EPOCH = re.compile(r"epoch|stage|phase|round", re.IGNORECASE)  # a condition on these may turn in the run
 # Names of functions that are no training's own: many other things are called so.
 NEVER = {"step", "zero_grad", "forward", "__call__", "backward", "closure", "eval"}
 RUNS = re.compile(r"train|engine|agent|exper|runner|self$|solver|exp$", re.IGNORECASE)  # of x.train(): x is no module
@@ -129,6 +128,18 @@ class Names(set):
         engine, is not."""
         return (not isinstance(call.func, ast.Attribute) or length.called(call) in self.methods
                 or ast.unparse(call.func.value) in self.modules)
+
+
+    def called_in(self, trees):
+        """Functions of the script that are called there, and by those."""
+        found, waiting = [], list(trees)
+        for tree in waiting:
+            more = [body for call in ast.walk(tree) if length.called(call) in self.bodies and self.owns(call)
+                    for body in self.bodies.get(length.called(call), ())]
+            more = [body for body in dict.fromkeys(more) if body not in found]
+            found += more
+            waiting += more
+        return found
 
 
 def functions(paths):
@@ -223,41 +234,56 @@ def calls(statements):
     return (node for node in within(statements) if isinstance(node, ast.Call))
 
 
-def rest(body, line, steps):
-    """Statements of that block, and of those in it that the line is in, that may run after that line. `steps`: the loop whose
-    rounds are steps."""
-    at = max((n for n, statement in enumerate(body) if statement.lineno <= line <= statement.end_lineno), default=None)
+def rest(body, frame, steps):
+    """What of that block, and of those in it that the frame is in, may run after what it is at. `steps`: the loop whose rounds are
+    steps."""
+    at = max((n for n, statement in enumerate(body) if length.is_at(statement, frame)), default=None)
     if at is None:
         return []
     found, inside = body[at + 1:], body[at]
-    if inside is steps or isinstance(inside, SCOPES):
+    if inside is steps or isinstance(inside, SCOPES[:2]):
         return found + (inside.orelse if inside is steps else [])
-    for block in [getattr(inside, name, [])
-                  for name in ("body", "orelse", "finalbody")] + [h.body for h in getattr(inside, "handlers", ())]:
-        if block and block[0].lineno <= line <= block[-1].end_lineno:
-            found += rest(block, line, steps)
-            if block is not getattr(inside, "finalbody", block):
-                found += inside.finalbody
-            if block is inside.body and not isinstance(inside, ast.If):
-                found += getattr(inside, "orelse", [])
-            if block is inside.body and isinstance(inside, (ast.For, ast.While)):
-                found += [statement for statement in block if not statement.lineno <= line <= statement.end_lineno
-                          and statement.lineno < line]
+    blocks = [getattr(inside, name, []) for name in ("body", "orelse", "finalbody")] + [h.body for h in getattr(inside, "handlers", ())]
+    blocks = [block for block in blocks if isinstance(block, list) and block]
+    here = next((block for block in blocks if any(length.is_at(statement, frame) for statement in block)), None)
+    if here is None:
+        return found + [part for block in blocks for part in block] + later_in(inside, frame)
+    found += rest(here, frame, steps)
+    if here is not getattr(inside, "finalbody", here):
+        found += inside.finalbody
+    if here is inside.body and not isinstance(inside, ast.If):
+        found += getattr(inside, "orelse", [])
+    if here is inside.body and isinstance(inside, (ast.For, ast.While)):
+        found += here[:next(n for n, statement in enumerate(here) if length.is_at(statement, frame))]
     return found
 
 
+def later_in(statement, frame):
+    """Calls of a statement that come after the one that the frame is at: `return train(), evaluate()`, `print(train())`."""
+    _, end = length.place(frame)
+    return [] if len(end) < 2 else [
+        call for call in calls([statement]) if (call.end_lineno, call.end_col_offset) > end and (
+            (call.lineno, call.col_offset) >= end or length.is_at(call, frame))]
+
+
 def body_of(frame):
-    """The block of the function, or the module, that it is in."""
-    tree, code = tree_of(frame.f_code.co_filename), frame.f_code
+    """The block of the function, or the module, that it is in; what a lambda, or a comprehension, comes to."""
+    code = frame.f_code
     if code.co_name == "<module>":
-        return tree.body
-    return next((node.body for node in ast.walk(tree) if isinstance(node, SCOPES[:2]) and length.begins(node) == code.co_firstlineno), [])
+        return tree_of(code.co_filename).body
+    if is_comprehension(frame):
+        return [part for node in comprehensions(frame) for part in (getattr(node, "elt", None), getattr(node, "value", None)) if part][-1:]
+    found = length.function_of(frame)
+    return [] if found is None else found.body if isinstance(found.body, list) else [found.body]
+
+
+def is_comprehension(frame):
+    return frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 def comprehensions(frame):
-    """Those that the line it is at stands in: one that trains does so for each of something."""
-    return (node for node in ast.walk(tree_of(frame.f_code.co_filename)) if isinstance(node, COMPREHENSIONS)
-            and node.lineno <= frame.f_lineno <= node.end_lineno)
+    """Those that what it is at stands in: one that trains does so for each of something."""
+    return (node for node in ast.walk(tree_of(frame.f_code.co_filename)) if isinstance(node, COMPREHENSIONS) and length.is_at(node, frame))
 
 
 def outwards(frame):
@@ -286,37 +312,11 @@ def follows(frames, names, is_own, stepping=True, parts=(), taught=()):
             continue
         steps = loops[-1] if stepping else next((loop for loop in loops if (frame.f_code.co_filename, loop.lineno) in parts), None)
         stepping = False
-        left = [one for one in rest(body_of(frame), frame.f_lineno, steps)
+        left = [one for one in rest(body_of(frame), frame, steps)
                 if not any((frame.f_code.co_filename, line) in taught for line in range(one.lineno, one.end_lineno + 1))]
         if any(begins_one(call, names) for call in calls(left)):
             return True
     return False
-
-
-def turns(frames, names, is_own):
-    """Whether a later epoch trains, or loads, something else: `if epoch < 5: warm_up() else: learn()`."""
-    for frame in frames:
-        if not is_own(frame.f_code.co_filename):
-            continue
-        loops = length.loops_around(frame)
-        for node in ast.walk(loops[0]) if loops else ():
-            if not isinstance(node, ast.If) or not EPOCH.search(ast.unparse(node.test)):
-                continue
-            if len(loops) > 1 and loops[-1].lineno <= node.lineno <= loops[-1].end_lineno:
-                continue
-            for block in filter(None, (node.body, node.orelse)):
-                here = block[0].lineno <= frame.f_lineno <= block[-1].end_lineno
-                if not here and any(changes(statement, names) for statement in block):
-                    return True
-    return False
-
-
-def changes(statement, names):
-    """Whether that trains, or makes another loader."""
-    loads = isinstance(statement, ast.Assign) and any(isinstance(n, ast.Call)
-                                                      and re.search("loader", length.called(n), re.IGNORECASE)
-                                                      for n in ast.walk(statement.value))
-    return loads or any(begins_one(call, names) for call in calls([statement]))
 
 
 # --- what they tell ---
@@ -392,7 +392,8 @@ class Loop:
                 trainings.repeated[self.where] = self.alike
             enough = trainings.waits() if self.trains() else not trainings.phased
             return "last" if trainings.hurries() or self.alike >= ALIKE and enough else ""
-        if trainings.session.waiting and self.rounds < WAITS or self.inside and trainings.held or not trainings.climbed():
+        if trainings.session.waiting and self.rounds < WAITS or self.inside and trainings.held or not trainings.climbed() \
+                or trainings.session.later.turns.waits(self.inside):
             return ""
         return "end" if self.rounds >= ROUNDS else ""
 
@@ -508,10 +509,9 @@ class Trainings:
     def begins(self, frame, files, is_own, held):
         """Enough was seen of the first, at that frame. Whether another one follows. `held`: something comes in a later epoch anyway."""
         self.names, self.is_own = functions(files), is_own
-        turning = not held and turns(outwards(frame), self.names, is_own)
-        self.held, self.phased = held or turning, held
+        self.held = self.phased = held
         loops = self.around_us()
-        self.going = turning or any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
+        self.going = any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
         self.around = {loop.number for loop in loops}
         for loop in loops:
             loop.rounds, loop.stepped = 0, False

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""What a script does from some step or epoch on, or at one, long after a capture has seen enough."""
+import ast
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from radrm.capture import turning  # noqa: E402
+
+BODY = """
+    import bisect, copy, math
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+    model = nn.Sequential(*[nn.Linear(512, 512, bias=False) for _ in range(4)]).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rows = TensorDataset(torch.randn(800, 512))
+    learn = DataLoader(rows, batch_size=8)
+
+    def batch(n):
+        return torch.randn(n, 512, device="cuda")
+
+    def evaluate(n=4000):
+        with torch.no_grad():
+            return model(batch(n)).sum().item()
+
+    def on(x):
+        loss = model(x.cuda()).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+"""
+STEPS = "for step in range(600):\n        on(batch(8))\n        "
+EPOCHS = "for epoch in range(20):\n        for n, (x,) in enumerate(learn):\n            on(x)\n            WITHIN\n        AFTER"
+EVALUATED = 31  # MiB of weights and gradients, and what two layers take of 4000 rows
+PLAIN = 8
+
+
+def epochs(within="pass", after="pass"):
+    return EPOCHS.replace("WITHIN", within).replace("AFTER", after)
+
+
+def most(said):
+    return int(re.search(r"(\d+) MiB in tensors", said)[1])
+
+
+@pytest.mark.parametrize("body", [
+    STEPS + "if step == 300: evaluate()", STEPS + "if step == 599: evaluate()", STEPS + "if step > 500 and step % 10 == 0: evaluate()",
+    STEPS + "if step in (100, 300): evaluate()", STEPS + "if step < 590: continue\n        evaluate()",
+    STEPS + "if step < 5: print(step)\n        else: evaluate()", STEPS + "last = step == 599\n        if last: evaluate()",
+    STEPS + "loss = evaluate() if step == 300 else 0", STEPS + "step == 300 and evaluate()",
+    epochs("if n == len(learn) - 1: evaluate()"), epochs("if (n + 1) % len(learn) == 0: evaluate()"),
+    epochs(after="if epoch + 1 == 20: evaluate()"), epochs(after="if epoch < 15: continue\n        evaluate()"),
+    "def is_due(step): return step > 0 and step % 300 == 0\n    " + STEPS + "if is_due(step): evaluate()",
+    "def test(step):\n        if step != 300: return\n        evaluate()\n    " + STEPS + "test(step)",
+    "last = 0\n    " + STEPS + "if step - last >= 300:\n            evaluate(); last = step",
+], ids=["at", "at the last", "often from one on", "at some", "skipped before", "else", "flag", "expression", "and", "end of an epoch",
+        "each epoch", "last epoch", "late epochs", "function", "returns before", "since the last"])
+def test_an_evaluation_that_comes_late(capture, body):
+    code, said, f = capture(BODY + "    " + body)
+    assert code == 0 and most(said) in (EVALUATED, EVALUATED + 1) and f.header["flags"] == 0, said
+    assert f.beside > 0
+
+
+@pytest.mark.parametrize("body", [STEPS + "if step == 1000: evaluate()", epochs("if n == 100: evaluate()"),
+                                  epochs(after="if epoch > 20: evaluate()"), STEPS + "if step % 100 == 99: print(step)",
+                                  STEPS + "if step == 300:\n            for g in optimizer.param_groups: g['lr'] *= 0.1",
+                                  STEPS + "if step >= 300: torch.save(model.state_dict(), 'x.pt')",
+                                  STEPS + "[evaluate() for n in range(3) if n == 5]",
+                                  "def rate_of(step):\n        if step < 100: return 1\n        return math.cos(step)\n    " + STEPS
+                                  + "rate_of(step)"],
+                         ids=["never", "beyond an epoch", "beyond the run", "told", "rate", "saved", "another loop", "rate of a step"])
+def test_what_never_comes_and_what_takes_nothing(capture, body):
+    code, said, f = capture(BODY + "    " + body)
+    assert code == 0 and most(said) in (PLAIN, PLAIN + 1) and f.header["flags"] == 0 and f.beside == 0, said
+    assert [phase for _, phase in f.marks].count(1) == 3 or "epoch" in body  # what stands behind epochs is looked at
+
+
+@pytest.mark.parametrize("body, mib", [
+    ("size = 8\n    for step in range(600):\n        if step == 500: size = 4000\n        on(batch(size))", 74),
+    ("for step in range(600):\n        size = 8\n        if step > 500: size *= 500\n        on(batch(size))", 74),
+    ("for step in range(600):\n        if step < 500: size = 8\n        else: size = 4000\n        on(batch(size))", 74),
+    ("size = 8\n    for step in range(600):\n        if step % 100 == 99: size *= 2\n        on(batch(size))", 14),
+    ("size, sizes = 8, {100: 64, 300: 4000}\n    for step in range(600):\n        if step in sizes: size = sizes[step]\n"
+     "        on(batch(size))", 74),
+    ("def rows_of(step):\n        if step < 200: return 8\n        if step < 400: return 400\n        return 4000\n"
+     "    for step in range(600): on(batch(rows_of(step)))", 74),
+    ("for epoch in range(30):\n        if epoch < 10: n = 8\n        elif epoch < 20: n = 400\n        else: n = 4000\n"
+     "        for x, in learn: on(x.repeat(n // 8, 1))", 74),
+    ("for step in range(600):\n        size = [8, 400, 4000][bisect.bisect([200, 400], step)]\n        on(batch(size))", 74),
+    ("for epoch in range(20):\n        size = [n for at, n in [(0, 8), (5, 4000)] if at <= epoch][-1]\n"
+     "        for _ in range(100): on(batch(size))", 74),
+    (STEPS + "if step == 300: optimizer = torch.optim.AdamW(model.parameters())", 20),
+    (epochs(after="if epoch == 10: optimizer = torch.optim.AdamW(model.parameters())"), 20),
+    (epochs(after="if epoch == 10: mean = copy.deepcopy(model)\n        if epoch > 10: [a.data.mul_(0.9).add_(b.data) for a, b in "
+                  "zip(mean.parameters(), model.parameters())]"), 20),
+    ("for p in model[:3].parameters(): p.requires_grad = False\n    " + STEPS + "if step == 300:\n            for p in "
+     "model.parameters(): p.requires_grad = True\n            optimizer = torch.optim.Adam(model.parameters())", 20),
+    ("other = nn.Linear(512, 2048).cuda()\n    " + STEPS + "if step > 300: other(batch(2000)).sum().backward()", 35),
+    ("for step in range(600):\n        loss = model(batch(8)).sum()\n        if step > 300: loss = loss + model(batch(3000)).sum()\n"
+     "        loss.backward(); optimizer.step()", 39),
+], ids=["at", "from one on", "else", "doubles", "table", "function", "elif", "bisect", "chosen", "optimizer",
+        "optimizer of an epoch", "mean", "unfrozen", "another model", "another loss"])
+def test_what_takes_more_later(capture, body, mib):
+    code, said, f = capture(BODY + "    " + body)
+    assert code == 0 and mib <= most(said) <= mib + 1 and f.header["flags"] & ~4 == 0, said
+
+
+@pytest.mark.parametrize("body, line", [
+    (STEPS + "if step == 300:\n            evaluate()\n            break", 30),
+    (STEPS + "if step == 300:\n            evaluate()\n            raise ValueError('short')", 30),
+])
+def test_what_cannot_be_seen_is_told(capture, body, line):
+    """It is a doubt."""
+    code, said, f = capture(BODY + "    " + body)
+    assert code == 0 and "what is done at step 300 was not seen" in said and f.header["flags"] & 128, said
+
+
+@pytest.mark.parametrize("body", [
+    "train(); evaluate()", "def main(): train(); evaluate()\n    main()", "a, b = train(), evaluate()", "print(train(), evaluate())",
+    "ok = train() and evaluate()", "if train(): evaluate()", "test = lambda _: evaluate()\n    print(test(train()))",
+    "both = lambda: (train(), evaluate())\n    for n in range(5): both()", "[(train(), evaluate()) for n in range(5)]",
+    "def both():\n        train()\n        evaluate()\n    for n in range(5): both()", "for n in range(5): train(); evaluate()",
+], ids=["statements", "in a function", "tuple", "arguments", "and", "if", "outer call", "lambda", "comprehension", "function", "loop"])
+def test_on_one_line(capture, body):
+    train = "    def train():\n        for x, in learn: on(x)\n        return 1\n"
+    code, said, f = capture(BODY + train + "    " + body)
+    assert code == 0 and most(said) in (EVALUATED, EVALUATED + 1) and f.header["flags"] == 0, said
+
+
+@pytest.mark.parametrize("source, asks", [
+    ("for i in range(9):\n    if i == 5: f(x)", ["i == 5"]),
+    ("for i in range(9):\n    if i == 5: print(x)", []),
+    ("for i in range(9):\n    if i % 5 == 0: evaluate(x)", []),  # every.py has it
+    ("for i in range(9):\n    if i % 5 == 0 and i > 3: evaluate(x)", ["i % 5 == 0 and i > 3"]),
+    ("for i in range(9):\n    if i > 5 and g(x): f(x)", ["i > 5"]),
+    ("if rank == 0: f(x)", []),
+    ("for i in range(9):\n    lr = 0.1 if i > 5 else 0.2", []),
+    ("for i in range(9):\n    if i > 5: lr = 0.5", []),
+    ("for i in range(9):\n    if i > 5: schedule = sched.step()", []),
+])
+def test_which_tests_ask(source, asks):
+    assert [ast.unparse(node) for node in turning.parts(ast.parse(source))] == asks
