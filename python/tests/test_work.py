@@ -124,6 +124,15 @@ def test_steps_of_a_recurrent_network():
     assert total(of(f, ff.RECURRENT), 3) == 2 * 7 * 2  # forward and backward, 7 steps, 2 layers
 
 
+def test_a_packed_batch_takes_as_many_steps_as_its_longest_sequence():
+    def setup(lengths):
+        net, x = nn.LSTM(16, 32, 2, batch_first=True).to("cuda"), torch.zeros(4, 7, 16, device="cuda")
+        return lambda: net(nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True))[0].data.sum().backward()
+    whole, ragged = (of(load(lambda: setup(lengths)), ff.RECURRENT) for lengths in ([7, 7, 7, 7], [7, 5, 3, 1]))
+    assert total(whole, 3) == total(ragged, 3) == 2 * 7 * 2
+    assert total(ragged, 4) == pytest.approx(total(whole, 4) * 16 / 28, rel=0.05)
+
+
 def test_entries_stay_within_bounds(monkeypatch):
     from radrm.capture import limits
     from radrm.capture.work import Tally

@@ -406,8 +406,11 @@ def recurrent(work, which, args, kwargs, result):
     data, weights = args[0], args[1]
     backward = len(args) > 16
     hx = args[4]
-    first = args[14 if backward else 10]
-    steps, batch = (data.shape[1], data.shape[0]) if first is True else (data.shape[0], data.shape[1] if data.dim() > 2 else 1)
+    first, sizes = (args[14], args[18]) if backward else (args[10], args[14])
+    if sizes:  # packed: how many sequences each step has; a mean one
+        steps, batch = len(sizes), sum(sizes) / len(sizes)
+    else:
+        steps, batch = (data.shape[1], data.shape[0]) if first is True else data.shape[:2]
     cells = hx.shape[0]
     each = sum(w.numel() for w in weights if w.dim() > 1) // max(cells, 1)
     size = data.element_size()
