@@ -26,6 +26,8 @@ PANELS = [
     ("Thirteen training scripts of public repositories, unmodified, two H200", "h200/scripts/run-", [
         (False, "one task a GPU", "exclusive"), (True, "RAD-RM, captured while they wait", "auto"),
         (True, "RAD-RM, captured before", "first")]),
+    ("Thirteen others, two H200", "h200/thirteen/run-", [
+        (False, "one task a GPU", "exclusive"), (True, "RAD-RM, captured before", "first"), (True, "RAD-RM, the second time", "second")]),
     ("The dissertation's 60-task trace, faster, four H200 with 40 GiB each", "h200/trace/trace-", [
         (False, "one task a GPU", "exclusive"), (True, "RAD-RM, its magm and GPUMemNet", "gpumemnet"),
         (True, "RAD-RM as shipped, captured before", "shipped-replay")]),
