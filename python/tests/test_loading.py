@@ -51,6 +51,13 @@ LOOPS = {
         for epoch in range(50):
             for x in loader: update(x)
         """, [(2, 5 * MS, 2, 2)]),
+    "workers by a context of their own": ("""
+        for x in DataLoader(Data(), 5, num_workers=2, multiprocessing_context="spawn", timeout=60, prefetch_factor=4): update(x)
+        """, [(2, 5 * MS, 2, 2)]),
+    "a context by place": ("""
+        loader = DataLoader(Data(), 5, False, None, None, 2, None, True, False, 60, None, "fork")
+        for x in loader: update(x)
+        """, [(2, 5 * MS, 2, 2)]),
     "without workers": ("""
         for x in DataLoader(Data(), 5): update(x)
         """, [(0, 5 * MS, 2, 2)]),

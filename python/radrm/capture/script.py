@@ -17,6 +17,10 @@ from .commands import parse  # noqa: F401  beside capture(): a script is named, 
 from .processes import Processes, choose
 from .sandbox import CaptureError, Unused
 
+# What a DataLoader is told that loads in this process: option -> (where it stands behind the data set, None: by name alone; the value).
+UNAIDED = {"num_workers": (4, 0), "pin_memory": (6, False), "timeout": (8, 0), "multiprocessing_context": (10, None),
+           "persistent_workers": (None, False), "prefetch_factor": (None, None)}
+
 
 class TimeUp(ending.End):
     """The limit of time is near."""
@@ -275,12 +279,11 @@ def install(session):
         session.later.makes(sys._getframe(1))
         args = list(args)
         workers = args[4] if len(args) > 4 else kwargs.get("num_workers", 0)
-        if len(args) > 4:
-            args[4] = 0
-        if len(args) > 6:
-            args[6] = False
-        kwargs.update({name: value for name, value in (("num_workers", 0), ("pin_memory", False), ("persistent_workers", False),
-                                                       ("prefetch_factor", None), ("timeout", 0)) if name in kwargs})
+        for name, (at, value) in UNAIDED.items():
+            if name in kwargs:
+                kwargs[name] = value
+            elif at is not None and at < len(args):
+                args[at] = value
         real_init(self, dataset, *args, **kwargs)
         session.loading.made(self, workers, sys._getframe(1))
 
