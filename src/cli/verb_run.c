@@ -242,7 +242,7 @@ static void explain_ends(const json_t *tasks)
 		if (member_state(t) != TASK_COMPLETED && told++ < MAX_EXPLAINED)
 			explain_end(t);
 	if (told > MAX_EXPLAINED)
-		cli_note("and %zu others", told - MAX_EXPLAINED);
+		cli_note("and %zu more", told - MAX_EXPLAINED);
 }
 
 /* Shown from now on: what the log is to be, or the terminal. */

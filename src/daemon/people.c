@@ -91,7 +91,7 @@ static json_t *take_largest(json_t *left)
 	return taken;
 }
 
-/* "; 12.0G by alice's python train.py (pid 123, 3 h), 1.0G by ... and 2 others; none is a task of rad". */
+/* "; 12.0G by alice's python train.py (pid 123, 3 h), 1.0G by ... and 2 more; none is a task of rad". */
 static void add_names(struct buf *text, const json_t *foreign)
 {
 	scoped_json *left = json_copy((json_t *)foreign);
@@ -102,7 +102,7 @@ static void add_names(struct buf *text, const json_t *foreign)
 			   json_member_text(p, "text"));
 	}
 	if (json_array_size(left))
-		buf_printf(text, " and %zu others", json_array_size(left));
+		buf_printf(text, " and %zu more", json_array_size(left));
 	buf_add_text(text, json_array_size(foreign) == 1 ? ", which is no task of rad" : "; none is a task of rad");
 }
 
