@@ -64,6 +64,14 @@ def test_text(capture, body, doubt):
     assert found == doubt, said
 
 
+def test_a_doubt_is_told_of_a_line_of_the_script(capture):
+    """What wraps a function of a library, as @deprecated does, is nobody's line."""
+    found, said = doubts(capture, """import typing_extensions
+exec("def some(n): return torch.zeros(int(n), device='cuda')", globals())
+typing_extensions.deprecated("no")(some)(y.argmax())""")
+    assert found and "train.py:" in said and "typing_extensions" not in said
+
+
 @pytest.mark.parametrize("body, doubt", [
     ("if loss > 3: save_names('a', [])", False), ("if loss > 3: save_samples(model, x)", True),
     ("if loss > 3: best_logits = logger.manager.logits(x)", True), ("if loss > 3: logger.info(n)", False),

@@ -2,13 +2,16 @@
 """What stands in the source where a value is asked for: whether it decides anything, which answer goes on, for how many rounds
 a loop does."""
 import ast
+import contextlib
 import functools
 import os
 import re
 import sys
+import warnings
 import weakref
 
 import torch
+import typing_extensions
 
 from . import fileformat as ff, lbfgs
 from .idle import HOLDS as KEEPS, SCOPES, better, is_idle, is_on_host, is_quiet, own, picks
@@ -20,6 +23,8 @@ OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # training).
 ROUNDS = 6
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+# Where no line is the script's: here, PyTorch, code without a file, and what wraps others' functions (@deprecated).
+WITHIN = (OWN, TORCH, "<", *(module.__file__ for module in (contextlib, functools, typing_extensions, warnings)))
 SIZING = re.compile(r"^(new_)?(zeros|ones|empty|full|rand|randn|randint|randperm|arange|linspace|eye)$|^(range|view|reshape"
                     r"|expand|repeat|repeat_interleave|tile|narrow|split|chunk|topk|pad|interpolate|one_hot|tri[lu]_indices|"
                     r"unflatten|resize_)$")  # what is called with sizes
@@ -43,11 +48,11 @@ HOLDS = {"_detect_is_causal_mask", "_compare_regular_values_close"}
 
 
 def script_place():
-    """("file.py:12", instruction) of the innermost frame that is neither this package's nor PyTorch's; (None, 0) if there is none."""
+    """("file.py:12", instruction) of the innermost frame that is the script's, or a library's that it uses; (None, 0) if there is none."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((OWN, TORCH, "<")):
+        if not name.startswith(WITHIN):
             return f"{os.path.basename(name)}:{frame.f_lineno}", frame.f_lasti
         frame = frame.f_back
     return None, 0
