@@ -346,6 +346,58 @@ teardown()
 	[[ "$output" == *"attempt 1 on GPU 3"*ok* ]]
 }
 
+# ---- retries ----
+
+# delayed ID N: N attempts of it failed, and it waits for the next.
+delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and .reason == \"BeginTime\" and .retries_used == $2" >/dev/null; }
+
+@test "retries: what fails by itself runs again, is told so, and ends as its last attempt does" {
+	local id killed
+	id=$(submit --retries 2 -- sh -c 'echo "attempt $RAD_ATTEMPT"; [ "$RAD_ATTEMPT" = 3 ] || exit 7')
+	killed=$(submit --retries 1 -- sh -c 'kill -9 $$')
+	wait_for 15 delayed "$id" 1
+	[[ "$(rad why "$id")" == *"failed, and begins again at "*"retry 1 of 2"* ]]
+	[[ "$(rad show --events "$id")" == *"exit 7"*"runs again in 10s"* ]]
+	rad update "$id" --begin=now
+	wait_for 15 delayed "$id" 2
+	[[ "$(rad show --events "$id")" == *"runs again in 20s"* ]]
+	rad update "$id" --begin=now
+	run timeout 20 rad wait "$id"
+	[ "$status" -eq 0 ]
+	[ "$(grep attempt "rad-$id.out" | tr '\n' ' ')" = "attempt 1 attempt 2 attempt 3 " ]
+	rad show --json "$id" | jq -e '.tasks[0] | [.attempts[].verdict] == ["failed", "failed", "ok"] and .retries == 2 and .retries_used == 2'
+	[[ "$(rad show "$id")" == *"2 of 2 used"* ]]
+	wait_for 15 delayed "$killed" 1
+	rad update "$killed" --begin=now
+	run timeout 20 rad wait "$killed"
+	[ "$status" -eq 137 ]
+	[ "$(state "$killed")" = FAILED ]
+	[ "$(field "$killed" '.attempts | length')" -eq 2 ]
+	run rad submit --retries 1 --no-requeue true
+	[ "$status" -eq 2 ]
+	one_line_error "leave one out"
+}
+
+@test "retries: a cancel ends the delay, and it outlives radd" {
+	local gone kept begins
+	gone=$(submit --retries 5 -- false)
+	kept=$(submit --retries 1 -- sh -c '[ "$RAD_ATTEMPT" = 2 ]')
+	wait_for 15 delayed "$gone" 1
+	rad cancel "$gone"
+	[ "$(state "$gone")" = CANCELLED ]
+	[ "$(field "$gone" '.attempts | length')" -eq 1 ]
+	wait_for 15 delayed "$kept" 1
+	begins=$(field "$kept" .begin_time)
+	kill_radd
+	start_radd
+	delayed "$kept" 1
+	[ "$(field "$kept" .begin_time)" = "$begins" ]
+	run timeout 30 rad wait "$kept"
+	[ "$status" -eq 0 ]
+	rad show --events --json "$kept" | jq -e '[.events[] | select(.event == "ended" or .event == "placed") | .time |
+		sub("[.][0-9]*Z$"; "Z") | fromdate] | .[2] - .[1] >= 9'
+}
+
 # ---- radd dies, and comes back ----
 
 @test "kill -9 of radd: tasks go on, are adopted, and what ended meanwhile is known" {

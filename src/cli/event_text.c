@@ -63,6 +63,7 @@ static void say_measured(struct buf *out, const json_t *d, const json_t *gpus)
 static void say_ended(struct buf *out, const json_t *d, const json_t *gpus)
 {
 	scoped_buf seen = { 0 };
+	char delay[FORMAT_LEN];
 	buf_add_text(out, member_text(d, "verdict"));
 	if (*member_text(d, "evidence"))
 		add(out, ": ", member_text(d, "evidence"));
@@ -73,6 +74,8 @@ static void say_ended(struct buf *out, const json_t *d, const json_t *gpus)
 		add(out, "; ", json_is_true(json_object_get(d, "next_exclusive")) ? "runs again, alone at first" : "runs again");
 	else
 		add(out, "; ", member_text(d, "state"));
+	if (member_int(d, "next_delay_s"))
+		buf_printf(out, " in %s", format_seconds(member_number(d, "next_delay_s"), delay));
 }
 
 static void say_stop(struct buf *out, const json_t *d, const json_t *gpus)

@@ -32,7 +32,8 @@
 
 struct work {
 	struct pilot_handed h;
-	bool started, waiting;		/* it is told that it runs; radd has not begun it */
+	bool started, waiting;		/* it is told that it runs; radd does not run it */
+	bool delayed;			/* it waits for nothing but its next retry: others may be taken meanwhile */
 	bool unread;			/* was said: its record cannot be read */
 	int64_t told_ms;		/* mono; when radd was told last to end it; 0: it was not */
 };
@@ -91,7 +92,7 @@ size_t pilot_work_count(const struct pilot_work *w, size_t *waiting)
 	pilot_known_each(w->k, count_claimed, &c);
 	*waiting = c.n;
 	for (struct work *one; (one = idmap_next(&w->all, &at));)
-		*waiting += one->waiting;
+		*waiting += one->waiting && !one->delayed;
 	return w->all.n + c.n;
 }
 
@@ -268,6 +269,7 @@ static int look_at_local(struct pilot_work *w, struct work *one, struct pilot_kn
 	enum task_state state = member_state(local);
 	bool ours = is_ours(w, one, t), wish = ours && t->record.wish != SPOOL_WISH_NONE;
 	one->waiting = state == TASK_PENDING || state == TASK_HELD;
+	one->delayed = !strcmp(member_text(local, "reason"), "BeginTime");	/* --begin is the queue's, and not told to radd */
 	if (task_state_terminal(state)) {
 		int rc = ours ? carry_back(w, one, t, local, err) : 0;
 		if (!rc)

@@ -12,8 +12,8 @@ struct pilot_work;
 struct pilot_work *pilot_work_create(struct pilot *p, struct pilot_known *k);
 void pilot_work_destroy(struct pilot_work *w);
 
-/* How many tasks the pilot has claimed that have not ended, whether its radd has them already or not; of these, those that have
- * not started. */
+/* How many tasks the pilot has claimed that have not ended, whether its radd has them already or not; of these, those that
+ * wait for a place. */
 size_t pilot_work_count(const struct pilot_work *w, size_t *waiting);
 /* What the pilot has claimed and radd does not know yet is handed over; what became of the others is mirrored, people's
  * wishes are seen to. `look`: at the queue too; without, only tasks that ended at radd concern it. -1: radd, or the queue,

@@ -77,6 +77,8 @@ static void show_times(const struct term *term, const json_t *t)
 	     stood ? format_seconds(member_number(t, "suspended_s"), e) : "");
 	if (!isnan(member_number(t, "time_limit_s")))
 		line(term, "time limit", "%s", format_seconds(member_number(t, "time_limit_s"), a));
+	if (member_int(t, "retries"))
+		line(term, "retries", "%lld of %lld used", (long long)member_int(t, "retries_used"), (long long)member_int(t, "retries"));
 	if (!isnan(member_number(t, "slot_s")))
 		line(term, "time slot", "%s, made place %lld time%s, which cost %s", format_seconds(member_number(t, "slot_s"), a),
 		     (long long)member_int(t, "slots"), member_int(t, "slots") == 1 ? "" : "s",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Live tasks that are not to start before a time (--begin): which of them is due.
+ * Live tasks that are not to start before a time (--begin, or the delay before a retry): which of them is due.
  */
 #ifndef RAD_CORE_BEGINS_H
 #define RAD_CORE_BEGINS_H

@@ -170,8 +170,10 @@ static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 	struct event ev = { .kind = EV_ENDED, .t_ms = ended_at(e, o, now), .u.ended = {
 		.verdict = v.verdict, .exit_code = known ? o->report.exit_code : -1, .signal = o->report.signal,
 		.evidence = v.evidence, .seen = o->seen.measured, .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
-		.next_exclusive = next.exclusive, .next_host_mem_mib = next.host_mem_mib } };
+		.next_exclusive = next.exclusive, .next_host_mem_mib = next.host_mem_mib, .next_delay_s = next.delay_s } };
 	tasks_emit(e->tasks, t, &ev, now.wall_ms);
+	if (next.delay_s)
+		tasks_wait(e->tasks, t, now.wall_ms);
 }
 
 /* The code that means "start me again" counts only of a task that was asked, or asked for slots itself: a program that always

@@ -340,6 +340,8 @@ void tasks_clock_set(struct tasks *ts, int64_t by_ms, int64_t wall_ms)
 			continue;
 		struct event ev = { .kind = EV_CLOCK_SET, .t_ms = wall_ms, .u.clock.by_ms = by_ms };
 		tasks_emit(ts, t, &ev, wall_ms);
+		if (t->retrying)	/* its time moved along */
+			begins_add(ts->begins, t);
 	}
 }
 
@@ -357,7 +359,7 @@ static void wait_for(struct tasks *ts, struct task *t, int64_t wall_ms, bool lat
 	struct event ev = { .kind = EV_ELIGIBLE, .t_ms = wall_ms };
 	if (!t->waiting_for_deps || task_state_terminal(t->state))
 		return;
-	int met = waiting_add(ts->waiting, t);
+	int met = t->retrying ? WAITING_MET : waiting_add(ts->waiting, t);	/* they were met when it started first */
 	if (later)
 		begins_add(ts->begins, t);
 	else if (met == WAITING_MET)
@@ -395,7 +397,7 @@ int64_t tasks_turn(struct tasks *ts, int64_t wall_ms)
 	for (size_t i = 0; i < n; i++) {
 		struct task *t = tasks_find(ts, ids[i]);
 		struct event ev = { .kind = EV_ELIGIBLE, .t_ms = wall_ms };
-		if (t && t->waiting_for_deps && waiting_is(ts->waiting, t) == WAITING_MET)
+		if (t && t->waiting_for_deps && (t->retrying || waiting_is(ts->waiting, t) == WAITING_MET))
 			tasks_emit(ts, t, &ev, wall_ms);
 	}
 	return begins_next_ms(ts->begins);

@@ -73,12 +73,41 @@ static void a_restart_begins_by_the_clock_as_it_is_set(void **unused)
 	}
 }
 
+/* What it depends on is not asked again: a delay is no new wait for others. */
+static void a_delay_before_a_retry_goes_on_after_a_restart(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	char gpus[1][GPU_UUID_LEN] = { "GPU-0" };
+	const int64_t ms = w->now.wall_ms;
+	const struct event log[] = {
+		{ .kind = EV_SUBMITTED, .t_ms = ms },
+		{ .kind = EV_ESTIMATED, .t_ms = ms, .u.estimate = { "declared", 30000, 30000, 30000 } },
+		{ .kind = EV_ELIGIBLE, .t_ms = ms },
+		{ .kind = EV_PLACED, .t_ms = ms, .u.placed = { .gpus = gpus, .n_gpus = 1, .mode = SHARE_MPS, .claim_mib = 30000 } },
+		{ .kind = EV_ENDED, .t_ms = ms, .u.ended = { .verdict = VERDICT_FAILED, .exit_code = 1, .next = NEXT_QUEUE,
+							     .state = TASK_FAILED, .next_delay_s = 20 } },
+	};
+	struct spec *s = starts_after(spec_of(30000, 1), DEP_AFTEROK, TASK_ID(99, -1));	/* which radd knows no more */
+	s->retries = 1;
+	pass(w, 5);
+	task_id a = restore(w, TASK_ID(++w->next_job, -1), s, log, COUNT_OF(log))->id;
+	pass(w, 10);
+	assert_string_equal(reason_of(w, a), "BeginTime");
+	pass(w, 7);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	exits(w, a, 1, SCAN_NOTHING);
+	assert_null(core_task(w->c, a));
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_restored_core_holds_what_runs),
 		cmocka_unit_test(who_ended_while_radd_was_stopped_ended_then),
 		cmocka_unit_test(a_restart_begins_by_the_clock_as_it_is_set),
+		cmocka_unit_test(a_delay_before_a_retry_goes_on_after_a_restart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,6 +206,76 @@ static void a_tasks_time_is_changed(void **unused)
 	end_world(w);
 }
 
+static struct spec *retried(unsigned retries)
+{
+	struct spec *s = spec_of(30000, 1);	/* one of them on a GPU */
+	s->retries = retries;
+	return s;
+}
+
+/* After its delay, behind who came meanwhile, and whatever became of those it depended on; then it is over. */
+static void a_task_that_failed_runs_again(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id first = submit(w, spec_of(1000, 1));
+	exits(w, first, 0, SCAN_NOTHING);
+	task_id a = submit(w, starts_after(retried(1), DEP_AFTEROK, first));
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	pass(w, 5);
+	task_id b = submit(w, spec_of(30000, 1)), c = submit(w, starts_after(spec_of(1000, 1), DEP_AFTERNOTOK, a));
+	exits(w, a, 1, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	assert_int_equal(state(w, c), TASK_PENDING);	/* it is not over */
+	assert_string_equal(reason_of(w, a), "BeginTime");
+	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "retry 1 of 1"));
+	task_id d = submit(w, spec_of(30000, 1));
+	exits(w, b, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, d), TASK_RUNNING);
+	exits(w, d, 0, SCAN_NOTHING);
+	pass(w, 6);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	pass(w, 4);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	exits(w, a, 1, SCAN_NOTHING);
+	assert_null(core_task(w->c, a));
+	pass(w, 1);
+	assert_int_equal(state(w, c), TASK_RUNNING);
+	end_world(w);
+}
+
+/* Cancelled, held and released, begun at once, and with a clock that was set meanwhile. */
+static void a_delay_before_a_retry_is_no_promise(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(4, NULL);
+	task_id gone = submit(w, retried(3)), held = submit(w, retried(3)), hurried = submit(w, retried(3)), a = submit(w, retried(3));
+	const task_id all[] = { gone, held, hurried, a };
+	for (size_t i = 0; i < COUNT_OF(all); i++)
+		exits(w, all[i], 1, SCAN_NOTHING);
+	assert_int_equal(core_cancel(w->c, gone, 0, w->now, NULL), 0);
+	assert_null(core_task(w->c, gone));
+	assert_int_equal(core_hold(w->c, held, 0, w->now, NULL), 0);
+	assert_int_equal(begins_at(w, hurried, 0), 0);
+	pass(w, 1);
+	assert_int_equal(state(w, hurried), TASK_RUNNING);
+	w->now.wall_ms -= 3600000;
+	core_clock_set(w->c, -3600000, w->now);
+	pass(w, 5);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	pass(w, 6);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(state(w, held), TASK_HELD);
+	assert_int_equal(core_release(w->c, held, 0, w->now, NULL), 0);
+	pass(w, 1);
+	assert_int_equal(state(w, held), TASK_RUNNING);
+	end_world(w);
+}
+
 /* Of so many elements; held where it waits for nothing else. */
 static struct spec *array_after(uint32_t n, task_id other, enum dependency_kind kind)
 {
@@ -382,6 +452,8 @@ int main(void)
 		cmocka_unit_test(dependencies_open_and_never_open),
 		cmocka_unit_test(a_task_begins_at_its_time),
 		cmocka_unit_test(a_tasks_time_is_changed),
+		cmocka_unit_test(a_task_that_failed_runs_again),
+		cmocka_unit_test(a_delay_before_a_retry_is_no_promise),
 		cmocka_unit_test(an_array_after_an_array_is_no_square),
 		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
 		cmocka_unit_test(a_requeued_task_is_waited_for),

@@ -229,7 +229,12 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 	if (!open && begins_later(t, now.wall_ms)) {
 		char begin[CLOCK_ISO_LEN];
 		out->word = "BeginTime";
-		snprintf(out->text, sizeof out->text, "begins at %s, as it asks (--begin)", clock_iso(t->begin_s * 1000, begin));
+		clock_iso(t->begin_s * 1000, begin);
+		if (t->retrying)
+			snprintf(out->text, sizeof out->text, "failed, and begins again at %s: retry %u of %u (--retries)", begin,
+				 task_retries_used(t), t->spec->retries);
+		else
+			snprintf(out->text, sizeof out->text, "begins at %s, as it asks (--begin)", begin);
 	} else if (!open)	/* between the end of the last one and the next pass */
 		snprintf(out->text, sizeof out->text, "what it waited for has just ended");
 	else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What follows a verdict: the recovery queue with a larger claim or with GPUs of its own (sections 6.2.3 and 7.2), the main
- * queue again, or the end. Only what was not the task's doing, and lack of GPU memory, is ever run again.
+ * queue again, or the end. Only what was not the task's doing, and lack of GPU memory, is run again unasked; what failed by
+ * itself, as often as --retries says.
  *
  * Every way back ends: attempts are counted by verdict, each count has a bound of its own, and nothing but a person's requeue
  * begins one anew. So a task that fails in ever new ways runs at most a handful of times. A task that wrote half of its
@@ -13,6 +14,8 @@
 
 #define LEFT_MIN_MIB 1024	/* a device with more than this free was not what stopped a task at its own limit */
 #define CONTEXT_MIB 640		/* on an H100 CUDA's context takes 514 of its limit, with PyTorch's first tensor 611 */
+#define RETRY_FIRST_S 10
+#define RETRY_MOST_S 600
 
 struct recover_policy recover_policy_default(void)
 {
@@ -146,6 +149,22 @@ static void decide_host_oom(const struct recover_policy *p, const struct task *t
 	out->host_mem_mib = next;
 }
 
+/* Each retry waits twice as long as the one before: what fails at once is not started all the time, and what was out of order
+ * for minutes, a file system or a network, is tried again when it may be back. */
+static void decide_failed(const struct task *t, struct recover_next *out)
+{
+	unsigned before = task_retries_used(t);
+
+	if (!t->spec->requeue || before >= t->spec->retries)
+		return;
+	out->next = NEXT_QUEUE;
+	out->delay_s = RETRY_FIRST_S;
+	for (unsigned i = 0; i < before && out->delay_s < RETRY_MOST_S; i++)
+		out->delay_s *= 2;
+	if (out->delay_s > RETRY_MOST_S)
+		out->delay_s = RETRY_MOST_S;
+}
+
 /* host_oom, failed, neighbour (when not run again) and launch are FAILED to people; the verdict says more. */
 static enum task_state final_state(enum verdict v)
 {
@@ -173,6 +192,8 @@ void recover_decide(const struct recover_policy *p, const struct task *t, const 
 		decide_host_oom(p, t, r, out);
 	else if (v == VERDICT_LAUNCH)
 		decide_launch(p, t, r, out);
+	else if (v == VERDICT_FAILED)
+		decide_failed(t, out);
 	else if (v == VERDICT_SLOT || (v == VERDICT_CANCELLED && r->stopping == STOP_REQUEUE))
 		out->next = NEXT_QUEUE;
 }

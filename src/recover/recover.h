@@ -117,6 +117,7 @@ struct recover_next {
 	uint64_t claim_mib;	/* 0: unchanged */
 	bool exclusive;
 	uint64_t host_mem_mib;	/* to ask for of the machine's memory; 0: unchanged */
+	int64_t delay_s;	/* before a retry: it waits so long, then behind those that wait; 0: it is none */
 };
 
 /* `t` is the task before EV_ENDED is applied. `empty_gpu_mib`: what the largest GPU that it may use offers when empty; needed
@@ -131,7 +132,9 @@ struct recover_next {
  *	the last attempt: exclusive, since a claim that was wrong all along is not trusted with it
  *	a claim as large as an empty GPU: clamped to that, and exclusive, so without a fence
  * Out of host memory at the limit that it asked for itself, it asks for half as much again, at most all that tasks get: up to
- * max_attempts, and only where it may run again. */
+ * max_attempts, and only where it may run again.
+ *
+ * Failed by itself, it is run again as often as its spec says (retries): after 10 s, 20 s, 40 s ..., at most 10 min. */
 void recover_decide(const struct recover_policy *p, const struct task *t, const struct exit_report *r, enum verdict v,
 		    uint64_t empty_gpu_mib, struct recover_next *out);
 

@@ -548,9 +548,58 @@ static void test_a_requeue_begins_anew(void **state)
 	}
 }
 
+/* As often as it says, after delays that double up to ten minutes; what else an attempt may end of uses no retry up, and has
+ * none. */
+static void test_retries(void **state)
+{
+	static const int64_t delays[] = { 10, 20, 40, 80, 160, 320, 600, 600 };
+	char gpu[1][GPU_UUID_LEN] = { "GPU-0" };
+	struct recover_policy p = recover_policy_default();
+	const struct exit_report killed = { .have_record = true, .signal = SIGSEGV };
+	struct task *t = task_create(TASK_ID(1, -1), spec_create());
+	struct event placed = { .kind = EV_PLACED, .t_ms = 1, .u.placed = { .gpus = gpu, .n_gpus = 1 } };
+	struct event ended = { .kind = EV_ENDED, .t_ms = 1 };
+	struct recover_next next;
+	(void)state;
+	t->spec->retries = COUNT_OF(delays);
+	assert_int_equal(task_apply(t, &(struct event){ .kind = EV_SUBMITTED, .t_ms = 1 }, NULL), 0);
+	for (unsigned round = 0; round < 2; round++) {
+		for (size_t i = 0; i <= COUNT_OF(delays); i++) {
+			assert_int_equal(task_apply(t, &placed, NULL), 0);
+			ended.u.ended.verdict = VERDICT_OOM;
+			ended.u.ended.next = NEXT_RECOVER;
+			ended.u.ended.next_delay_s = 0;
+			assert_int_equal(task_apply(t, &ended, NULL), 0);
+			assert_int_equal(task_apply(t, &placed, NULL), 0);
+			assert_int_equal(task_retries_used(t), i);
+			recover_decide(&p, t, &killed, VERDICT_FAILED, 40000, &next);
+			assert_int_equal(next.next, i < COUNT_OF(delays) ? NEXT_QUEUE : NEXT_DONE);
+			assert_int_equal(next.delay_s, i < COUNT_OF(delays) ? delays[i] : 0);
+			assert_int_equal(next.state, TASK_FAILED);
+			ended.u.ended.verdict = VERDICT_FAILED;
+			ended.u.ended.next = next.next;
+			ended.u.ended.state = TASK_FAILED;
+			ended.u.ended.next_delay_s = next.delay_s;
+			assert_int_equal(task_apply(t, &ended, NULL), 0);
+		}
+		assert_int_equal(task_apply(t, &(struct event){ .kind = EV_REQUEUED, .t_ms = 2 }, NULL), 0);
+	}
+	for (enum verdict v = VERDICT_OK; v < VERDICT_COUNT; v++) {
+		recover_decide(&p, t, &(struct exit_report){ .have_record = true, .exit_code = 1 }, v, 40000, &next);
+		assert_int_equal(next.delay_s, v == VERDICT_FAILED ? 10 : 0);
+		if (v == VERDICT_CANCELLED || v == VERDICT_TIMEOUT || v == VERDICT_LOST)
+			assert_int_equal(next.next, NEXT_DONE);
+	}
+	t->spec->requeue = false;
+	recover_decide(&p, t, &killed, VERDICT_FAILED, 40000, &next);
+	assert_int_equal(next.next, NEXT_DONE);
+	task_destroy(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_retries),
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_every_combination_has_a_verdict),
 		cmocka_unit_test(test_whose_verdict_needs_the_word_of_neighbours),

@@ -373,6 +373,16 @@ static int set_no_requeue(struct spec *s, struct submit_pending *p, const char *
 	return 0;
 }
 
+static int set_retries(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	int64_t n;
+	if (units_parse_int(value, 0, SPEC_MAX_RETRIES, &n, err))
+		return -1;
+	s->retries = (unsigned)n;
+	return 0;
+}
+
 /* Sbatch reads a letter of it. */
 static int set_open_mode(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
@@ -470,6 +480,8 @@ const struct submit_option submit_options[] = {
 	CHOICE("mail-type", 0, "TYPES", "BEGIN END FAIL ALL NONE", NULL, NULL, set_mail_type,
 	       "as --notify, in Slurm's spelling: BEGIN, END, FAIL, ALL"),
 	TASK("mail-user", 0, "ADDRESS", NULL, NULL, set_mail_user, "as --notify-to=mail:ADDRESS, in Slurm's spelling"),
+	TASK("retries", 0, "N", "retries", NULL, set_retries,
+	     "run again up to N times when it fails by itself, after 10 s, 20 s, 40 s ... (default 0)"),
 	TASK("no-requeue", 0, NULL, NULL, NULL, set_no_requeue, "never run again"),
 	{ "radt", 0, "F.csv", NULL, NULL, "of `rad submit`: the rows of an experiment file of radT, in the place of a command", NULL,
 	  true, NULL },

@@ -34,7 +34,7 @@ static void test_taken(void **state)
 		{ "precision", "bf16" }, { "share", "mps" }, { "max-slowdown", "1.3" }, { "priority", "-7" }, { "nice", "" },
 		{ "time", "1-02" }, { "signal", "USR1@90" }, { "name", "a name" }, { "array", "1,3-5%2" }, { "dependency", "afterok:12" },
 		{ "hold", NULL }, { "output", "x-%A_%a-%x-%u-%%.log" }, { "error", "e-%j" }, { "env", "tf" }, { "requeue", "no" },
-		{ "model", "m.txt" }, { "capture", "c.json" }, { "chdir", "/tmp" },
+		{ "retries", "100" }, { "model", "m.txt" }, { "capture", "c.json" }, { "chdir", "/tmp" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct error err = ERROR_INIT;
@@ -66,6 +66,7 @@ static void test_taken(void **state)
 	assert_string_equal(s->error, "e-%j");
 	assert_string_equal(s->conda_env, "tf");
 	assert_false(s->requeue);
+	assert_int_equal(s->retries, 100);
 	assert_string_equal(p.model, "m.txt");
 	assert_string_equal(p.capture, "c.json");
 	assert_string_equal(p.chdir, "/tmp");
@@ -198,6 +199,7 @@ static void test_refused(void **state)
 		{ "dependency", "after:12+5", "use --begin" },
 		{ "dependency", "afterok:1?afterok:2", "write commas" }, { "mail-user", "a b", "blank" },
 		{ "error", "", "expected a value" }, { "env", "-n", "no name of a conda" }, { "requeue", "maybe", "not yes or no" },
+		{ "retries", "101", "from 0 to 100" }, { "retries", "-1", "from 0 to 100" },
 		{ "array", "x", "expected an index" }, { "dependency", "later:1", "no kind of dependency" },
 		{ "dependency", "afterok:1,2", "afterok:12:13" },
 	};
@@ -315,7 +317,7 @@ static void test_keys(void **state)
 	static const char *const keys[] = {
 		"name", "model", "batch_size", "seq_len", "input_size", "optimizer", "precision", "gpus", "gpu_mem", "policy", "share",
 		"priority", "time",
-		"dependency", "env", "capture", "output", "error", "requeue", "notify", "notify_to",
+		"dependency", "env", "capture", "output", "error", "requeue", "retries", "notify", "notify_to",
 		"slot", "feed", "feed_cpus", "feed_mem",
 	};
 	size_t n = 0;

@@ -107,6 +107,9 @@ static void too_many_pairs(struct spec *s)
 		s->deps[i] = (struct dependency){ i < 10 ? DEP_AFTEROK : DEP_AFTERCORR, TASK_ID(1 + i, -1) };
 }
 
+static void retried_and_not(struct spec *s) { s->retries = 1, s->requeue = false; }
+static void retried_at_a_terminal(struct spec *s) { s->retries = 1; replace(&s->terminal, "/run/t"); }
+
 static void begins_never(struct spec *s) { s->begin_s = 253402300800; }
 
 /* An adopted one runs already. */
@@ -135,6 +138,7 @@ static void test_refused(void **state)
 		{ bad_variable, "'novalue' is not NAME=value" }, { long_word, "'argv' is too long" }, { bad_limit, "'rlimits'" },
 		{ bad_resource, "'rlimits'" }, { twice_in_array, "'array'" }, { nobody_dependency, "'deps'" },
 		{ too_many_pairs, "their product may be 50000" },
+		{ retried_and_not, "'retries' and --no-requeue" }, { retried_at_a_terminal, "is run once" },
 		{ begins_never, "after the year 9999" },
 		{ adopted_later, "'begin'" }, { adopted_after_others, "'dependency'" }, { adopted_held, "'hold'" },
 		{ no_gpu_and_memory, "'gpus' is 0 and 'gpu_mem' is of GPUs" }, { no_gpu_alone, "'exclusive'" }, { no_gpu_shared, "'share'" },

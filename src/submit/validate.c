@@ -168,6 +168,13 @@ static int check_needs(const struct spec *s, struct error *err)
 				 SPEC_MIN_SLOT_S);
 	if (s->slot_s > 0 && !s->requeue)
 		return error_set(err, ERR_INVALID, "'slot' and --no-requeue: a task with a slot is started again after it: leave one out");
+	if (s->retries > SPEC_MAX_RETRIES)
+		return error_set(err, ERR_INVALID, "'retries' is %u; it may be from 0 to %d", s->retries, SPEC_MAX_RETRIES);
+	if (s->retries && !s->requeue)
+		return error_set(err, ERR_INVALID, "'retries' and --no-requeue: one says to run it again, the other never to: leave one out");
+	if (s->retries && spec_is_attended(s))
+		return error_set(err, ERR_INVALID, "'retries' does not go with a terminal, nor with a process that is there already: what "
+				 "somebody is at is run once");
 	return 0;
 }
 

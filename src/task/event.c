@@ -120,6 +120,8 @@ static json_t *ended_to_json(const struct event *ev)
 	json_decref(more);
 	if (ev->u.ended.next_host_mem_mib)
 		json_object_set_new(o, "next_host_mem_mib", json_integer((json_int_t)ev->u.ended.next_host_mem_mib));
+	if (ev->u.ended.next_delay_s)
+		json_object_set_new(o, "next_delay_s", json_integer(ev->u.ended.next_delay_s));
 	return o;
 }
 
@@ -309,6 +311,7 @@ static int read_ended(const json_t *body, struct event *ev, struct error *err)
 	    read_u64(body, "next_claim_mib", &ev->u.ended.next_claim_mib, err) ||
 	    json_read_bool(body, "next_exclusive", &ev->u.ended.next_exclusive, err) ||
 	    read_u64(body, "next_host_mem_mib", &ev->u.ended.next_host_mem_mib, err) ||
+	    json_read_int(body, "next_delay_s", 0, SPEC_MAX_TIME_S, &ev->u.ended.next_delay_s, err) ||
 	    json_read_text(body, "evidence", 4096, &ev->u.ended.evidence, err) ||
 	    read_measured(body, &ev->u.ended.seen, err))
 		return -1;

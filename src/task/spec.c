@@ -89,6 +89,7 @@ static const struct number numbers[] = {
 	NUMBER(signal, N_INT, 0, 64),
 	NUMBER(signal_before_s, N_I64, 0, 65535),
 	NUMBER(requeue, N_BOOL, 0, 1),
+	NUMBER(retries, N_U32, 0, SPEC_MAX_RETRIES),
 	NUMBER(truncate, N_BOOL, 0, 1),
 	NUMBER(array_limit, N_U32, 0, UINT32_MAX),
 };

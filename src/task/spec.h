@@ -133,6 +133,7 @@ struct spec {
 	bool singleton;		/* after all earlier tasks of its user and name; radd makes dependencies of that at submission */
 	char *notify, *notify_to;	/* words of submit/notices.h, and where they go; NULL: none */
 	bool requeue;		/* run again when the machine or a neighbour, not the task, was at fault. Default true */
+	unsigned retries;	/* how often it is run again when it failed by itself */
 
 	/* Array. */
 	uint32_t *array;	/* indices in the order given; NULL: not an array */
@@ -200,6 +201,7 @@ char *spec_literal_path(const char *path);
 #define SPEC_MAX_INPUT 100000	/* channels, height or width of an image */
 #define SPEC_REQUEUE_CODE 85		/* as HTCondor's for programs that checkpoint themselves */
 #define SPEC_MIN_SLOT_S 5
+#define SPEC_MAX_RETRIES 100
 #define SPEC_MAX_ARRAY 10000		/* of a submission: all elements are made in one turn of the daemon */
 #define SPEC_MAX_STORED_ARRAY 100000	/* what earlier releases accepted */
 #define SPEC_MAX_TEXT (1 << 20)		/* script, summary */

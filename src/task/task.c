@@ -232,10 +232,26 @@ static void task_enqueue(struct task *t, enum task_queue queue, int64_t now_ms)
 	t->state = TASK_PENDING;
 	t->queue = queue;
 	t->end_ms = 0;
-	/* A task that goes back to the main queue keeps its place, but for one whose time slot is over: it made place for those that
-	 * wait. The recovery queue is served in the order of failing. */
-	if (queue == QUEUE_RECOVERY || (a && a->verdict == VERDICT_SLOT))
+	/* A task that goes back to the main queue keeps its place, but for one whose time slot is over, which made place for those
+	 * that wait, and one that failed: others are not to wait for what may fail again. The recovery queue is served in the order of
+	 * failing. */
+	if (queue == QUEUE_RECOVERY || t->retrying || (a && a->verdict == VERDICT_SLOT))
 		t->queued_ms = now_ms;
+}
+
+/* Whole seconds, so never sooner than that. */
+static void task_delay(struct task *t, int64_t delay_s, int64_t now_ms)
+{
+	t->retrying = t->waiting_for_deps = true;
+	t->begin_s = (now_ms + 999) / 1000 + delay_s;
+}
+
+unsigned task_retries_used(const struct task *t)
+{
+	unsigned failed = 0;
+	for (uint32_t i = t->n_earlier; i < t->n_attempts; i++)
+		failed += t->attempts[i].verdict == VERDICT_FAILED;
+	return failed < t->spec->retries ? failed : t->spec->retries;	/* after the last one it is over */
 }
 
 int64_t task_suspended_ms(const struct task *t, int64_t now_ms)
@@ -296,6 +312,8 @@ static void apply_ended(struct task *t, const struct event *ev)
 	if (ev->u.ended.next == NEXT_DONE)
 		return task_finish(t, ev->u.ended.state, ev->t_ms);
 	t->exclusive_next = ev->u.ended.next_exclusive;
+	if (ev->u.ended.next_delay_s)
+		task_delay(t, ev->u.ended.next_delay_s, ev->t_ms);
 	task_enqueue(t, ev->u.ended.next == NEXT_RECOVER ? QUEUE_RECOVERY : QUEUE_MAIN, ev->t_ms);
 }
 
@@ -309,6 +327,10 @@ static void apply_requeued(struct task *t, const struct event *ev)
 	t->slot_ran_ms = 0;
 	t->claim_floor_mib = 0;
 	t->estimated = false;
+	if (t->retrying) {	/* cancelled in the delay: that was for nobody's word */
+		t->retrying = t->waiting_for_deps = false;
+		t->begin_s = 0;
+	}
 	t->queued_ms = ev->t_ms;
 	task_enqueue(t, QUEUE_MAIN, ev->t_ms);
 }
@@ -345,13 +367,16 @@ static void move_moment(int64_t *ms, int64_t by_ms)
 		*ms += by_ms;
 }
 
-/* All of them, so that each is told by the clock as it is now, and times between them stay what they were. */
+/* All of them, so that each is told by the clock as it is now, and times between them stay what they were. A time that a person
+ * said (--begin) is one of the clock, and stays. */
 static void apply_clock_set(struct task *t, int64_t by_ms)
 {
 	int64_t *const moments[] = { &t->submit_ms, &t->start_ms, &t->queued_ms, &t->booked_until_ms, &t->suspended_at_ms,
 				     &t->estimated_ms };
 	for (size_t i = 0; i < COUNT_OF(moments); i++)
 		move_moment(moments[i], by_ms);
+	if (t->retrying)
+		t->begin_s += by_ms / 1000;
 	for (size_t i = 0; i < t->n_attempts; i++) {
 		struct attempt *a = &t->attempts[i];
 		int64_t *const its[] = { &a->placed_ms, &a->start_ms, &a->end_ms, &a->slot_asked_ms };
@@ -373,7 +398,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 	case EV_SUBMITTED: apply_submitted(t, ev); break;
 	case EV_HELD: t->state = TASK_HELD; break;
 	case EV_RELEASED: t->state = TASK_PENDING; break;
-	case EV_ELIGIBLE: t->waiting_for_deps = false; break;
+	case EV_ELIGIBLE: t->waiting_for_deps = t->retrying = false; break;
 	case EV_UPDATED: apply_updated(t, ev); break;
 	case EV_ESTIMATED: apply_estimated(t, ev); break;
 	case EV_PLACED: apply_placed(t, ev); break;
@@ -573,6 +598,8 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	json_object_set_new(o, "slot_s", json_int_or_null(t->spec->slot_s, t->spec->slot_s > 0));
 	json_object_set_new(o, "slots", json_integer(t->n_slots));
 	json_object_set_new(o, "slot_lost_s", json_round3((double)t->slot_lost_ms / 1000));
+	json_object_set_new(o, "retries", json_integer(t->spec->retries));
+	json_object_set_new(o, "retries_used", json_integer(task_retries_used(t)));
 	json_object_set_new(o, "terminal", json_boolean(t->spec->terminal));
 	json_object_set_new(o, "process", json_int_or_null(t->spec->process_pid, t->spec->process_pid));
 	json_object_set_new(o, "lease", json_boolean(t->spec->lease));

@@ -163,7 +163,7 @@ struct attempt {
 	X(EV_SUBMITTED, "submitted")	/* the task exists; held if its spec says so, waiting if it has dependencies */ \
 	X(EV_HELD, "held")		/* a person holds it */ \
 	X(EV_RELEASED, "released") \
-	X(EV_ELIGIBLE, "eligible")	/* its dependencies are met */ \
+	X(EV_ELIGIBLE, "eligible")	/* its dependencies are met, and its time has come */ \
 	X(EV_UPDATED, "updated")	/* priority, time limit, declared memory, slowdown, array limit, begin, name */ \
 	X(EV_ESTIMATED, "estimated") \
 	X(EV_PLACED, "placed")		/* GPUs are chosen and held; committed before anything is started */ \
@@ -232,6 +232,7 @@ struct event {
 			uint64_t next_claim_mib;	/* otherwise: claim of the next attempt; 0: unchanged */
 			bool next_exclusive;		/* the next attempt starts alone on its GPUs */
 			uint64_t next_host_mem_mib;	/* what the next attempt asks for of the machine's memory; 0: unchanged */
+			int64_t next_delay_s;		/* a retry: it waits so long, and then behind those that wait; 0: none */
 		} ended;
 	} u;
 };
@@ -242,7 +243,8 @@ struct task {
 
 	enum task_state state;
 	enum task_queue queue;		/* while pending */
-	bool waiting_for_deps;		/* or for its time (--begin) */
+	bool waiting_for_deps;		/* or for its time (begin_s) */
+	bool retrying;			/* while it waits: for nothing but begin_s, the end of the delay before a retry */
 	enum stop_reason stopping;	/* while running */
 	bool suspended;			/* while running: its processes are stopped */
 	int64_t suspended_at_ms;	/* since when (wall) */
@@ -256,7 +258,7 @@ struct task {
 	uint64_t host_mem_mib;			/* of the machine, for all its processes; 0: did not say */
 	double max_slowdown;
 	uint32_t array_limit;		/* elements of its array that may run at once, itself one of them; 0: all */
-	int64_t begin_s;		/* wall: it does not start before; 0: at once */
+	int64_t begin_s;		/* wall: it does not start before (--begin, or a retry's delay); 0: at once */
 	bool array_limit_set;		/* it was changed: of elements that differ, those with this are right */
 
 	bool estimated;
@@ -314,6 +316,9 @@ const char *task_name(const struct task *t);
 
 /* The running or last attempt; NULL before the first. */
 struct attempt *task_attempt(const struct task *t);
+
+/* How many of its retries it has used since it was submitted, or a person queued it again. */
+unsigned task_retries_used(const struct task *t);
 
 /* Times as of `now_ms` (wall), in seconds; the invariant jct = wait + held + run + suspended holds to the millisecond. */
 struct task_times { double wait_s, held_s, run_s, suspended_s, lost_s, jct_s; };

@@ -216,6 +216,39 @@ static void what_was_too_little_is_not_asked_for_again(void **state)
 	task_destroy(t);
 }
 
+/* The delay before a retry counts as held, and moves with the clock; it goes behind who waits then. Whoever cancels and
+ * requeues it does not want the delay. */
+static void a_retry_waits_and_goes_behind(void **state)
+{
+	(void)state;
+	struct task *t = new_task();
+	struct event failed = ended(20400, VERDICT_FAILED, NEXT_QUEUE, TASK_FAILED);
+	failed.u.ended.next_delay_s = 10;
+	t->spec->retries = 2;
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 10000 });
+	apply(t, placed(12000));
+	apply(t, failed);
+	assert_true(t->state == TASK_PENDING && t->queue == QUEUE_MAIN && t->waiting_for_deps && t->retrying);
+	assert_true(t->begin_s == 31 && t->queued_ms == 20400);
+	apply(t, (struct event){ .kind = EV_CLOCK_SET, .t_ms = 3620400, .u.clock.by_ms = 3600000 });
+	assert_int_equal(t->begin_s, 3631);
+	apply(t, (struct event){ .kind = EV_ELIGIBLE, .t_ms = 3631000 });
+	assert_true(!t->waiting_for_deps && !t->retrying);
+	apply(t, placed(3632000));
+	struct task_times times = task_times(t, 3632000);
+	assert_true(times.wait_s == 3 && times.held_s == 10.6 && times.run_s == 8.4 && times.lost_s == 8.4);
+	failed.t_ms = 3640000;
+	apply(t, failed);
+	scoped_json *o = task_to_json(t, 3640000);
+	assert_int_equal(json_integer_value(json_object_get(o, "retries")), 2);
+	assert_int_equal(json_integer_value(json_object_get(o, "retries_used")), 2);
+	apply(t, (struct event){ .kind = EV_CLOCK_SET, .t_ms = 40000, .u.clock.by_ms = -3600000 });
+	apply(t, (struct event){ .kind = EV_CANCELLED, .t_ms = 41000 });
+	apply(t, (struct event){ .kind = EV_REQUEUED, .t_ms = 42000 });
+	assert_true(!t->waiting_for_deps && !t->retrying && !t->begin_s && !task_retries_used(t));
+	task_destroy(t);
+}
+
 /* Time that a person took from it is no time of its own: not run, not lost, and not of its limit. */
 static void suspended_time_is_apart(void **state)
 {
@@ -287,6 +320,7 @@ static void events_survive_json(void **state)
 		{ .kind = EV_SUSPENDED, .u.by.uid = 5 }, { .kind = EV_RESUMED, .u.by.uid = 6 },
 		{ .kind = EV_CLOCK_SET, .u.clock.by_ms = -7 },
 	};
+	all[EV_ENDED].u.ended.next_delay_s = 40;
 	assert_int_equal(COUNT_OF(all), EVENT_KIND_COUNT);
 	for (size_t i = 0; i < COUNT_OF(all); i++) {
 		assert_int_equal(all[i].kind, i);
@@ -297,6 +331,7 @@ static void events_survive_json(void **state)
 			fail_msg("%s", err.text);
 		json_t *again = event_to_json(&back);
 		assert_true(json_equal(body, again));
+		assert_true(i != EV_ENDED || back.u.ended.next_delay_s == 40);
 		json_decref(body);
 		json_decref(again);
 		event_clear(&back);
@@ -334,6 +369,11 @@ static void older_bodies_are_read(void **state)
 	body = json_pack("{ss, si}", "estimator", "declared", "claim_mib", 7);
 	assert_int_equal(event_from_json(EV_ESTIMATED, body, &ev, NULL), 0);
 	assert_true(ev.u.estimate.claim_mib == 7 && !ev.u.estimate.note);
+	json_decref(body);
+	body = json_pack("{ss, ss, ss}", "verdict", "failed", "next", "done", "state", "FAILED");
+	assert_int_equal(event_from_json(EV_ENDED, body, &ev, NULL), 0);
+	assert_int_equal(ev.u.ended.next_delay_s, 0);
+	event_clear(&ev);
 	json_decref(body);
 }
 
@@ -493,7 +533,8 @@ static void a_spec_says_what_differs(void **state)
 	struct error err = ERROR_INIT;
 	struct spec *s = spec_create();
 	json_t *o = spec_to_json(s);
-	static const char *const left_out[] = { "gpus", "requeue", "priority", "gpu_mem_mib", "max_slowdown", "hold", "signal" };
+	static const char *const left_out[] = { "gpus", "requeue", "priority", "gpu_mem_mib", "max_slowdown", "hold", "signal",
+						"retries" };
 	for (size_t i = 0; i < COUNT_OF(left_out); i++)
 		assert_null(json_object_get(o, left_out[i]));
 	json_decref(o);
@@ -501,11 +542,12 @@ static void a_spec_says_what_differs(void **state)
 	s->requeue = false;
 	s->priority = -1;
 	s->max_slowdown = 0.5;
+	s->retries = 3;
 	o = spec_to_json(s);
 	struct spec *back = spec_from_json(o, NULL, &err);
 	assert_non_null(back);
 	assert_true(json_is_false(json_object_get(o, "requeue")));
-	assert_true(back->gpus == 3 && !back->requeue && back->priority == -1 && back->max_slowdown == 0.5);
+	assert_true(back->gpus == 3 && !back->requeue && back->priority == -1 && back->max_slowdown == 0.5 && back->retries == 3);
 	json_decref(o);
 	spec_unref(back);
 	spec_unref(s);
@@ -602,6 +644,7 @@ int main(void)
 		cmocka_unit_test(a_new_name_is_the_tasks_alone),
 		cmocka_unit_test(a_life_with_recovery_books_every_millisecond),
 		cmocka_unit_test(over_until_it_was_requeued), cmocka_unit_test(what_was_too_little_is_not_asked_for_again),
+		cmocka_unit_test(a_retry_waits_and_goes_behind),
 		cmocka_unit_test(suspended_time_is_apart),
 		cmocka_unit_test(a_clock_set_back_books_nothing),
 		cmocka_unit_test(dependencies_count_as_held),
