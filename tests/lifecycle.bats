@@ -357,10 +357,10 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 	killed=$(submit --retries 1 -- sh -c 'kill -9 $$')
 	wait_for 15 delayed "$id" 1
 	[[ "$(rad why "$id")" == *"failed, and begins again at "*"retry 1 of 2"* ]]
-	[[ "$(rad show --events "$id")" == *"exit 7"*"runs again in 10s"* ]]
+	[[ "$(rad show --events "$id")" == *"exit 7"*"runs again in 00:10"* ]]
 	rad update "$id" --begin=now
 	wait_for 15 delayed "$id" 2
-	[[ "$(rad show --events "$id")" == *"runs again in 20s"* ]]
+	[[ "$(rad show --events "$id")" == *"runs again in 00:20"* ]]
 	rad update "$id" --begin=now
 	run timeout 20 rad wait "$id"
 	[ "$status" -eq 0 ]

@@ -48,6 +48,18 @@ load pilot.bash
 	timeout 40 rad wait "$a"
 }
 
+@test "a task that failed waits for its retry at its pilot, which takes others meanwhile" {
+	local a b
+	a=$(submit --gpu-mem 2G --retries 2 -- sh -c 'echo $RAD_ATTEMPT >>tried; [ "$RAD_ATTEMPT" = 3 ]')
+	pilot n1
+	wait_for 60 grep -qs 2 tried
+	b=$(submit --gpu-mem 2G -- sh -c 'cp tried seen')
+	timeout 60 rad wait "$b"
+	[ "$(tail -n 1 seen)" = 2 ]
+	timeout 60 rad wait "$a"
+	[ "$(state "$a")" = COMPLETED ]
+}
+
 @test "what fits no pilot says so; what has no time here is not begun" {
 	local a b
 	a=$(submit --gpus 4 -- true)

@@ -246,6 +246,14 @@ static void task_delay(struct task *t, int64_t delay_s, int64_t now_ms)
 	t->begin_s = (now_ms + 999) / 1000 + delay_s;
 }
 
+/* A time that a person said was over when the task first started, and the delay's was nobody's word. */
+static void task_end_delay(struct task *t)
+{
+	if (t->retrying)
+		t->begin_s = 0;
+	t->retrying = false;
+}
+
 unsigned task_retries_used(const struct task *t)
 {
 	unsigned failed = 0;
@@ -327,10 +335,9 @@ static void apply_requeued(struct task *t, const struct event *ev)
 	t->slot_ran_ms = 0;
 	t->claim_floor_mib = 0;
 	t->estimated = false;
-	if (t->retrying) {	/* cancelled in the delay: that was for nobody's word */
-		t->retrying = t->waiting_for_deps = false;
-		t->begin_s = 0;
-	}
+	if (t->retrying)	/* it was cancelled in its delay */
+		t->waiting_for_deps = false;
+	task_end_delay(t);
 	t->queued_ms = ev->t_ms;
 	task_enqueue(t, QUEUE_MAIN, ev->t_ms);
 }
@@ -398,7 +405,10 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 	case EV_SUBMITTED: apply_submitted(t, ev); break;
 	case EV_HELD: t->state = TASK_HELD; break;
 	case EV_RELEASED: t->state = TASK_PENDING; break;
-	case EV_ELIGIBLE: t->waiting_for_deps = t->retrying = false; break;
+	case EV_ELIGIBLE:
+		t->waiting_for_deps = false;
+		task_end_delay(t);
+		break;
 	case EV_UPDATED: apply_updated(t, ev); break;
 	case EV_ESTIMATED: apply_estimated(t, ev); break;
 	case EV_PLACED: apply_placed(t, ev); break;

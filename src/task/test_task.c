@@ -233,7 +233,7 @@ static void a_retry_waits_and_goes_behind(void **state)
 	apply(t, (struct event){ .kind = EV_CLOCK_SET, .t_ms = 3620400, .u.clock.by_ms = 3600000 });
 	assert_int_equal(t->begin_s, 3631);
 	apply(t, (struct event){ .kind = EV_ELIGIBLE, .t_ms = 3631000 });
-	assert_true(!t->waiting_for_deps && !t->retrying);
+	assert_true(!t->waiting_for_deps && !t->retrying && !t->begin_s);
 	apply(t, placed(3632000));
 	struct task_times times = task_times(t, 3632000);
 	assert_true(times.wait_s == 3 && times.held_s == 10.6 && times.run_s == 8.4 && times.lost_s == 8.4);
