@@ -10,6 +10,7 @@
 #include "base/proc.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "cli/slurm_conf.h"
 #include "recover/scan.h"
 #include "submit/signature.h"
@@ -60,7 +61,7 @@ static json_t *ask_until(const char *socket, json_t *request, enum error_code ag
 static json_t *of_id(const char *op, const char *id)
 {
 	json_t *request = wire_request(op);
-	json_object_set_new(request, "id", json_string(id));
+	json_object_set_new(request, "id", json_text(id));
 	return request;
 }
 
@@ -117,19 +118,19 @@ static json_t *list_of(const char *words)
 	char *rest = text;
 	for (char *word; (word = strsep(&rest, ","));)
 		if (*word)
-			json_array_append_new(list, json_string(word));
+			json_array_append_new(list, json_text(word));
 	return list;
 }
 
 /* Names of jobs are the user's. */
 static json_t *name_of(const struct announce *a, const char *command)
 {
-	scoped_free char *name = alloc_printf("%.200s", a->name ? a->name : command);
+	scoped_free char *name = alloc_string(a->name ? a->name : command);
+	name[words_cut(name, 200)] = 0;
 	for (char *p = name; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
-	json_t *text = json_string(name);
-	return text ? text : json_string(command);	/* it is not UTF-8 */
+	return json_text(name);
 }
 
 /* A job that was given GPUs, and not pieces of one, has them alone by Slurm's word. A signature is its user's word: radd would
@@ -142,7 +143,7 @@ static json_t *spec_of(const struct announce *a, int64_t uid, int64_t pid, uint6
 			      "output", "/dev/null", "process_pid", (json_int_t)pid, "process_ticks", (json_int_t)ticks, "gpus",
 			      (json_int_t)gpus, "exclusive", alone, "gpu_mem_mib", (json_int_t)mib);
 	if (s && a->signature && signature_belongs(a->signature, (uid_t)uid))
-		json_object_set_new(s, "signature", json_string(a->signature));
+		json_object_set_new(s, "signature", json_text(a->signature));
 	return s;
 }
 
@@ -304,9 +305,8 @@ static json_t *record_of(int code, int sig, const struct scan_result *r)
 	json_t *o = json_pack("{si, sb, si, si, si, sb, sb, sI, sI}", "v", 1, "began", 1, "exit_code", code, "signal", sig, "kind",
 			      (int)r->kind, "survived", r->survived, "oom_near", r->oom_near, "oom_seen", (json_int_t)r->oom_seen,
 			      "offset", (json_int_t)r->offset);
-	json_object_set_new(o, "source", json_string(r->source));
-	json_t *line = json_string(r->line);
-	json_object_set_new(o, "line", line ? line : json_string(""));
+	json_object_set_new(o, "source", json_text(r->source));
+	json_object_set_new(o, "line", json_text(r->line));
 	return o;
 }
 

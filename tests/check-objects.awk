@@ -41,6 +41,7 @@ BEGIN {
 	read_list(pure, is_pure)
 	read_list(pure_files, is_pure)
 	read_list(compiler, may_call)
+	read_list(text_calls, is_text_call)
 	read_rows(calls, may)
 	read_rows(excepted, may)
 	read_rows(for_tests, for_test)
@@ -79,6 +80,8 @@ NF >= 7 && $3 ~ /^ *[A-Za-z] *$/ {
 		object = file
 		is_test = file ~ /\/(test-[^\/]*|bench-[^\/]*|fuzz-[^\/]*|replay-[^\/]*|fake[^\/]*)\.p\// || file ~ /(test|fuzz|bench)_[^\/]*\.c\.o$/
 	}
+	if (class == "U" && (symbol in is_text_call) && object != "base/json" && (in_library || !is_test))
+		bad(object, "calls " symbol ", which has no JSON for text that is no UTF-8: base/json.h has a function that does")
 	if (class == "U" && in_library) {
 		uses[object] = uses[object] " " symbol
 		used[symbol] = used[symbol] " " object

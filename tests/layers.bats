@@ -97,6 +97,17 @@ ledger()
 	sees 'src/map/ledger: pure, and calls json_integer'
 }
 
+@test "jansson's own functions for text" {
+	for call in 'json_pack("s", s)' 'json_string(s)' 'json_sprintf("%s", s)'; do
+		source_file base/clock <<-C
+		char *json_pack(const char *, ...), *json_string(const char *), *json_sprintf(const char *, ...);
+		char *clock_mono_ms(const char *s);
+		char *clock_mono_ms(const char *s) { return $call; }
+		C
+		sees "src/base/clock: calls ${call%%(*}, which has no JSON for text that is no UTF-8: base/json.h has a function that does"
+	done
+}
+
 @test "a pure stage that remembers" {
 	ledger '{ return n += (unsigned)*s; }' <<-'C'
 	static unsigned n;

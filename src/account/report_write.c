@@ -76,7 +76,7 @@ static json_t *run_json(const struct report_run *run, size_t max_tasks, size_t m
 		json_array_append_new(tasks, task_json(&run->tasks[i]));
 	json_t *processes = json_array();
 	for (size_t i = 0; i < run->n_processes; i++) {
-		json_array_append_new(processes, json_string(run->processes[i].name));
+		json_array_append_new(processes, json_text(run->processes[i].name));
 		if (i < max_gpus)
 			json_array_append_new(all, series_json(&run->processes[i].series, "process", i));
 	}

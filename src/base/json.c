@@ -6,8 +6,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/words.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,20 +102,45 @@ json_t *json_round3(double v)
 
 void json_make_showable(char *text)
 {
-	scoped_json *valid = json_string(text);
-	for (char *p = text; !valid && *p; p++)
-		if ((unsigned char)*p >= 0x80)
-			*p = '?';
+	for (size_t left = strlen(text), n; left; text += n, left -= n)
+		if (!(n = words_utf8(text, left))) {
+			*text = '?';
+			n = 1;
+		}
+}
+
+json_t *json_exact(const char *text)
+{
+	return json_string(text);
 }
 
 json_t *json_text(const char *text)
 {
 	json_t *v = json_string(text);
-	if (v)
+	if (v || !text)
 		return v;
 	scoped_free char *plain = alloc_string(text);
 	json_make_showable(plain);
 	return json_string(plain);
+}
+
+json_t *json_text_n(const char *text, size_t n)
+{
+	scoped_free char *copy = alloc_printf("%.*s", (int)n, text);
+	return json_text(copy);
+}
+
+json_t *json_printf(const char *fmt, ...)
+{
+	va_list ap, again;
+	va_start(ap, fmt);
+	va_copy(again, ap);
+	size_t room = (size_t)vsnprintf(NULL, 0, fmt, ap) + 1;
+	scoped_free char *text = alloc_zero(room);
+	vsnprintf(text, room, fmt, again);
+	va_end(again);
+	va_end(ap);
+	return json_text(text);
 }
 
 json_t *json_text_or_null(const char *text)
@@ -123,10 +151,83 @@ json_t *json_text_or_null(const char *text)
 json_t *json_time_or_null(int64_t wall_ms)
 {
 	char buf[CLOCK_ISO_LEN];
-	return wall_ms ? json_string(clock_iso(wall_ms, buf)) : json_null();
+	return wall_ms ? json_text(clock_iso(wall_ms, buf)) : json_null();
 }
 
 json_t *json_int_or_null(int64_t v, bool known)
 {
 	return known ? json_integer(v) : json_null();
+}
+
+/* ---- values by a format ---- */
+
+struct making {
+	const char *at;
+	va_list ap;
+	bool failed;
+};
+
+static char making_next(struct making *m)
+{
+	m->at += strspn(m->at, " :,");
+	return *m->at ? *m->at++ : 0;
+}
+
+static json_t *making_value(struct making *m, char kind);
+
+static json_t *making_object(struct making *m)
+{
+	json_t *o = json_object();
+	for (char c; (c = making_next(m)) == 's'; ) {
+		const char *key = va_arg(m->ap, const char *);
+		json_t *v = making_value(m, making_next(m));
+		if (v && json_object_set_new(o, key, v))
+			m->failed = true;
+	}
+	return o;
+}
+
+static json_t *making_list(struct making *m)
+{
+	json_t *list = json_array();
+	for (char c; (c = making_next(m)) && c != ']'; ) {
+		json_t *v = making_value(m, c);
+		if (v)
+			json_array_append_new(list, v);
+	}
+	return list;
+}
+
+/* NULL: the value is left out, or all has failed. */
+static json_t *making_value(struct making *m, char kind)
+{
+	json_t *v = NULL;
+	switch (kind) {
+	case '{': return making_object(m);
+	case '[': return making_list(m);
+	case 's': v = json_text(va_arg(m->ap, const char *)); break;
+	case 'o': v = va_arg(m->ap, json_t *); break;
+	case 'O': v = json_incref(va_arg(m->ap, json_t *)); break;
+	case 'i': v = json_integer(va_arg(m->ap, int)); break;
+	case 'I': v = json_integer(va_arg(m->ap, json_int_t)); break;
+	case 'b': v = json_boolean(va_arg(m->ap, int)); break;
+	case 'f': v = json_real(va_arg(m->ap, double)); break;
+	case 'n': v = json_null(); break;
+	}
+	char otherwise = *m->at == '?' || *m->at == '*' ? *m->at++ : 0;
+	if (!v && !otherwise)
+		m->failed = true;
+	return v || otherwise != '?' ? v : json_null();
+}
+
+json_t *json_make(const char *fmt, ...)
+{
+	struct making m = { .at = fmt };
+	va_start(m.ap, fmt);
+	json_t *v = making_value(&m, making_next(&m));
+	va_end(m.ap);
+	if (!m.failed)
+		return v;
+	json_decref(v);
+	return NULL;
 }

@@ -29,15 +29,26 @@ char *json_to_text(const json_t *v);
 
 /* A number with at most 3 decimals; null when not finite. */
 json_t *json_round3(double v);
-/* Bytes of users and programs (names, what a hook printed, a text cut at its room) may be no UTF-8, and then have no form in
- * JSON: jansson gives NULL, and the whole answer around it is lost. Here each byte of such a text that is not ASCII is '?'. */
+/* Bytes of users and programs (names, paths, what a hook printed, a text cut at its room) may be no UTF-8, and then have no form
+ * in JSON: of jansson's own functions the result is NULL, and the whole answer around it is lost. Here all text has one, with '?'
+ * for each byte that is part of no character. tests/check-layers refuses jansson's own anywhere else. NULL only for NULL. */
 void json_make_showable(char *text);
 json_t *json_text(const char *text);
+/* The first `n` bytes. */
+json_t *json_text_n(const char *text, size_t n);
+json_t *json_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Text that is acted upon as it is, such as a word of a command: NULL if it is no UTF-8, and the caller says so. */
+json_t *json_exact(const char *text);
 /* The same; null for NULL and "". */
 json_t *json_text_or_null(const char *text);
 /* ISO time; null for 0. */
 json_t *json_time_or_null(int64_t wall_ms);
 /* An integer; null when `known` is false. */
 json_t *json_int_or_null(int64_t v, bool known);
+
+/* By a format, as jansson's json_pack: { } [ ] s o O i I b f n, with '?' (null for NULL) or '*' (left out where it is NULL)
+ * behind. What 'o' gives is taken, whatever comes of it. NULL if a value is NULL, or a number is not finite. */
+json_t *json_make(const char *fmt, ...);
+#define json_pack json_make
 
 #endif

@@ -171,10 +171,34 @@ static void json_reads_check_types_and_ranges(void **state)
 	scoped_json *unknown = json_round3(NAN), *third = json_round3(1.0 / 3);
 	assert_true(json_is_null(unknown));
 	assert_true(json_real_value(third) == 0.333);
+}
+
+static void text_that_is_no_utf8_has_a_json_form(void **state)
+{
+	(void)state;
 	scoped_json *latin = json_text("caf\xe9"), *cut = json_text_or_null("caf\xc3"), *whole = json_text("caf\xc3\xa9");
 	assert_string_equal(json_string_value(latin), "caf?");
 	assert_string_equal(json_string_value(cut), "caf?");
 	assert_string_equal(json_string_value(whole), "caf\xc3\xa9");
+	scoped_json *part = json_text_n("\xc3\xa9\xc3\xa9", 3), *said = json_printf("%s of %d\xff", "\xc3\xa9", 5);
+	assert_string_equal(json_string_value(part), "\xc3\xa9?");
+	assert_string_equal(json_string_value(said), "\xc3\xa9 of 5?");
+	assert_null(json_exact("caf\xe9"));
+	assert_null(json_text(NULL));
+}
+
+static void values_by_a_format(void **state)
+{
+	(void)state;
+	scoped_json *kept = json_integer(7);
+	scoped_json *all = json_pack("{s:s, s[i, I, b, f, n, {}], sO, so?, ss?, ss*, sO*}", "text", "\xe9 \xc3\xa9", "list", -1,
+		(json_int_t)1 << 40, 1, 0.5, "kept", kept, "none", NULL, "no_text", NULL, "out", NULL, "out_too", NULL);
+	scoped_free char *text = json_to_text(all);
+	assert_string_equal(text, "{\"text\":\"? \xc3\xa9\",\"list\":[-1,1099511627776,true,0.5,null,{}],\"kept\":7,\"none\":null,"
+				  "\"no_text\":null}");
+	assert_null(json_pack("{ss, so}", "a", NULL, "b", json_integer(1)));	/* which is freed: a sanitizer says so */
+	assert_null(json_pack("[so]", "a", NULL));
+	assert_null(json_pack("f", NAN));
 }
 
 static void growing_bytes(void **state)
@@ -693,7 +717,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
-		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
+		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges),
+		cmocka_unit_test(text_that_is_no_utf8_has_a_json_form), cmocka_unit_test(values_by_a_format), cmocka_unit_test(growing_bytes),
 		cmocka_unit_test(programs_are_beside_this_one_or_in_path),
 		cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),

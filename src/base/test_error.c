@@ -48,6 +48,24 @@ static void system_errors_name_the_cause(void **state)
 	assert_string_equal(err.text, "/no/such: No such file or directory");
 }
 
+static void what_does_not_fit_is_cut_between_characters(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	char many[2 * sizeof err.text + 1];
+	for (size_t i = 0; i < sizeof many - 1; i += 2)
+		memcpy(many + i, "\xc3\xa9", 3);
+	for (int before = 0; before < 2; before++) {
+		size_t most = sizeof err.text - 1;
+		error_set(&err, ERR_INVALID, "%.*s%s", before, "x", many);
+		assert_int_equal(strlen(err.text), most - (most - (size_t)before) % 2);
+		error_wrap(&err, "%.*s", before, "x");
+		assert_int_equal(strlen(err.text), most - (most - 2) % 2);
+	}
+	error_set(&err, ERR_INVALID, "%s\xe2\x82\xac", "whole: ");
+	assert_string_equal(err.text, "whole: \xe2\x82\xac");
+}
+
 /* A full quota is waited for as a full disk is; what is not there, or not allowed, is nothing that comes back. */
 static void shortages_are_told_apart(void **state)
 {
@@ -92,7 +110,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_leaf_sets_and_callers_prepend), cmocka_unit_test(no_object_is_no_problem),
-		cmocka_unit_test(system_errors_name_the_cause), cmocka_unit_test(long_texts_are_cut_not_spilled),
+		cmocka_unit_test(system_errors_name_the_cause),
+		cmocka_unit_test(what_does_not_fit_is_cut_between_characters), cmocka_unit_test(long_texts_are_cut_not_spilled),
 		cmocka_unit_test(codes_have_words_and_come_back), cmocka_unit_test(shortages_are_told_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 void accounts_want(json_t *request, const char *const *members, size_t n)
 {
 	member_want(request, members, n);
-	json_array_append_new(json_object_get(request, "members"), json_string("end_time"));
+	json_array_append_new(json_object_get(request, "members"), json_text("end_time"));
 }
 
 /* Whether there is more behind that answer; the request asks for it then. */
@@ -22,7 +22,7 @@ static bool asks_on(json_t *request, const json_t *reply)
 	if (!last || !json_is_true(json_object_get(reply, "truncated")))
 		return false;
 	json_object_set_new(request, "from_ms", json_integer(member_ms(last, "end_time", 0)));
-	json_object_set_new(request, "after", json_string(member_text(last, "id")));
+	json_object_set_new(request, "after", json_text(member_text(last, "id")));
 	return true;
 }
 

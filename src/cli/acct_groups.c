@@ -24,7 +24,7 @@ void acct_groups_name(json_t *groups)
 		const struct group *found = json_is_integer(gid) ? getgrgid((gid_t)json_integer_value(gid)) : NULL;
 		char number[24];
 		snprintf(number, sizeof number, "%lld", (long long)json_integer_value(gid));
-		json_object_set_new(g, "group", !json_is_integer(gid) ? json_null() : json_string(found ? found->gr_name : number));
+		json_object_set_new(g, "group", !json_is_integer(gid) ? json_null() : json_text(found ? found->gr_name : number));
 	}
 }
 

@@ -126,7 +126,7 @@ static json_t *make_run(const json_t *rows, const json_t *key)
 		add_tasks(run, rows, mine);
 		add_means(run, rows, mine);
 	} else {
-		json_object_set_new(run, "error", json_string(error));
+		json_object_set_new(run, "error", json_text(error));
 	}
 	return run;
 }

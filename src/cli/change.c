@@ -48,7 +48,7 @@ static json_t *texts_of(const struct ids *ids)
 	json_t *list = json_array();
 	char id[TASK_ID_TEXT];
 	for (size_t i = 0; i < ids->n; i++)
-		json_array_append_new(list, json_string(task_id_text(ids->list[i], id)));
+		json_array_append_new(list, json_text(task_id_text(ids->list[i], id)));
 	return list;
 }
 
@@ -177,7 +177,7 @@ static json_t *states_of(const struct which *w)
 	json_t *names = json_array();
 	for (enum task_state state = 0; state < TASK_STATE_COUNT; state++)
 		if (w->states[state])
-			json_array_append_new(names, json_string(task_state_name(state)));
+			json_array_append_new(names, json_text(task_state_name(state)));
 	return names;
 }
 

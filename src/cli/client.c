@@ -234,7 +234,7 @@ json_t *client_call(json_t *request, struct error *err)
 static json_t *ask_of(const char *op, const char *id)
 {
 	json_t *request = wire_request(op);
-	json_t *text = json_string(id);	/* NULL when it is not UTF-8; the daemon says what it expected */
+	json_t *text = json_exact(id);	/* NULL when it is not UTF-8; the daemon says what it expected */
 	json_object_set_new(request, "id", text ? text : json_null());
 	return request;
 }
@@ -340,7 +340,7 @@ struct client_wait *client_wait_create(json_t *ids, bool until_start, struct err
 	w->request = wire_request("wait");
 	json_object_set(w->request, "ids", ids);
 	if (until_start)
-		json_object_set_new(w->request, "until", json_string("start"));
+		json_object_set_new(w->request, "until", json_text("start"));
 	if (w->queue || !ask(w, err))
 		return w;
 	client_wait_destroy(w);

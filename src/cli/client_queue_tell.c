@@ -179,7 +179,7 @@ static json_t *task_object(struct queued *q, task_id id, const struct spool_reco
 	task_destroy(t);
 	add_declared(o, q->spec);
 	add_mirrored(o, r);
-	json_object_set_new(o, "state", json_string(task_state_name(task_state_of(r))));
+	json_object_set_new(o, "state", json_text(task_state_name(task_state_of(r))));
 	json_object_set_new(o, "wait_s", json_null());
 	json_object_set_new(o, "jct_s", json_null());
 	json_object_set_new(o, "shared_with", json_array());
@@ -340,7 +340,7 @@ static int events_one(struct queued *q, task_id id, void *ctx, struct error *err
 			return why.code == ERR_NOT_FOUND ? 0 : error_set(err, why.code, "%s", why.text);
 		json_t *data = json_pack("{ss, ss}", "state", spool_state_name(r.state), "by", r.by);
 		if (*r.text)
-			json_object_set_new(data, "text", json_string(r.text));
+			json_object_set_new(data, "text", json_text(r.text));
 		json_array_append_new(ctx, json_pack("{ss, ss, so, sb, sn}", "time", clock_iso(r.time_ms, time), "event",
 						     *r.event ? r.event : "broken", "data", data, "queue", 1, "by_uid"));
 		spool_record_clear(&r);

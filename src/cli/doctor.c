@@ -3,6 +3,7 @@
  */
 #include "cli/doctor.h"
 
+#include "base/json.h"
 #include "base/scope.h"
 
 #include <stdarg.h>

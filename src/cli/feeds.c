@@ -15,7 +15,7 @@
 static json_t *task_of(uint64_t pid)
 {
 	char id[64];
-	json_t *task = pid && proc_environ((pid_t)pid, "RAD_TASK_ID", id, sizeof id) == 0 ? json_string(id) : NULL;
+	json_t *task = pid && proc_environ((pid_t)pid, "RAD_TASK_ID", id, sizeof id) == 0 ? json_text(id) : NULL;
 	return task ? task : json_null();
 }
 
@@ -28,7 +28,7 @@ static json_t *who(uint64_t pid)
 	json_decref(task);
 	char text[40];
 	snprintf(text, sizeof text, "process %llu", (unsigned long long)pid);
-	return json_string(text);
+	return json_text(text);
 }
 
 static json_t *reader_to_json(const struct feed_reader_figures *r, uint64_t now_us, bool starved)
@@ -36,7 +36,7 @@ static json_t *reader_to_json(const struct feed_reader_figures *r, uint64_t now_
 	struct feed_rate rate = feed_span_rate(&r->span, now_us, 0);
 	return json_pack("{sI, so, sf, sf, sf, sI, so}", "pid", (json_int_t)r->pid, "task", task_of(r->pid), "batches_s",
 			 rate.batches_s, "bytes_s", rate.bytes_s, "wait_fraction", rate.wait_fraction, "behind", (json_int_t)r->behind,
-			 "waits_for", starved ? json_string("producer") : json_null());
+			 "waits_for", starved ? json_text("producer") : json_null());
 }
 
 /* Who has given everything back that there is has nothing to do but wait. */
@@ -49,10 +49,10 @@ static bool is_starved(const struct feed_figures *f, size_t i)
 static json_t *waited_for(const struct feed_figures *f)
 {
 	if (f->sleeps_us)
-		return f->slowest_pid ? who(f->slowest_pid) : json_string("a reader");
+		return f->slowest_pid ? who(f->slowest_pid) : json_text("a reader");
 	for (size_t i = 0; i < f->n_readers; i++)
 		if (is_starved(f, i))
-			return json_string("producer");
+			return json_text("producer");
 	return json_null();
 }
 
@@ -92,8 +92,7 @@ static int add_feed(json_t *list, const char *name, bool named, struct error *er
 	if (feed_look(name, &look, &why) == 0) {
 		if (!named && look.state == FEED_LOOK_NOBODY && !look.tasks)
 			return 0;
-		json_t *o = feed_to_json(&look);
-		return o ? json_array_append_new(list, o) : 0;	/* a text that is no UTF-8 is nothing of ours */
+		return json_array_append_new(list, feed_to_json(&look));
 	}
 	if (!named && why.code == ERR_NOT_FOUND)
 		return 0;

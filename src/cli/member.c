@@ -75,7 +75,7 @@ void member_want(json_t *request, const char *const *members, size_t n)
 {
 	json_t *list = json_pack("[s, s, s, s]", "id", "name", "user", "state");
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_string(members[i]));
+		json_array_append_new(list, json_text(members[i]));
 	json_object_set_new(request, "members", list);
 }
 

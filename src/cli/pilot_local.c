@@ -19,7 +19,7 @@ static void set_path(json_t *spec, const struct spec *s, const char *key, const 
 	if (!pattern)
 		return;
 	scoped_free char *path = spec_expand_path(s, pattern, id), *literal = spec_literal_path(path);
-	json_object_set_new(spec, key, json_string(literal));
+	json_object_set_new(spec, key, json_text(literal));
 }
 
 /* Of its beginning and end the pilot tells, by its number in the queue. */
@@ -27,7 +27,7 @@ static void set_notices(json_t *spec, const struct spec *s)
 {
 	scoped_free char *words = pilot_notices_of_radd(s->notify);
 	if (words)
-		json_object_set_new(spec, "notify", json_string(words));
+		json_object_set_new(spec, "notify", json_text(words));
 	else
 		json_object_del(spec, "notify");
 }
@@ -39,8 +39,7 @@ static json_t *local_spec(const struct pilot_known_task *t, const json_t *said, 
 	char key[PILOT_KEY];
 	json_t *spec = json_copy((json_t *)said);
 	scoped_free char *name = alloc_printf("%s %.900s", pilot_node_key(t->id, claim, key), s->name ? s->name : "");
-	json_t *text = json_string(name);
-	json_object_set_new(spec, "name", text ? text : json_string(key));
+	json_object_set_new(spec, "name", json_text(name));
 	set_path(spec, s, "output", s->output, t->id);
 	set_path(spec, s, "error", s->error, t->id);
 	json_object_set_new(spec, "hold", json_true());
@@ -72,8 +71,8 @@ static json_t *local_environ(const struct pilot *p, task_id id, const json_t *sa
 	}
 	scoped_free char *dir = alloc_printf("RAD_QUEUE=%s", p->dir), *task = alloc_printf("RAD_QUEUE_TASK=%s", task_id_text(id,
 			text));
-	json_array_append_new(env, json_string(dir));
-	json_array_append_new(env, json_string(task));
+	json_array_append_new(env, json_text(dir));
+	json_array_append_new(env, json_text(task));
 	return env;
 }
 

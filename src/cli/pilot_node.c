@@ -127,6 +127,7 @@ int pilot_node_enter(struct pilot *p, const char *mark, struct error *err)
 {
 	if (!*p->who.host && gethostname(p->who.host, sizeof p->who.host - 1))
 		return error_errno(err, "gethostname");
+	json_make_showable(p->who.host);	/* as the others read it in the queue */
 	read_boot(p->who.boot);
 	p->state = p->options.state ? realpath(p->options.state, NULL) : NULL;
 	if (!p->state)

@@ -76,9 +76,9 @@ static json_t *told_of(const struct spec *s, task_id id, const struct spool_reco
 {
 	char text[TASK_ID_TEXT];
 	json_t *o = r->task ? json_copy(r->task) : json_object();
-	json_object_set_new(o, "id", json_string(task_id_text(id, text)));
+	json_object_set_new(o, "id", json_text(task_id_text(id, text)));
 	json_object_set_new(o, "name", json_text_or_null(s->name));
-	json_object_set_new(o, "state", json_string(task_state_name(r->state == SPOOL_ENDED ? r->end : TASK_RUNNING)));
+	json_object_set_new(o, "state", json_text(task_state_name(r->state == SPOOL_ENDED ? r->end : TASK_RUNNING)));
 	json_object_set_new(o, "reason_text", json_text_or_null(r->text));
 	return o;
 }

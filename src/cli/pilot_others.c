@@ -205,6 +205,6 @@ json_t *pilot_others_silent(const struct pilot_others *o)
 	json_t *names = json_array();
 	for (size_t i = 0; i < o->n; i++)
 		if (o->list[i].silent)
-			json_array_append_new(names, json_string(o->list[i].name));
+			json_array_append_new(names, json_text(o->list[i].name));
 	return names;
 }

@@ -5,6 +5,7 @@
 #include "cli/pilot_slurm.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
 
@@ -164,7 +165,7 @@ void pilot_slurm_parse_jobs(const char *text, struct pilot_slurm_jobs *jobs)
 		jobs->waiting += waits || !strncmp(line, "CF", 2);
 		size_t len = waits && line[2] == ' ' ? strspn(line + 3, "0123456789") : 0;
 		if (len)
-			json_array_append_new(jobs->which, json_stringn(line + 3, len));
+			json_array_append_new(jobs->which, json_text_n(line + 3, len));
 	}
 }
 

@@ -136,7 +136,7 @@ static int ask_for_all(const struct pilot_submit *s, const struct spool *q, cons
 		scoped_free char *job = ask_for_one(s, spool_dir(q), name, err);
 		if (!job)
 			return -1;
-		json_array_append_new(r->jobs, json_string(job));
+		json_array_append_new(r->jobs, json_text(job));
 		if (!s->json)
 			printf("Asked Slurm for a pilot: job %s\n", job);
 	}
@@ -153,7 +153,7 @@ static void drop_surplus(const struct pilot_submit *s, const struct pilot_slurm_
 		if (pilot_slurm_run(argv, NULL, ASK_S, &out))
 			continue;
 		r->dropped++;
-		json_array_append_new(r->gone, json_string(job));
+		json_array_append_new(r->gone, json_text(job));
 		if (!s->json)
 			printf("Not needed any more, and given up: job %s\n", job);
 	}

@@ -57,7 +57,7 @@ json_t *submission_queue(const struct spec *s, bool dry_run, const char *capture
 		return client_call(request, err);
 	scoped_fd int fd = client_connect_or_start(err);
 	if (capture)
-		json_object_set_new(request, "capture", json_string(capture));
+		json_object_set_new(request, "capture", json_text(capture));
 	json_t *reply = client_call_on(fd, request, err);
 	double wait_s = member_number(reply, "capture_wait_s");
 	int failed = wait_s >= 1 ? submit_capture_start(s, member_text(reply, "id"), (int64_t)wait_s) : 0;
@@ -190,7 +190,7 @@ void submission_print_need(const json_t *reply)
 	if (json_is_null(estimate) && !client_queue() && !member_int(reply, "capture_wait_s")) {
 		json_t *request = wire_request("wait");
 		json_object_set_new(request, "ids", json_pack("[s]", member_text(reply, "first")));
-		json_object_set_new(request, "until", json_string("estimate"));
+		json_object_set_new(request, "until", json_text("estimate"));
 		scoped_fd int fd = client_connect_now(&ignored);
 		waited = client_call_within(fd, ESTIMATE_S, request, &ignored);
 		estimate = json_object_get(json_array_get(json_object_get(waited, "tasks"), 0), "estimate");

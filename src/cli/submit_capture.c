@@ -121,9 +121,9 @@ static int tell(const char *id, const struct spec *captured, const char *why, in
 	struct error err = ERROR_INIT;
 	for (;;) {
 		json_t *request = wire_request("captured");
-		json_object_set_new(request, "id", json_string(id));
+		json_object_set_new(request, "id", json_text(id));
 		if (captured) {
-			json_object_set_new(request, "capture", json_string(captured->capture));
+			json_object_set_new(request, "capture", json_text(captured->capture));
 			json_object_set_new(request, "notes", json_text_or_null(captured->capture_notes));
 		}
 		scoped_free char *short_why = alloc_printf("%.*s", (int)words_cut(why, MAX_WHY), why);
@@ -294,7 +294,7 @@ static bool tell_turn(const char *id, bool begun)
 {
 	struct error err = ERROR_INIT;
 	json_t *request = wire_request("capturing");
-	json_object_set_new(request, "id", json_string(id));
+	json_object_set_new(request, "id", json_text(id));
 	json_object_set_new(request, "begun", json_boolean(begun));
 	scoped_json *reply = client_call(request, &err);
 	return reply || !is_refused(&err);

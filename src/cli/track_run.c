@@ -51,7 +51,7 @@ char *track_run_key(const json_t *task, const char *host)
 
 static json_t *short_text(const char *text, size_t max)
 {
-	return json_stringn(text, words_cut(text, max));
+	return json_text_n(text, words_cut(text, max));
 }
 
 static void add_pair(json_t *list, const char *key, const char *value)

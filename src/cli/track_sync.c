@@ -69,7 +69,7 @@ static void want(json_t *request)
 		"estimate", "exit_code" };
 	json_t *names = json_array();
 	for (size_t i = 0; i < COUNT_OF(members); i++)
-		json_array_append_new(names, json_string(members[i]));
+		json_array_append_new(names, json_text(members[i]));
 	json_object_set_new(request, "members", names);
 }
 
@@ -110,7 +110,7 @@ static int take_ended(struct track *t, struct slice *s, struct error *err)
 	json_object_set_new(request, "uid", json_integer(t->uid));
 	json_object_set_new(request, "totals", json_false());
 	if (*s->after)
-		json_object_set_new(request, "after", json_string(s->after));
+		json_object_set_new(request, "after", json_text(s->after));
 	scoped_json *reply = ask(t, request, err);
 	const json_t *tasks = json_object_get(reply, "tasks");
 	if (!reply)

@@ -163,7 +163,7 @@ static json_t *make_head(const struct bench_plan *p, const char *gpu)
 	json_t *commands = json_array();
 	for (size_t c = 0; c < p->n_commands; c++) {
 		scoped_free char *text = text_of(p->commands[c].argv);
-		json_array_append_new(commands, json_string(text));
+		json_array_append_new(commands, json_text(text));
 	}
 	return json_pack("{si, ss, ss, so, so, so}", "schema", 1, "bench", "collocate", "gpu", gpu, "commands", commands,
 			 "seconds", json_real(p->seconds), "pattern", json_text_or_null(p->pattern));
@@ -200,7 +200,7 @@ static int settle_modes(struct bench_plan *p, const struct bench_gpu *g, struct 
 static json_t *make_result(const struct bench_file *f)
 {
 	json_t *result = json_copy((json_t *)bench_file_head(f));
-	json_object_set_new(result, "file", json_string(bench_file_path(f)));
+	json_object_set_new(result, "file", json_text(bench_file_path(f)));
 	json_object_set_new(result, "runs", bench_sum(bench_file_rows(f)));
 	return result;
 }

@@ -150,7 +150,7 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 		return error_wrap(err, "max-slowdown");
 	if (u->max_slowdown)
 		json_object_set_new(request, "max_slowdown", json_real(slowdown));
-	if (u->name && json_object_set_new(request, "name", json_string(u->name)))
+	if (u->name && json_object_set_new(request, "name", json_exact(u->name)))
 		return error_set(err, ERR_INVALID, "name: is not UTF-8");
 	return 0;
 }
@@ -257,7 +257,7 @@ static int update_by(struct cli_call *c, json_t *request, const char *time, bool
 		int failed = change_words(&one, request, false);
 		rc = rc ? rc : failed;
 		if (!failed)
-			json_array_append_new(ids, json_string(id));
+			json_array_append_new(ids, json_text(id));
 	}
 	if (json)
 		cli_print_json(json_pack("{si, sI, sO}", "schema", 1, "changed", (json_int_t)json_array_size(ids), "ids", ids));

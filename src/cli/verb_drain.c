@@ -31,7 +31,7 @@ static int fill_drain(const struct drain_wish *d, json_t *request, struct error 
 		return error_wrap(err, "--for");
 	if (d->until || d->length)
 		json_object_set_new(request, "until_ms", json_integer(d->until ? until_ms : now_ms + seconds * 1000));
-	if (d->reason && json_object_set_new(request, "reason", json_string(d->reason)))
+	if (d->reason && json_object_set_new(request, "reason", json_exact(d->reason)))
 		return error_set(err, ERR_INVALID, "--reason: is not UTF-8");
 	return 0;
 }
@@ -41,8 +41,7 @@ static void add_list(const char *list, json_t *names)
 {
 	for (const char *p = list;; p++) {
 		size_t n = strcspn(p, ",");
-		json_t *word = json_stringn(p, n);	/* NULL: no UTF-8; the daemon says what it expected */
-		json_array_append_new(names, word ? word : json_null());
+		json_array_append_new(names, json_text_n(p, n));
 		p += n;
 		if (!*p)
 			return;

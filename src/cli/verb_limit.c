@@ -109,7 +109,7 @@ static int limit_set(struct cli_call *c, const char *user, bool json)
 	scoped_json *request = wire_request("limit");
 	for (size_t i = 0; i < c->n_words; i++)
 		buf_printf(&words, "%s%s", i ? " " : "", c->words[i]);
-	json_object_set_new(request, "limits", json_string(buf_text(&words)));
+	json_object_set_new(request, "limits", json_text(buf_text(&words)));
 	if (user && span_fill_user(request, user, &err))
 		return cli_usage(c, "%s", err.text);
 	scoped_json *reply = client_call(json_incref(request), &err);

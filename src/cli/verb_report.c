@@ -127,7 +127,7 @@ static json_t *feeds_of(const json_t *tasks)
 		if (!strcmp(member_text(feed, "role"), "producer") || (*producer && !json_object_get(one, "text"))) {
 			scoped_free char *text = alloc_printf("; task %s feeds them, %.1f batches/s", *producer ? producer : "?",
 							      member_number(feed, "batches_s"));
-			json_object_set_new(one, "text", json_string(text));
+			json_object_set_new(one, "text", json_text(text));
 		}
 	}
 	return all;

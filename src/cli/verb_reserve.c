@@ -127,7 +127,7 @@ static int fill_gpus(const struct cli_call *c, const struct reserve_wish *w, jso
 	scoped_free char *copy = alloc_string(w->gpus);
 	json_object_set_new(request, "gpus", list);
 	for (char *rest = copy, *word; (word = strsep(&rest, ",")); )
-		if (json_array_append_new(list, json_string(word)))
+		if (json_array_append_new(list, json_exact(word)))
 			return error_set(err, ERR_INVALID, "--gpus: is not UTF-8");
 	return 0;
 }
@@ -147,7 +147,7 @@ static int make_one(struct cli_call *c, const struct reserve_wish *w)
 	json_object_set_new(request, "uid", json_integer((json_int_t)getuid()));
 	if (fill_gpus(c, w, request, &err) || (w->user && span_fill_user(request, w->user, &err)) || fill_span(w, request, &err))
 		return cli_usage(c, "%s", err.text);
-	if (w->reason && json_object_set_new(request, "reason", json_string(w->reason)))
+	if (w->reason && json_object_set_new(request, "reason", json_exact(w->reason)))
 		return cli_usage(c, "--reason: is not UTF-8");
 	scoped_json *reply = client_call(json_incref(request), &err);
 	if (!reply)

@@ -376,7 +376,7 @@ static void show_array(const struct term *term, const json_t *all, size_t from, 
 	scoped_free char *log = alloc_printf("%s, and so on", member_text(common, "log_path"));
 	const char *id = member_text(first, "id");
 	int job = (int)strcspn(id, "_");
-	json_object_set_new(common, "log_path", json_string(log));
+	json_object_set_new(common, "log_path", json_text(log));
 	printf("%sJob %.*s%s  an array of %zu\n", term_style(term, STYLE_BOLD), job, id, term_style(term, STYLE_PLAIN), n);
 	const json_t *bad = show_all_elements(term, &alike);
 	if (bad)
@@ -430,7 +430,7 @@ static void name_actors(const json_t *events)
 	json_array_foreach(events, i, e) {
 		const json_t *uid = json_object_get(e, "by_uid");
 		bool person = json_is_integer(uid);
-		json_object_set_new(e, "by", person ? json_string(format_user((uid_t)json_integer_value(uid), user)) : json_null());
+		json_object_set_new(e, "by", person ? json_text(format_user((uid_t)json_integer_value(uid), user)) : json_null());
 		json_object_set_new(e, "administrator", json_boolean(person && !json_integer_value(uid)));
 	}
 }

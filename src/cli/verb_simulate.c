@@ -4,6 +4,7 @@
 #include "account/report.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "cli/cli.h"

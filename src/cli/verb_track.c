@@ -169,6 +169,7 @@ static int run(struct cli_call *c, const struct track_asked *a, const char *expe
 	int64_t from_ms;
 	struct track t = { .host = host, .stop = &stopped };
 	gethostname(host, sizeof host - 1);
+	json_make_showable(host);	/* as the cursor has it when it is read again */
 	if (set_user(&t, a, &err) || since_ms(a, &from_ms, &err))
 		return cli_usage(c, "%s", err.text);
 	scoped_json *status = client_call(wire_request("status"), &err);

@@ -35,7 +35,7 @@ int verb_wait(struct cli_call *c)
 	for (size_t i = 0; i < c->n_words && read; i++)
 		read = !ids_add(c->words[i], &list, &err);
 	for (size_t i = 0; i < list.n; i++)
-		json_array_append_new(ids, json_string(task_id_text(list.list[i], id)));
+		json_array_append_new(ids, json_text(task_id_text(list.list[i], id)));
 	ids_clear(&list);
 	return read ? submission_wait(c, ids, for_s, json) : cli_usage(c, "%s", err.text);
 }

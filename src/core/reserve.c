@@ -144,7 +144,7 @@ static void add_overlap(const struct core *c, const struct core_reservation *r, 
 	for (unsigned i = 0; i < run->n_slots; i++) {
 		const char *uuid = fleet_look(c->fleet, run->slots[i], 0).reading->uuid;
 		if (has_gpu(r, uuid))
-			json_array_append_new(gpus, json_string(uuid));
+			json_array_append_new(gpus, json_text(uuid));
 	}
 	if (!json_array_size(gpus)) {
 		json_decref(gpus);

@@ -365,7 +365,7 @@ static json_t *shared_with(const struct core *c, const struct task *t)
 		for (unsigned k = 0; k < there; k++)
 			if (fleet_task_on(c->fleet, slots[i], k) != t->id &&
 			    !is_listed(ids, task_id_text(fleet_task_on(c->fleet, slots[i], k), id)))
-				json_array_append_new(ids, json_string(id));
+				json_array_append_new(ids, json_text(id));
 	}
 	return ids;
 }
@@ -377,7 +377,7 @@ static json_t *feed_tasks(const struct core *c, const struct task *t)
 	char id[TASK_ID_TEXT];
 	size_t at = 0;
 	for (task_id one; (one = fleet_next_of_feed(c->fleet, t->spec->uid, t->spec->feed, &at));)
-		json_array_append_new(ids, json_string(task_id_text(one, id)));
+		json_array_append_new(ids, json_text(task_id_text(one, id)));
 	return ids;
 }
 
@@ -502,7 +502,7 @@ static json_t *process_json(const struct gpu_reading *g, const struct proc_readi
 {
 	char id[TASK_ID_TEXT];
 	return json_pack("{si, sI, so, so, so, so, so}", "pid", (int)p->id.pid, "uid", (json_int_t)p->uid,
-		"task", p->claimed ? json_string(task_id_text(p->claimed, id)) : json_null(),
+		"task", p->claimed ? json_text(task_id_text(p->claimed, id)) : json_null(),
 		"mem_mib", mib(g, GPU_PROC_MEM, p->mem_mib), "start_time", json_time_or_null(p->started_ms),
 		"program", json_text_or_null(*p->program ? p->program : NULL),
 		"command", json_text_or_null(*p->command ? p->command : NULL));
@@ -513,7 +513,7 @@ static void add_people(const struct core *c, uint32_t slot, const struct fleet_g
 	json_t *tasks = json_array(), *procs = json_array();
 	char id[TASK_ID_TEXT];
 	for (unsigned i = 0; i < g->n_tasks; i++)
-		json_array_append_new(tasks, json_string(task_id_text(fleet_task_on(c->fleet, slot, i), id)));
+		json_array_append_new(tasks, json_text(task_id_text(fleet_task_on(c->fleet, slot, i), id)));
 	for (size_t i = 0; i < g->n_procs; i++) {
 		const struct proc_reading *p = &g->procs[i];
 		if (p->mps_server)

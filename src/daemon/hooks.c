@@ -94,7 +94,7 @@ static void hook_keep(const struct hook *k)
 	char key[40];
 	json_t *env = json_array();
 	for (size_t i = 0; k->env[i]; i++)
-		json_array_append_new(env, json_string(k->env[i]));
+		json_array_append_new(env, json_text(k->env[i]));
 	scoped_json *o = json_pack("{sI, ss, so}", "uid", (json_int_t)k->uid, "id", k->id, "env", env);
 	scoped_free char *text = json_to_text(o);
 	store_set_meta(k->h->store, key_of(k->number, key), text, NULL);

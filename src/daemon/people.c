@@ -42,10 +42,10 @@ static json_t *say_process(const json_t *process)
 	char age[32];
 	say_age(process, age);
 	if (*user && *program)
-		return json_sprintf("%s's %s (pid %d%s)", user, program, pid, age);
+		return json_printf("%s's %s (pid %d%s)", user, program, pid, age);
 	if (*user)
-		return json_sprintf("a process of %s's (pid %d%s)", user, pid, age);
-	return json_sprintf("a process of which nothing can be seen here (pid %d: hidden by /proc, or another container's)", pid);
+		return json_printf("a process of %s's (pid %d%s)", user, pid, age);
+	return json_printf("a process of which nothing can be seen here (pid %d: hidden by /proc, or another container's)", pid);
 }
 
 /* Of others' processes everybody sees user, age, memory and program: whoever waits wants to know for whom. Arguments carry
@@ -56,7 +56,7 @@ static void show_one(struct names *n, uid_t asker, json_t *process)
 	const char *name = NULL;
 	if (uid != (uid_t)-1)
 		names_of(n, uid, &name);
-	json_object_set_new(process, "user", name ? json_string(name) : json_null());
+	json_object_set_new(process, "user", name ? json_text(name) : json_null());
 	if (!request_is_admin(asker) && asker != uid)
 		json_object_set_new(process, "command", json_null());
 	if (!json_is_string(json_object_get(process, "task")))
@@ -119,6 +119,6 @@ void people_explain(struct names *n, uid_t asker, json_t *findings)
 			continue;
 		buf_add_text(&text, json_member_text(f, "text"));
 		add_names(&text, foreign);
-		json_object_set_new(f, "text", json_string(buf_text(&text)));
+		json_object_set_new(f, "text", json_text(buf_text(&text)));
 	}
 }

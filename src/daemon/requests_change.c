@@ -335,7 +335,7 @@ static int requeue_one(const struct requests *q, const struct message *m, task_i
 static json_t *requeue_so_far(task_id last, const struct changes *c)
 {
 	return json_pack("{sI, sI, sI, si, so}", "last", (json_int_t)last, "done", (json_int_t)c->done, "denied",
-			 (json_int_t)c->denied, "code", c->why.code, "why", json_string_nocheck(c->why.text));
+			 (json_int_t)c->denied, "code", c->why.code, "why", json_text(c->why.text));
 }
 
 /* Nothing so far is read as 0 of everything, and 0 is no task's id: the first piece begins here, too. */

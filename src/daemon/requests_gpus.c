@@ -28,7 +28,7 @@ static void gpus_name_claims(const struct requests *q, json_t *claims)
 	const char *name;
 	json_array_foreach(claims, i, claim) {
 		names_of(q->names, (uid_t)json_integer_value(json_object_get(claim, "uid")), &name);
-		json_object_set_new(claim, "user", json_string(name));
+		json_object_set_new(claim, "user", json_text(name));
 	}
 }
 
@@ -115,7 +115,7 @@ static void explain_drained(const json_t *drain, json_t *finding)
 		buf_add_text(&text, ")");
 	if (reason)
 		buf_printf(&text, ": %s", reason);
-	json_object_set_new(finding, "text", json_string(buf_text(&text)));
+	json_object_set_new(finding, "text", json_text(buf_text(&text)));
 }
 
 /* " (reservation 3, of ada)": the first one on that GPU that is not the asker's. */
@@ -130,7 +130,7 @@ static void explain_reserved(const struct requests *q, const struct message *m, 
 		uid_t user = m->uid;
 		if (!reserving_user(q->reserving, (uint32_t)id, &user) || (user == m->uid && i + 1 < json_array_size(list)))
 			continue;
-		json_object_set_new(finding, "text", json_sprintf("%s (reservation %lld, of %s)", text, (long long)id,
+		json_object_set_new(finding, "text", json_printf("%s (reservation %lld, of %s)", text, (long long)id,
 								  json_string_value(json_object_get(r, "user"))));
 		return;
 	}
@@ -143,7 +143,7 @@ static void explain_user(const struct requests *q, json_t *finding)
 	unsigned uid;
 	int end = 0;
 	if (at && sscanf(at, "user %10u%n", &uid, &end) == 1 && names_of(q->names, uid, &name) == NAME_KNOWN)
-		json_object_set_new(finding, "text", json_sprintf("%.*suser %s%s", (int)(at - text), text, name, at + end));
+		json_object_set_new(finding, "text", json_printf("%.*suser %s%s", (int)(at - text), text, name, at + end));
 }
 
 /* Of what the core told as JSON, where a reason is a word. */

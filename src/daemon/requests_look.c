@@ -189,11 +189,11 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 	if (!o)
 		return -1;
 	if (by)
-		json_object_set_new(o, "by", json_string(by));
+		json_object_set_new(o, "by", json_text(by));
 	if (months)
 		json_object_set(o, "months", months);
 	if (after)
-		json_object_set_new(o, "after", json_string(after));
+		json_object_set_new(o, "after", json_text(after));
 	json_object_set(o, "members", members);
 	if (json_is_false(json_object_get(m->json, "totals")))
 		json_object_set_new(o, "totals", json_false());

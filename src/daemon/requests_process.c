@@ -7,6 +7,7 @@
 #include "daemon/requests_internal.h"
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "daemon/now.h"
 #include "launch/adopted.h"
@@ -91,13 +92,18 @@ int request_give_back(const struct requests *q, const struct message *m, struct 
 	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
 }
 
-static json_t *variables_json(char **env)
+/* Not with '?', since what they say is opened: a folder of the state, say. */
+static json_t *variables_json(char **env, struct error *err)
 {
 	json_t *o = json_object();
 	for (char **e = env; *e; e++) {
 		size_t n = strcspn(*e, "=");
 		scoped_free char *name = alloc_printf("%.*s", (int)n, *e);
-		json_object_set_new(o, name, json_string(*e + n + 1));
+		if (json_object_set_new(o, name, json_exact(*e + n + 1))) {
+			error_set(err, ERR_UNAVAILABLE, "%s: what it is to have is not UTF-8: %.300s", name, *e + n + 1);
+			json_decref(o);
+			return NULL;
+		}
 	}
 	return o;
 }
@@ -115,7 +121,9 @@ int request_environ(const struct requests *q, const struct message *m, struct re
 	if (!t || !(t->spec->lease || t->spec->announced) || t->state != TASK_RUNNING || !task_attempt(t)->shim.pid)
 		return error_set(err, ERR_CONFLICT, "task %s: is no lease that has its place", task_id_text(id, text));
 	char **env = q->environment(q->ctx, t);
-	json_t *variables = variables_json(env);
+	json_t *variables = variables_json(env, err);
 	alloc_free_list(env);
+	if (!variables)
+		return -1;
 	return request_answer(reply, json_pack("{si, ss, so}", "schema", 1, "id", task_id_text(id, text), "environ", variables));
 }

@@ -28,7 +28,7 @@ static json_t *sources_json(const struct requests *q, uid_t uid)
 	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
 		if (may.most[k])
 			json_object_set_new(o, allowance_word((enum allowance_kind)k),
-					    json_string(allowing_source(q->allowing, uid, (enum allowance_kind)k)));
+					    json_text(allowing_source(q->allowing, uid, (enum allowance_kind)k)));
 	return o;
 }
 
@@ -42,7 +42,7 @@ static json_t *user_json(const struct requests *q, const struct core_user *u)
 	return json_pack("{sI, ss, so, so, si, si, sI, sI, so, so, so, so}", "uid", (json_int_t)s->uid, "user", name,
 		"used_s", json_round3(s->used_s), "gpus_now", json_round3(s->rate), "running", (int)s->taken.tasks,
 		"gpus", (int)s->taken.gpus, "mem_mib", (json_int_t)s->taken.mib, "unfinished", (json_int_t)u->live,
-		"turn", json_int_or_null(u->turn, u->turn), "next", u->turn ? json_string(task_id_text(u->next, id)) : json_null(),
+		"turn", json_int_or_null(u->turn, u->turn), "next", u->turn ? json_text(task_id_text(u->next, id)) : json_null(),
 		"limits", limits_json(q, s->uid), "limits_from", sources_json(q, s->uid));
 }
 
@@ -95,7 +95,7 @@ static json_t *void_limits_json(const struct requests *q, uid_t uid)
 	json_t *list = json_array();
 	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
 		if (allowing_own_is_void(q->allowing, uid, (enum allowance_kind)k))
-			json_array_append_new(list, json_string(allowance_word((enum allowance_kind)k)));
+			json_array_append_new(list, json_text(allowance_word((enum allowance_kind)k)));
 	return list;
 }
 

@@ -284,7 +284,7 @@ static json_t *name_json(struct names *n, uid_t uid)
 {
 	const char *name;
 	names_of(n, uid, &name);
-	return json_string(name);
+	return json_text(name);
 }
 
 bool reserving_are_named(const struct reserving *v, struct names *n)

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "daemon/listing.h"
 #include "daemon/now.h"
@@ -90,8 +91,8 @@ static void walk_close_fold(struct walk *w)
 	}
 	if (f->n > 1) {
 		char id[TASK_ID_TEXT];
-		json_object_set_new(f->told, "id", json_string(task_id_text(TASK_ID(TASK_JOB(f->first), f->indices[0]), id)));
-		json_object_set_new(f->told, "elements", json_string(buf_text(&text)));
+		json_object_set_new(f->told, "id", json_text(task_id_text(TASK_ID(TASK_JOB(f->first), f->indices[0]), id)));
+		json_object_set_new(f->told, "elements", json_text(buf_text(&text)));
 		json_object_set_new(f->told, "count", json_integer((json_int_t)f->n));
 	}
 	listing_add(&w->list, f->told);

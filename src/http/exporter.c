@@ -4,6 +4,7 @@
 #include "http/exporter.h"
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "http/gather.h"
 #include "http/metrics.h"
 #include "submit/wire.h"

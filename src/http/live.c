@@ -62,7 +62,7 @@ static json_t *starts_of(const json_t *list)
 	size_t i;
 	json_array_foreach(list, i, s)
 		if (*member_text(s, "start_time") && strcmp(member_text(s, "source"), "begin"))
-			json_object_set_new(starts, member_text(s, "id"), json_sprintf("%.16s:00Z", member_text(s, "start_time")));
+			json_object_set_new(starts, member_text(s, "id"), json_printf("%.16s:00Z", member_text(s, "start_time")));
 	return starts;
 }
 

@@ -125,7 +125,7 @@ static void on_task(void *ctx, struct serve_call *call)
 	struct inquiry *q = inquiry_begin(w, call);
 	for (size_t i = 0; q && i < COUNT_OF(ops); i++) {
 		requests[i] = wire_request(ops[i]);
-		json_object_set_new(requests[i], "id", json_string(id));
+		json_object_set_new(requests[i], "id", json_text(id));
 	}
 	if (q)
 		q->gather = gather_ask(w->loop, w->socket, requests, COUNT_OF(ops), TASK_MS, on_task_told, q);
@@ -175,7 +175,7 @@ static json_t *span_request(const char *op, const char *by, const struct inquiry
 	json_object_set_new(request, "to_ms", json_integer(now));
 	json_object_set_new(request, "uid", json_integer(-1));
 	if (by)
-		json_object_set_new(request, "by", json_string(by));
+		json_object_set_new(request, "by", json_text(by));
 	return request;
 }
 

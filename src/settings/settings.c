@@ -4,6 +4,7 @@
 #include "settings/settings.h"
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "base/words.h"
 #include "settings/source.h"

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "settings/source.h"
 #include "settings/value.h"

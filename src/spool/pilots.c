@@ -5,6 +5,7 @@
 #include "spool/private.h"
 
 #include "base/io.h"
+#include "base/json.h"
 #include "base/scope.h"
 
 #include <dirent.h>
@@ -58,7 +59,7 @@ json_t *spool_pilots(const struct spool *s)
 	scoped_dir DIR *d = io_open_folder(s->fd, "pilots");
 	for (struct dirent *e; d && (e = readdir(d));)
 		if (*e->d_name != '.' && strlen(e->d_name) < SPOOL_NAME - 1)
-			json_array_append_new(names, json_string(e->d_name));
+			json_array_append_new(names, json_exact(e->d_name));
 	return names;
 }
 

@@ -215,43 +215,22 @@ struct spool_record spool_record_next(const struct spool_record *r, const char *
 	return next;
 }
 
-static json_t *record_json(const struct spool_record *r)
-{
-	json_t *o = json_pack("{si, ss, ss, sI, ss, ss, sI, sb, sI, sI, so, so}", "format", SPOOL_FORMAT, "event", r->event, "by",
-			r->by,
-			      "time_ms", (json_int_t)r->time_ms, "state", states[r->state], "pilot", r->pilot,
-			      "claim", (json_int_t)r->claim, "started", r->started, "claims", (json_int_t)r->claims,
-			      "cuts", (json_int_t)r->cuts, "ran_s", json_round3(r->ran_s), "text", json_text_or_null(r->text));
-	if (!o)	/* a text that was cut in the middle of a letter */
-		return NULL;
-	if (r->wish != SPOOL_WISH_NONE)
-		json_object_set_new(o, "wish", json_string(wishes[r->wish]));
-	if (r->state == SPOOL_ENDED)
-		json_object_set_new(o, "end", json_string(task_state_name(r->end)));
-	if (r->task)
-		json_object_set(o, "task", r->task);
-	return o;
-}
-
-static void keep_ascii(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text >= 0x80 || (unsigned char)*text < ' ')
-			*text = '?';
-}
-
-/* Texts hold pieces of others' messages, whose letters may be cut. */
 static json_t *record_to_json(struct spool_record *r, const struct spool *s)
 {
 	if (!*r->by)
 		memcpy(r->by, s->by, sizeof r->by);
 	r->time_ms = clock_wall_ms();
-	json_t *o = record_json(r);
-	if (o)
-		return o;
-	keep_ascii(r->text);
-	keep_ascii(r->by);
-	return record_json(r);
+	json_t *o = json_pack("{si, ss, ss, sI, ss, ss, sI, sb, sI, sI, so, so}", "format", SPOOL_FORMAT, "event", r->event, "by",
+			      r->by, "time_ms", (json_int_t)r->time_ms, "state", states[r->state], "pilot", r->pilot,
+			      "claim", (json_int_t)r->claim, "started", r->started, "claims", (json_int_t)r->claims,
+			      "cuts", (json_int_t)r->cuts, "ran_s", json_round3(r->ran_s), "text", json_text_or_null(r->text));
+	if (r->wish != SPOOL_WISH_NONE)
+		json_object_set_new(o, "wish", json_text(wishes[r->wish]));
+	if (r->state == SPOOL_ENDED)
+		json_object_set_new(o, "end", json_text(task_state_name(r->end)));
+	if (r->task)
+		json_object_set(o, "task", r->task);
+	return o;
 }
 
 int spool_change(const struct spool *s, task_id id, struct spool_record *r, struct error *err)

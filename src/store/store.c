@@ -158,8 +158,7 @@ int store_change(struct store *s, struct error *err, enum store_statement which,
 	return rc ? store_doom_by(s, rc, err) : 0;
 }
 
-/* jansson refuses a value only where we broke our own rules (text that is no UTF-8). Losing the event would be worse than
- * the turn. */
+/* Only where we broke our own rules (a number that is not finite). Losing the event would be worse than the turn. */
 static int store_doom(struct store *s, struct error *err, const char *what)
 {
 	s->dirty = true;

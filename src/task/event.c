@@ -84,7 +84,7 @@ static json_t *updated_to_json(const struct event *ev)
 	if (ev->u.updated.set_begin)
 		json_object_set_new(o, "begin_s", json_integer(ev->u.updated.begin_s));
 	if (ev->u.updated.name)
-		json_object_set_new(o, "name", json_string(ev->u.updated.name));
+		json_object_set_new(o, "name", json_text(ev->u.updated.name));
 	if (ev->u.updated.by_known)
 		json_object_set_new(o, "uid", json_integer(ev->u.updated.uid));
 	return o;

@@ -191,7 +191,7 @@ static json_t *words_to_json(char *const *words)
 	json_t *a = json_array();
 	for (; *words; words++) {
 		/* A word that is not UTF-8 (a file name, say) travels byte by byte as an array of numbers. */
-		json_t *text = json_string(*words);
+		json_t *text = json_exact(*words);
 		for (const char *p = *words; !text && *p; p++) {
 			if (p == *words)
 				json_array_append_new(a, json_array());
@@ -230,7 +230,7 @@ json_t *spec_to_json(const struct spec *s)
 	for (size_t i = 0; i < COUNT_OF(texts); i++) {
 		const char *text = *(char *const *)((const char *)s + texts[i].offset);
 		if (text)
-			json_object_set_new(o, texts[i].key, json_string(text));
+			json_object_set_new(o, texts[i].key, json_exact(text));
 	}
 	for (size_t i = 0; i < COUNT_OF(numbers); i++) {
 		json_t *v = number_to_json(&numbers[i], s);
@@ -238,7 +238,7 @@ json_t *spec_to_json(const struct spec *s)
 			json_object_set_new(o, numbers[i].key, v);
 	}
 	json_object_set_new(o, "argv", words_to_json(s->argv));
-	json_object_set_new(o, "share", json_string(share_mode_name(s->share)));
+	json_object_set_new(o, "share", json_text(share_mode_name(s->share)));
 	json_object_set_new(o, "umask", json_integer((json_int_t)s->umask));
 	json_object_set_new(o, "estimates_mib", json_pack("[I, I, I]", (json_int_t)s->estimates_mib[0],
 		(json_int_t)s->estimates_mib[1], (json_int_t)s->estimates_mib[2]));

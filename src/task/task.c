@@ -489,7 +489,7 @@ json_t *task_uuids_json(char (*uuids)[GPU_UUID_LEN], uint32_t n)
 {
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < n; i++)
-		json_array_append_new(list, json_string(uuids[i]));
+		json_array_append_new(list, json_text(uuids[i]));
 	return list;
 }
 
