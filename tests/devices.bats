@@ -240,6 +240,14 @@ page()
 	rad reserve --gpus 1:2 --user nobody --begin now+1h --for 1h | grep -q 'GPU 1:2'
 }
 
+@test "devices from a file whose name is not UTF-8: radd says how it is" {
+	local file=$WORLD/caf$'\xe9'.yaml
+	printf 'devices:\n  - model: a100-40g\n' >"$file"
+	DEVICES=sim:$file start_radd
+	rad version --json | jq -e '.radd != null'
+	rad doctor --json | jq -e '.checks[] | select(.check == "daemon") | .grade == "ok" and (.text | endswith("/caf?.yaml"))'
+}
+
 @test "--log-level debug adds why tasks wait, GPU by GPU, and what events say" {
 	local runs waits
 	DEVICES=sim:1xa100-40g start_radd --log-level debug

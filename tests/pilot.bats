@@ -139,6 +139,32 @@ load pilot.bash
 	wait_for 30 eval 'jq -e .host "$RAD_QUEUE"/pilots/*/pilot'
 }
 
+@test "a queue in a folder whose name is not UTF-8: its tasks know where it is" {
+	export RAD_QUEUE=$WORLD/caf$'\xe9'/queue
+	local id
+	mkdir "$WORLD/caf"$'\xe9'
+	id=$(submit --gpu-mem 2G -- sh -c 'printf %s "$RAD_QUEUE" >where')
+	pilot n1
+	timeout 60 rad wait "$id"
+	[ "$(cat where)" = "$RAD_QUEUE" ]
+}
+
+@test "on a host whose name is not UTF-8 what is submitted to the queue is there, and a pilot runs it and says who it is" {
+	need_root
+	unshare -u true 2>/dev/null || skip "no host can be named here"
+	cat >strange <<-'SH'
+	python3 -c 'import socket; socket.sethostname(b"caf\xe9")'
+	. "$1/helpers.bash"
+	. "$1/pilot.bash"
+	submit --gpu-mem 2G -- true
+	pilot n1
+	SH
+	id=$(unshare -u bash strange "$BATS_TEST_DIRNAME")
+	timeout 60 rad wait "$id"
+	rad show --json "$id" | jq -e '.tasks[0].state == "COMPLETED"'
+	jq -e '.host == "caf?"' "$RAD_QUEUE"/pilots/*/pilot
+}
+
 @test "the queue goes away and comes back: what runs goes on, and is told then" {
 	local a
 	a=$(submit --gpu-mem 2G -- sh -c "$(counts a)")

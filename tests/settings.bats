@@ -35,6 +35,16 @@ value() { jq -r --arg name "$1" '.settings[] | select(.name == $name) | "\(.valu
 	grep -q '^slack  *512M  *2  *mine.conf:4$' table
 }
 
+@test "check-config: a file and a value that are not UTF-8 are shown all the same" {
+	local name=caf$'\xe9'
+	printf 'slack: 7\n' >"$name.conf"
+	printf 'devices:\n  - model: a100-40g\n' >"$name.yaml"
+	radd --check-config --config "$name.conf" --devices "sim:$name.yaml" --json >all.json
+	jq -e '.file == "caf?.conf"' all.json
+	[ "$(value slack <all.json)" = "7 2 caf?.conf:1" ]
+	[ "$(value devices <all.json)" = "sim:caf?.yaml nvml command line" ]
+}
+
 @test "check-config reads the file that radd would read" {
 	printf 'slack: 7\n' >other.conf
 	[ "$(RAD_CONFIG=$PWD/other.conf radd --check-config --json | value slack)" = "7 2 $PWD/other.conf:1" ]

@@ -154,6 +154,21 @@ all_there()
 	nothing_twice
 }
 
+@test "a host whose name is not UTF-8: a task has one run, however often it is looked at" {
+	need_root
+	unshare -u true 2>/dev/null || skip "no host can be named here"
+	start_fake "$M"
+	local id rename='import os, socket, sys; socket.sethostname(b"caf\xe9"); os.execvp(sys.argv[1], sys.argv[1:])'
+	id=$(submit --gpu-mem 1G rad simtask --mem 1G --seconds 60)
+	wait_state "$id" RUNNING
+	timeout 60 unshare -u python3 -c "$rename" rad track --mlflow "$URI" --cursor "$CURSOR" --once
+	rad cancel "$id"
+	wait_state "$id" CANCELLED
+	timeout 60 unshare -u python3 -c "$rename" rad track --mlflow "$URI" --cursor "$CURSOR" --once
+	[ "$(run_of "$id" .info.status)" = KILLED ]
+	[[ "$(tag "$id" rad.key)" == "caf?:$id:"* ]]
+}
+
 @test "nothing is sent twice: not by a second call, and not without its cursor" {
 	start_fake "$M"
 	once

@@ -29,9 +29,10 @@ char *json_to_text(const json_t *v);
 
 /* A number with at most 3 decimals; null when not finite. */
 json_t *json_round3(double v);
-/* Bytes of users and programs (names, paths, what a hook printed, a text cut at its room) may be no UTF-8, and then have no form
- * in JSON: of jansson's own functions the result is NULL, and the whole answer around it is lost. Here all text has one, with '?'
- * for each byte that is part of no character. tests/check-layers refuses jansson's own anywhere else. NULL only for NULL. */
+/* Bytes of users and programs (names, paths, what a hook printed, a text cut at its room) may be no UTF-8, and then have no
+ * form in JSON: of jansson's own functions the result is NULL, and the whole answer around it is lost. Here all text has one,
+ * with '?' for each byte that is part of no character. tests/check-layers refuses jansson's own anywhere else. NULL only for
+ * NULL. */
 void json_make_showable(char *text);
 json_t *json_text(const char *text);
 /* The first `n` bytes. */

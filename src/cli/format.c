@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "base/words.h"
@@ -226,6 +227,7 @@ char *format_user(uid_t uid, char buf[FORMAT_LEN])
 		snprintf(buf, FORMAT_LEN, "%s", pw->pw_name);
 	else
 		snprintf(buf, FORMAT_LEN, "%u", (unsigned)uid);
+	json_make_showable(buf);	/* as radd tells it */
 	return buf;
 }
 

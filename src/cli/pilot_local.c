@@ -71,7 +71,7 @@ static json_t *local_environ(const struct pilot *p, task_id id, const json_t *sa
 	}
 	scoped_free char *dir = alloc_printf("RAD_QUEUE=%s", p->dir), *task = alloc_printf("RAD_QUEUE_TASK=%s", task_id_text(id,
 			text));
-	json_array_append_new(env, json_text(dir));
+	json_array_append_new(env, spec_word_to_json(dir));
 	json_array_append_new(env, json_text(task));
 	return env;
 }

@@ -295,6 +295,7 @@ static int know_user(struct sending *s, struct error *err)
 	const struct passwd *pw = getpwuid(geteuid());
 	if (!pw || gethostname(s->host, sizeof s->host - 1))
 		return error_set(err, ERR_NOT_FOUND, "uid %u has no account", (unsigned)geteuid());
+	json_make_showable(s->host);
 	snprintf(s->user, sizeof s->user, "%s", pw->pw_name);
 	snprintf(s->home, sizeof s->home, "%s", pw->pw_dir);
 	s->log_fd = open_log(s);

@@ -185,21 +185,22 @@ static json_t *number_to_json(const struct number *n, const struct spec *s)
 	return NULL;
 }
 
-/* Arguments and environment are bytes to the kernel, and JSON is UTF-8. */
+json_t *spec_word_to_json(const char *word)
+{
+	json_t *text = json_exact(word);
+	if (text)
+		return text;
+	json_t *bytes = json_array();
+	for (; *word; word++)
+		json_array_append_new(bytes, json_integer((unsigned char)*word));
+	return bytes;
+}
+
 static json_t *words_to_json(char *const *words)
 {
 	json_t *a = json_array();
-	for (; *words; words++) {
-		/* A word that is not UTF-8 (a file name, say) travels byte by byte as an array of numbers. */
-		json_t *text = json_exact(*words);
-		for (const char *p = *words; !text && *p; p++) {
-			if (p == *words)
-				json_array_append_new(a, json_array());
-			json_array_append_new(json_array_get(a, json_array_size(a) - 1), json_integer((unsigned char)*p));
-		}
-		if (text)
-			json_array_append_new(a, text);
-	}
+	for (; *words; words++)
+		json_array_append_new(a, spec_word_to_json(*words));
 	return a;
 }
 
@@ -281,7 +282,7 @@ static int number_from_json(const struct number *n, const json_t *o, struct spec
 	return 0;
 }
 
-/* Bytes of one word without its end: text, or the array of bytes that words_to_json writes for what is not UTF-8. -1 if it is
+/* Bytes of one word without its end: text, or the array of bytes that spec_word_to_json writes for what is not UTF-8. -1 if it is
  * neither. */
 static ssize_t word_length(const json_t *v)
 {

@@ -166,6 +166,10 @@ unsigned spec_cpus(const struct spec *s);
 /* Whether the task has to wait when it is submitted: for others, or for its time. */
 bool spec_waits(const struct spec *s, int64_t submit_ms);
 
+/* An argument or a variable as it travels, for these are bytes to the kernel, and JSON is UTF-8: a text, or where it is none (a
+ * file's name, say) a list of its bytes. */
+json_t *spec_word_to_json(const char *word);
+
 /* Everything but `environ` and who. */
 json_t *spec_to_json(const struct spec *s);
 /* The environment alone, as a list of "NAME=value": it is private, so it travels and is stored apart. */
