@@ -91,6 +91,17 @@ def test_without_a_gpu(radd, tmp_path):  # noqa: F811
     assert gpu == "" and pid != os.getpid()
 
 
+def fails_first():
+    if os.environ["RAD_ATTEMPT"] == "1":
+        raise OSError("Connection reset by peer")
+    return os.environ["RAD_ATTEMPT"]
+
+
+def test_an_exception_counts_after_the_last_retry_only(radd, tmp_path):  # noqa: F811
+    with RadExecutor(tmp_path / "f", gpu_mem="1G", retries=1) as executor:
+        assert executor.submit(fails_first).result(WAIT) == "2"
+
+
 def has_cloudpickle():
     try:
         import cloudpickle  # noqa: F401
