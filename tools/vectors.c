@@ -107,7 +107,7 @@ static json_t *about(void)
 	json_t *names = json_array();
 	for (unsigned i = 0; i < GPUMEMNET_INPUTS; i++) {
 		char name[64];
-		json_array_append_new(names, json_string(gpumemnet_input_name(i, name)));
+		json_array_append_new(names, json_text(gpumemnet_input_name(i, name)));
 	}
 	return json_pack("{so, si, si}", "inputs", names, "tokens", GPUMEMNET_TOKENS, "token", (int)GPUMEMNET_TOKEN);
 }

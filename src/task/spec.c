@@ -282,8 +282,7 @@ static int number_from_json(const struct number *n, const json_t *o, struct spec
 	return 0;
 }
 
-/* Bytes of one word without its end: text, or the array of bytes that spec_word_to_json writes for what is not UTF-8. -1 if it is
- * neither. */
+/* Bytes of one word without its end, as spec_word_to_json writes it; -1 if it is neither. */
 static ssize_t word_length(const json_t *v)
 {
 	size_t len = json_is_string(v) ? json_string_length(v) : json_array_size(v);
