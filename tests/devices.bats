@@ -224,7 +224,7 @@ page()
 	[[ "$(rad queue -h)" == *" 1:0" ]]
 	if browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome); then
 		page "[...document.querySelectorAll('.card h3')].map(h => h.textContent).join('|')" \
-			"[...document.querySelectorAll('#queue td.where')].map(c => c.textContent.trim()).join('|')"
+			"[...document.querySelectorAll('#queue td.where')].map(c => c.innerText.trim()).join('|')"
 		head -n 1 seen | grep -q '^"GPU 0A100-SXM4-40GB[^|]*|GPU 1:03g.20gb A100-SXM4-40GB[^|]*|GPU 1:12g.10gb [^|]*|GPU 1:22g.10gb '
 		tail -n 1 seen | grep -qx '"GPU 1:0 (3g.20gb)"'
 	fi
