@@ -130,7 +130,8 @@ static json_t *name_of(const struct announce *a, const char *command)
 	for (char *p = name; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
-	return json_text(name);
+	json_t *text = json_exact(name);
+	return text ? text : json_text(command);	/* "slurm job 15" says more than '?' */
 }
 
 /* A job that was given GPUs, and not pieces of one, has them alone by Slurm's word. A signature is its user's word: radd would
