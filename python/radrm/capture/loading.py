@@ -131,7 +131,7 @@ def install(loading, patch):
             loading.passes[self] = loading.fetchers[self._dataset_fetcher] = known
 
     def fetches(real):
-        return lambda self, index: loading.fetch(real, self, index)
+        return lambda self, possibly_batched_index: loading.fetch(real, self, possibly_batched_index)
     patch(single, "__init__", init)
     for kind in (fetching._MapDatasetFetcher, fetching._IterableDatasetFetcher):
         patch(kind, "fetch", fetches(kind.fetch))
