@@ -349,14 +349,14 @@ static int why_word(struct cli_call *c, int *fd, char *const *word, const json_t
 	scoped_json *why = task ? why_json(fd, task, &err) : NULL;
 	if (!why)
 		return cli_fail(c, &err);
-	scoped_json *elements = elements_of(json_object_get(shown, "tasks"));
-	bool several = json_array_size(json_object_get(shown, "tasks")) > 1;
-	if (several)
+	const json_t *tasks = json_object_get(shown, "tasks");
+	scoped_json *elements = json_array_size(tasks) > 1 ? elements_of(tasks) : NULL;
+	if (elements)
 		json_object_set(why, "elements", elements);
 	if (json)
 		return cli_print_json(json_incref(why));
 	struct term term = term_ask();
-	if (several)
+	if (elements)
 		print_elements(elements, &term);
 	if (*member_text(why, "reason"))
 		print_waiting(why, &term);
