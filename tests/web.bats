@@ -259,11 +259,41 @@ look()
 	jq -e '.error | startswith("no radd listens")' out
 }
 
+@test "the end of a task's log, as rad logs has it, for who has the token; a file system that hangs holds up nobody" {
+	local whose=() a b c file
+	[ "$(id -u)" != 0 ] || whose=(as "$ALICE")
+	a=$("${whose[@]}" rad submit --parsable --gpus 0 -- sh -c 'for n in $(seq 300); do echo "line $n"; done; \
+		printf "10%%\r\033[32m20%%\033[0m\r\033]0;title\007done \377<b>\n"')
+	mkfifo -m 666 "$WORLD/pipe"
+	b=$("${whose[@]}" rad submit --parsable --gpus 0 --output "$WORLD/pipe" --hold -- true)
+	rad wait "$a"
+	start_web
+	get "/api/log?id=$a" | jq -e '.text | startswith("line 102\n") and endswith("line 300\ndone ?<b>\n")'
+	[ "$(status_of "/api/log?id=$a")" = 401 ]
+	get "/api/log?id=$b" | jq -e '.error | contains("is not a regular file") or contains("has not started")'
+	get "/api/log?id=99999" | jq -e '.error == "task 99999: there is none"'
+	# It ends in terabytes without a line's end: nobody gets to its last lines in time.
+	file=$("${whose[@]}" rad show --json "$a" | jq -r '.tasks[0].log_path')
+	truncate -s 8T "$file"
+	curl -sZ --parallel-immediate --max-time 60 -H "Authorization: Bearer $token" -o 'late#1' "http://$address/api/log?id=$a&n=[1-12]" 3>&- 4>&- &
+	get "/api/task?id=$a" | jq -e '.task.id'
+	wait "$!"
+	[ "$(cat late* | grep -o 'no answer within 5 s' | wc -l)" = 8 ]
+	[ "$(cat late* | grep -o 'try again' | wc -l)" = 4 ]
+	c=$("${whose[@]}" rad submit --parsable --gpus 0 -- echo whole)
+	rad wait "$c"
+	get "/api/log?id=$c" | jq -e '.text == "whole\n" and .note == null'
+	stop_web
+	start_web --no-token
+	[ "$(status_of "/api/log?id=$c")" = 403 ]
+}
+
 @test "a Unix socket wants no token" {
 	rad web --listen "unix:$PWD/web.sock" >out 3>&- 4>&- &
 	web=$!
 	wait_for 10 grep -q 'unix:' out
 	curl -s --unix-socket web.sock 'http://proxy.example/api/history?hours=1' | jq -e '.gpus | length == 4'
+	curl -s --unix-socket web.sock 'http://proxy.example/api/log?id=1' | jq -e '.error | contains("token")'
 	kill "$web"
 	gone "$web"
 	mkdir -m 777 everybodys		# root's is nobody by its end
@@ -381,18 +411,21 @@ look()
 }
 
 @test "names are text, whatever they hold" {
-	local evil='<img src=x onerror=document.documentElement.dataset.owned=1></script><script>alert(1)</script>' a b
+	local evil='<img src=x onerror=document.documentElement.dataset.owned=1></script><script>alert(1)</script>' a b c whose=()
+	[ "$(id -u)" != 0 ] || whose=(as "$ALICE")
 	a=$(submit --gpu-mem 4G --name "$evil" -- rad simtask --mem 3G --seconds 600 --ramp 0.1)
 	b=$(submit --hold --name "$evil" -- sh -c "echo '$evil'")
+	c=$("${whose[@]}" rad submit --parsable --gpus 0 -- sh -c "echo '$evil'; exec sleep 600")
 	wait_state "$a" RUNNING
 	start_web
 	look 1280 "document.querySelector('#queue').innerText.includes('onerror')" "document.querySelector('.card').innerText.length" \
 		"document.querySelectorAll('img, main script').length === 0" \
 		"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('onerror')" \
+		"location.hash = '#task=$c'" "document.querySelector('pre.log').innerText.includes('onerror')" \
 		"location.hash = '#history=1'" "document.querySelectorAll('#history [data-bar]').length" \
 		"location.hash = '#task=1%3Cimg%20src=x%3E'" "document.documentElement.dataset.owned === undefined" \
 		"document.querySelectorAll('img, main script').length === 0"
-	rad cancel "$a" "$b"
+	rad cancel "$a" "$b" "$c"
 }
 
 @test "a task that is submitted appears by itself; radd that goes away is said, and found again" {

@@ -457,6 +457,14 @@ function eventsSection(events) {
 	return make('section', {}, make('h2', {}, 'Events'), table(['When', 'What', 'Details'], told.reverse().map(eventRow)));
 }
 
+function logSection(log) {
+	const section = make('section', {}, make('h2', {}, 'The end of its log'));
+	for (const said of [log.error, log.note]) if (said) section.append(make('p', { class: 'note' }, said));
+	if (log.text) section.append(make('pre', { class: 'log', tabindex: 0, role: 'region', 'aria-label': 'The end of its log' }, log.text));
+	else if (log.text === '') section.append(make('p', { class: 'note' }, 'Nothing was printed yet.'));
+	return section;
+}
+
 /* Who feeds whom. Figures are there where the page is run by the task's own user. */
 function feedText(f) {
 	if (!f) return '';
@@ -495,8 +503,32 @@ function showTask(answer) {
 			['Shares with', (t.shared_with || []).join(', ')],
 			['Feed', feedText(t.feed)], ['Command', make('code', {}, t.command || '')],
 			['Folder', make('code', {}, t.cwd || '')], ['Log', make('code', {}, t.log_path || '')]]),
-		answer.why ? whySection(answer.why) : null, attemptsSection(t), eventsSection(answer.events || [])].filter(Boolean));
+		state.log ? logSection(state.log) : null, answer.why ? whySection(answer.why) : null, attemptsSection(t),
+		eventsSection(answer.events || [])].filter(Boolean));
 	if (state.gpus) showSums();
+}
+
+/* The end of its log stays in sight as it grows, unless somebody has scrolled up in it. */
+function showTaskAnew(answer) {
+	const pre = () => byId('task').querySelector('pre.log'), was = pre();
+	const low = !was || was.scrollTop + was.clientHeight >= was.scrollHeight - 4;
+	state.answer = answer;
+	showTask(answer);
+	if (low && pre()) pre().scrollTop = pre().scrollHeight;
+}
+
+/* As long as it runs and once afterwards; seldom where reading it takes long. */
+let reading = false;
+async function refreshLog(t) {
+	const was = state.log || {}, from = Date.now();
+	if (reading || !(t.attempts || []).length || (was.whole && t.end_time) || from < was.due) return;
+	reading = true;
+	let log;
+	try { log = await askJson('/api/log?id=' + encodeURIComponent(t.id)); } catch (e) { log = { error: e.message }; }
+	reading = false;
+	if (state.task !== t.id) return;
+	state.log = { ...log, whole: Boolean(t.end_time) && !log.error, due: Date.now() + Math.max(4000, 20 * (Date.now() - from)) };
+	showTaskAnew(state.answer);
 }
 
 let asking = false;
@@ -506,7 +538,10 @@ async function refreshTask() {
 	asking = true;
 	try {
 		const answer = await askJson('/api/task?id=' + encodeURIComponent(id));
-		if (state.task === id) showTask(answer);
+		if (state.task === id) {
+			showTaskAnew(answer);
+			refreshLog(answer.task);
+		}
 	} catch (e) {
 		if (state.task === id && !byId('task').querySelector('dl'))
 			replace(byId('task'), make('h2', {}, 'Task ' + id), make('p', { class: 'away' }, e.message));
@@ -677,10 +712,11 @@ function route() {
 		if (name === page) byId(id).setAttribute('aria-current', 'page'); else byId(id).removeAttribute('aria-current');
 	state.task = page === 'task' ? at[2] : null;
 	state.said = '';
+	state.log = null;
 	if (page !== 'history') state.history = null;
 	if (state.task) {
 		byId('task').replaceChildren(make('h2', {}, 'Task ' + state.task), make('p', { class: 'note' }, 'Asking …'));
-		asking = false;
+		asking = reading = false;
 		refreshTask();
 	}
 	if (page === 'history') loadHistory(Number(at[2]));

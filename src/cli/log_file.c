@@ -5,6 +5,7 @@
 
 #include "base/scope.h"
 #include "cli/format.h"
+#include "cli/member.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,4 +47,20 @@ const char *log_file_full(int fd)
 	struct statvfs fs;
 	bool full = !fstatvfs(fd, &fs) && (uint64_t)fs.f_bavail * fs.f_frsize < FULL_BYTES;
 	return full ? "the disk that its log is on is full: what it printed last may not be there" : NULL;
+}
+
+int log_file_none(const json_t *task, struct error *err)
+{
+	const char *why = member_text(task, "reason_text");
+	if (json_is_true(json_object_get(task, "terminal")))
+		return error_set(err, ERR_NOT_FOUND, "task %s: runs on its user's terminal, and no log was asked for (rad run --pty --output "
+				 "FILE keeps one)", member_text(task, "id"));
+	if (member_int(task, "process"))
+		return error_set(err, ERR_NOT_FOUND, "task %s: is a process that rad did not begin, and its output goes where it went "
+				 "before", member_text(task, "id"));
+	if (!member_last_attempt(task) || !strcmp(member_text(task, "reason"), "Delayed"))
+		return error_set(err, ERR_NOT_FOUND, "task %s: has not started, so there is no log yet%s%s", member_text(task, "id"),
+				 *why ? ": " : "", why);
+	return error_set(err, ERR_NOT_FOUND, "task %s: its log %.600s is not there: it was moved, or never opened (rad show %s)",
+			 member_text(task, "id"), member_text(task, "log_path"), member_text(task, "id"));
 }

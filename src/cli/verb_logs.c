@@ -22,22 +22,6 @@
 
 struct want { bool follow, raw; int64_t lines; };	/* lines < 0: all */
 
-static int no_log(const json_t *task, struct error *err)
-{
-	const char *why = member_text(task, "reason_text");
-	if (json_is_true(json_object_get(task, "terminal")))
-		return error_set(err, ERR_NOT_FOUND, "task %s: runs on its user's terminal, and no log was asked for (rad run --pty --output "
-				 "FILE keeps one)", member_text(task, "id"));
-	if (member_int(task, "process"))
-		return error_set(err, ERR_NOT_FOUND, "task %s: is a process that rad did not begin, and its output goes where it went "
-				 "before", member_text(task, "id"));
-	if (!member_last_attempt(task) || !strcmp(member_text(task, "reason"), "Delayed"))
-		return error_set(err, ERR_NOT_FOUND, "task %s: has not started, so there is no log yet%s%s", member_text(task, "id"),
-				 *why ? ": " : "", why);
-	return error_set(err, ERR_NOT_FOUND, "task %s: its log %.600s is not there: it was moved, or never opened (rad show %s)",
-			 member_text(task, "id"), member_text(task, "log_path"), member_text(task, "id"));
-}
-
 static int follow_until_end(struct follow *f, const json_t *task, struct error *err)
 {
 	scoped_json *ids = json_pack("[O]", json_object_get(task, "id"));
@@ -70,7 +54,7 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 {
 	struct term term = term_ask();
 	if (member_logs_nowhere(task))
-		return no_log(task, err);
+		return log_file_none(task, err);
 	/* A terminal collapses by itself, and shows how far the bar is. */
 	struct follow *f = follow_create(member_text(task, "log_path"), member_text(task, "user"),
 					 want->raw || (want->follow && term.live), stdout);
@@ -79,7 +63,7 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 	if (!rc && want->follow && !task_state_terminal(member_state(task)))
 		rc = follow_until_end(f, task, err);
 	if (!rc && !follow_is_open(f))
-		rc = no_log(task, err);
+		rc = log_file_none(task, err);
 	follow_finish(f);
 	follow_destroy(f);
 	if (!rc)

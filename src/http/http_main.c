@@ -8,6 +8,7 @@
 #include "cli/http_options.h"
 #include "http/exporter.h"
 #include "http/listen.h"
+#include "http/log_end.h"
 #include "http/web.h"
 #include "launch/identity.h"
 #include "submit/wire.h"
@@ -141,7 +142,7 @@ static int run_web(struct site *p, struct error *err)
 	const char *token = p->place.path || p->options.no_token ? NULL : made;
 	if (token && make_token(made, err))
 		return -1;
-	struct web *w = web_create(&p->loop, p->socket);
+	struct web *w = web_create(&p->loop, p->socket, token != NULL);
 	const struct serve_config config = { .place = &p->place, .hosts = p->options.hosts, .token = token, .routes = web_routes,
 					     .ctx = w, .fill = web_fill, .streams_changed = web_streams };
 	struct serve *s = serve_create(&p->loop, &config, err);
@@ -187,6 +188,8 @@ int main(int argc, char **argv)
 	bool web = argc > 1 && !strcmp(argv[1], "web");
 	if (argc > 1 && !strcmp(argv[1], "--version"))
 		return printf("rad-http %s\n", version_build) < 0;
+	if (argc == 2 && !strcmp(argv[1], LOG_END_WORD))
+		return log_end_main();
 	if (!web && (argc < 2 || strcmp(argv[1], "exporter")))
 		return fputs(said, stderr) < 0 ? CLI_FAILED : CLI_USAGE;
 	struct site p = { .name = argv[1], .place.fd = -1 };

@@ -11,6 +11,7 @@
 #include "cli/feeds.h"
 #include "http/gather.h"
 #include "http/live.h"
+#include "http/log_end.h"
 #include "submit/wire.h"
 #include "task/task.h"
 
@@ -25,7 +26,8 @@
 #define HISTORY_NEVER_RAN 50
 #define SHORTEST 4
 #define EVENTS 200		/* of a task, the last ones */
-#define QUESTIONS 32		/* under way at a time */
+#define QUESTIONS 32		/* under way at a time, */
+#define LOGS 8			/* of which so many may wait for a file system */
 
 static const int spans_h[] = { 1, 24, 168 };
 
@@ -33,6 +35,8 @@ struct inquiry {
 	struct web *web;
 	struct serve_call *call;	/* NULL: the slot is free */
 	struct gather *gather;
+	bool of_log;
+	struct worker *reader;		/* of that log, once radd has told where it is */
 	size_t span;			/* of a history, */
 	int shorter;			/* of which the tasks are asked for one part in 8 to that power, */
 	json_t *users, *series;		/* and the answers to the rest */
@@ -43,6 +47,7 @@ struct web {
 	const char *socket;
 	struct live *live;
 	struct serve *serve;
+	bool logs;
 	struct inquiry questions[QUESTIONS];
 	struct span { char *text; uint64_t until_ms; } spans[COUNT_OF(spans_h)];
 };
@@ -111,24 +116,82 @@ static void on_task_told(void *ctx, json_t *const replies[], const struct error 
 	answer_json(call, json_pack("{sO, sO?, so}", "task", task, "why", reason, "events", last_events(replies[2], replies[3])));
 }
 
+/* NULL: none that could be one, and that was answered. */
+static const char *task_asked_for(struct serve_call *call)
+{
+	const char *id = serve_query(call, "id");
+	task_id parsed;
+	if (id && !task_id_parse(id, &parsed, NULL))
+		return id;
+	serve_fail(call, MHD_HTTP_BAD_REQUEST, "?id= wants a task's id, such as 12 or 12_3");
+	return NULL;
+}
+
+static json_t *task_request(const char *op, const char *id)
+{
+	json_t *request = wire_request(op);
+	json_object_set_new(request, "id", json_text(id));
+	return request;
+}
+
 static void on_task(void *ctx, struct serve_call *call)
 {
 	static const char *const ops[] = { "show", "why", "events", "gpus" };
 	struct web *w = ctx;
-	const char *id = serve_query(call, "id");
+	const char *id = task_asked_for(call);
+	struct inquiry *q = id ? inquiry_begin(w, call) : NULL;
 	json_t *requests[COUNT_OF(ops)];
-	task_id parsed;
-	if (!id || task_id_parse(id, &parsed, NULL)) {
-		serve_fail(call, MHD_HTTP_BAD_REQUEST, "?id= wants a task's id, such as 12 or 12_3");
+	if (!q)
 		return;
+	for (size_t i = 0; i < COUNT_OF(ops); i++)
+		requests[i] = task_request(ops[i], id);
+	q->gather = gather_ask(w->loop, w->socket, requests, COUNT_OF(ops), TASK_MS, on_task_told, q);
+}
+
+/* Its log ------------------------------------------------------------------------------------------------------------------ */
+
+static void on_log_read(void *ctx, const struct buf *answer, const char *why)
+{
+	answer_json(inquiry_end(ctx), log_end_told(answer, why));
+}
+
+static void on_log_known(void *ctx, json_t *const replies[], const struct error *why, double took_s)
+{
+	struct inquiry *q = ctx;
+	struct error err = ERROR_INIT;
+	const json_t *task = json_array_get(json_object_get(replies[0], "tasks"), 0);
+	(void)took_s;
+	q->gather = NULL;
+	if (task)
+		q->reader = log_end_ask(q->web->loop, task, on_log_read, q, &err);
+	if (!q->reader)
+		serve_fail(inquiry_end(q), MHD_HTTP_BAD_GATEWAY, why ? why->text : *err.text ? err.text : "there is no such task");
+}
+
+static size_t logs_under_way(const struct web *w)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < QUESTIONS; i++)
+		n += w->questions[i].call && w->questions[i].of_log;
+	return n;
+}
+
+/* What a task prints is more than radd tells, and is read with the rights of who began this: for who has the token alone. */
+static void on_log(void *ctx, struct serve_call *call)
+{
+	struct web *w = ctx;
+	const char *id = task_asked_for(call);
+	struct inquiry *q;
+	if (!id)
+		return;
+	if (!w->logs)
+		serve_fail(call, MHD_HTTP_FORBIDDEN, "logs are shown by a rad web whose address has a token");
+	else if (logs_under_way(w) == LOGS)
+		serve_fail(call, MHD_HTTP_SERVICE_UNAVAILABLE, "logs are being read, and file systems do not answer: try again");
+	else if ((q = inquiry_begin(w, call))) {
+		q->of_log = true;
+		q->gather = gather_ask(w->loop, w->socket, (json_t *[]){ task_request("show", id) }, 1, TASK_MS, on_log_known, q);
 	}
-	struct inquiry *q = inquiry_begin(w, call);
-	for (size_t i = 0; q && i < COUNT_OF(ops); i++) {
-		requests[i] = wire_request(ops[i]);
-		json_object_set_new(requests[i], "id", json_text(id));
-	}
-	if (q)
-		q->gather = gather_ask(w->loop, w->socket, requests, COUNT_OF(ops), TASK_MS, on_task_told, q);
 }
 
 /* History --------------------------------------------------------------------------------------------------------------- */
@@ -311,17 +374,18 @@ static void on_script(void *ctx, struct serve_call *call)
 /* What stands in the page itself is nobody's secret; what it asks for is. */
 const struct serve_route web_routes[] = {
 	{ "/", .run = on_page }, { "/web.css", .run = on_style }, { "/web.js", .run = on_script },
-	{ "/api/events", true, on_events }, { "/api/task", true, on_task }, { "/api/find", true, on_find },
-	{ "/api/history", true, on_history }, { 0 },
+	{ "/api/events", true, on_events }, { "/api/task", true, on_task }, { "/api/log", true, on_log },
+	{ "/api/find", true, on_find }, { "/api/history", true, on_history }, { 0 },
 };
 
 /* Life ------------------------------------------------------------------------------------------------------------------ */
 
-struct web *web_create(uv_loop_t *loop, const char *socket)
+struct web *web_create(uv_loop_t *loop, const char *socket, bool logs)
 {
 	struct web *w = alloc_zero(sizeof *w);
 	w->loop = loop;
 	w->socket = socket;
+	w->logs = logs;
 	w->live = live_create(loop, socket, on_changed, w);
 	return w;
 }
@@ -334,6 +398,7 @@ void web_serve(struct web *w, struct serve *s)
 		if (!q->call)
 			continue;
 		gather_drop(q->gather);
+		worker_stop(q->reader);
 		serve_fail(inquiry_end(q), MHD_HTTP_SERVICE_UNAVAILABLE, "rad web is ending");
 	}
 }

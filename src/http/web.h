@@ -10,8 +10,8 @@
 struct web;
 extern const struct serve_route web_routes[];
 
-/* `socket` is radd's. */
-struct web *web_create(uv_loop_t *loop, const char *socket);
+/* `socket` is radd's. `logs`: the ends of logs are shown, too. */
+struct web *web_create(uv_loop_t *loop, const char *socket, bool logs);
 /* The server whose streams it wakes; NULL: it is about to be destroyed, and whoever waits is answered. */
 void web_serve(struct web *w, struct serve *s);
 void web_destroy(struct web *w);
