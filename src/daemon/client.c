@@ -13,9 +13,9 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
-#include "daemon/chunk.h"
 #include "daemon/parsing.h"
 #include "daemon/usage.h"
+#include "launch/chunk.h"
 #include "submit/wire.h"
 
 #include <stdlib.h>

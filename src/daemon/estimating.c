@@ -13,8 +13,8 @@
 #include "base/scope.h"
 #include "daemon/estimating_wire.h"
 #include "daemon/turns.h"
-#include "daemon/worker.h"
 #include "estimate/margin.h"
+#include "launch/worker.h"
 
 #include <stdlib.h>
 #include <string.h>

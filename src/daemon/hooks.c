@@ -20,7 +20,7 @@
 #include "base/scope.h"
 #include "daemon/troubles.h"
 #include "daemon/trust.h"
-#include "daemon/worker.h"
+#include "launch/worker.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "daemon/turns.h"
-#include "daemon/worker.h"
+#include "launch/worker.h"
 #include "submit/wire.h"
 
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "base/idmap.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "daemon/worker.h"
+#include "launch/worker.h"
 
 #include <errno.h>
 #include <grp.h>

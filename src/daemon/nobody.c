@@ -9,7 +9,7 @@
 #include "base/scope.h"
 #include "daemon/names.h"
 #include "daemon/troubles.h"
-#include "daemon/worker.h"
+#include "launch/worker.h"
 #include "settings/who.h"
 
 #include <errno.h>

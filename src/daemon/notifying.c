@@ -14,8 +14,8 @@
 #include "daemon/names.h"
 #include "daemon/turns.h"
 #include "daemon/untold.h"
-#include "daemon/worker.h"
 #include "launch/cgroup.h"
+#include "launch/worker.h"
 #include "store/store.h"
 #include "submit/notices.h"
 

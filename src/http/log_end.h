@@ -7,7 +7,7 @@
 #define RAD_HTTP_LOG_END_H
 
 #include "base/error.h"
-#include "daemon/worker.h"
+#include "launch/worker.h"
 
 #include <jansson.h>
 

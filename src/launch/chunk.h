@@ -2,8 +2,8 @@
  *
  * Where streams of the loop are read into: one buffer for all of them.
  */
-#ifndef RAD_DAEMON_CHUNK_H
-#define RAD_DAEMON_CHUNK_H
+#ifndef RAD_LAUNCH_CHUNK_H
+#define RAD_LAUNCH_CHUNK_H
 
 #include <uv.h>
 

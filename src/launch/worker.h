@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A process of radd's own for one piece of work that may take long, or hang: it reads one request from its input and writes
- * one answer, within a deadline. It gets none of radd's descriptors, and nothing of its environment.
+ * A process of one's own for one piece of work that may take long, or hang: it reads one request from its input and writes one
+ * answer, within a deadline. It gets none of the caller's descriptors, and nothing of its environment.
  */
-#ifndef RAD_DAEMON_WORKER_H
-#define RAD_DAEMON_WORKER_H
+#ifndef RAD_LAUNCH_WORKER_H
+#define RAD_LAUNCH_WORKER_H
 
 #include "base/buf.h"
 
@@ -35,7 +35,7 @@ struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, cha
 /* Ends it; `done` does not come any more. Its process is collected when it has ended. Not to be called after `done`. Takes
  * NULL. */
 void worker_cancel(struct worker *w);
-/* The same when radd ends: nobody waits for the process. */
+/* The same when the caller ends: nobody waits for the process. */
 void worker_stop(struct worker *w);
 /* The same, but it may finish its work, for which it has to have a deadline of its own. */
 void worker_leave(struct worker *w);

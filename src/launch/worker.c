@@ -5,11 +5,11 @@
  * the other is not enough: a process may leave a child that holds the pipe, and output may end long before the process does.
  * The object goes when all four of its handles are closed, which is later than it is told.
  */
-#include "daemon/worker.h"
+#include "launch/worker.h"
 
 #include "base/alloc.h"
-#include "daemon/chunk.h"
 #include "launch/cgroup.h"
+#include "launch/chunk.h"
 
 #include <signal.h>
 #include <stdio.h>
