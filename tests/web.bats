@@ -271,6 +271,7 @@ look()
 	get "/api/log?id=$a" | jq -e '.text | startswith("line 102\n") and endswith("line 300\ndone ?<b>\n")'
 	[ "$(status_of "/api/log?id=$a")" = 401 ]
 	get "/api/log?id=$b" | jq -e '.error | contains("is not a regular file") or contains("has not started")'
+	rad cancel "$b"
 	get "/api/log?id=99999" | jq -e '.error == "task 99999: there is none"'
 	# It ends in terabytes without a line's end: nobody gets to its last lines in time.
 	file=$("${whose[@]}" rad show --json "$a" | jq -r '.tasks[0].log_path')
