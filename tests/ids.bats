@@ -90,6 +90,9 @@ on_terminal()
 	[[ "$output" == *" 4 COMPLETED: 0-2,4"*" 2 FAILED: 3,5"*"evidence  of ${id}_3: exit 3"*"rad-${id}_0.out, and so on"*"first start  "*"each  rad show ${id}_3; "* ]]
 	[ "${#lines[@]}" -lt 20 ]
 	[ "$(rad show "${id}_[0-5]" | grep -c '^Task ')" = 6 ]
+	one=$(submit --array=4 -- true)		# an array of one is shown as what it is: all of it
+	rad wait "$one"
+	[[ "$(rad show "$one")" == "Task ${one}_4  COMPLETED"*" command  true"*"attempt 1"* ]]
 	[ "$(rad show "${id}_3" | grep -c '^Task ')" = 1 ]
 	rad cancel "$id"
 	wait_state "${id}_7" CANCELLED

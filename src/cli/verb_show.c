@@ -301,6 +301,9 @@ static void show_task(const struct term *term, const json_t *t, const json_t *gp
 
 #define INDICES_SHOWN 60	/* characters of the list of those that ended alike */
 
+/* What is told of each element. */
+static const char *const array_members[] = { "reason", "start_time", "end_time", "run_s", "attempts[].peak_mib" };
+
 /* Elements in one state for one reason: how many, and which. */
 static void show_elements(const struct term *term, json_t **tasks, size_t n, const char *label)
 {
@@ -316,9 +319,9 @@ static void show_elements(const struct term *term, json_t **tasks, size_t n, con
 }
 
 /* Returns the first that did not end well. */
-static const json_t *show_all_elements(const struct term *term, const struct queue_rows *alike)
+static json_t *show_all_elements(const struct term *term, const struct queue_rows *alike)
 {
-	const json_t *bad = NULL;
+	json_t *bad = NULL;
 	for (size_t i = 0; i < alike->n; i++) {
 		const struct queue_row *row = &alike->rows[i];
 		enum task_state s = member_state(*row->tasks);
@@ -329,8 +332,9 @@ static const json_t *show_all_elements(const struct term *term, const struct que
 	return bad;
 }
 
-/* From the first start to the last end; how long those that completed ran, and the most memory that one of them took. */
-static void show_array_sums(const struct term *term, json_t *const *tasks, size_t n)
+/* From the first start to the last end; how long those that completed ran, and the most memory that one of them took. `common`:
+ * what they have in common. */
+static void show_array_sums(const struct term *term, const json_t *common, json_t *const *tasks, size_t n)
 {
 	const char *first = "", *last = "";
 	double ran = 0, longest = 0, peak = 0;
@@ -349,7 +353,7 @@ static void show_array_sums(const struct term *term, json_t *const *tasks, size_
 		ran += member_number(tasks[t], "run_s");
 		longest = fmax(longest, member_number(tasks[t], "run_s"));
 	}
-	line(term, "submitted", "%s", format_time(member_text(*tasks, "submit_time"), text));
+	line(term, "submitted", "%s", format_time(member_text(common, "submit_time"), text));
 	if (*first)
 		line(term, "first start", "%s", format_time(first, text));
 	if (*last)
@@ -362,7 +366,7 @@ static void show_array_sums(const struct term *term, json_t *const *tasks, size_
 }
 
 /* All elements of an array: how they are, then what they have in common, which the first of them says. */
-static void show_array(const struct term *term, const json_t *all, size_t from, size_t n)
+static void show_array(const struct term *term, const json_t *all, size_t from, size_t n, int *fd)
 {
 	scoped_json *tasks = json_array();
 	json_t *first = json_array_get(all, from);
@@ -372,17 +376,18 @@ static void show_array(const struct term *term, const json_t *all, size_t from, 
 		first = member_id(t) < member_id(first) ? t : first;
 	}
 	struct queue_rows alike = queue_table_groups(tasks);
-	scoped_json *common = json_copy(first);
+	scoped_json *whole = which_show_whole(fd, first), *common = json_copy(whole);
 	scoped_free char *log = alloc_printf("%s, and so on", member_text(common, "log_path"));
 	const char *id = member_text(first, "id");
 	int job = (int)strcspn(id, "_");
 	json_object_set_new(common, "log_path", json_text(log));
 	printf("%sJob %.*s%s  an array of %zu\n", term_style(term, STYLE_BOLD), job, id, term_style(term, STYLE_PLAIN), n);
-	const json_t *bad = show_all_elements(term, &alike);
+	json_t *bad = show_all_elements(term, &alike);
+	scoped_json *bad_whole = bad ? which_show_whole(fd, bad) : NULL;
 	if (bad)
-		line(term, "evidence", "of %s: %s", member_text(bad, "id"), member_text(member_last_attempt(bad), "evidence"));
+		line(term, "evidence", "of %s: %s", member_text(bad, "id"), member_text(member_last_attempt(bad_whole), "evidence"));
 	show_request(term, common);
-	show_array_sums(term, alike.list, n);
+	show_array_sums(term, common, alike.list, n);
 	line(term, "each", "rad show %s; as a list: rad queue -r -t all %.*s", member_text(bad ? bad : first, "id"), job, id);
 	queue_table_clear(&alike);
 }
@@ -399,7 +404,7 @@ static size_t array_length(const json_t *tasks, size_t from, const struct ids *i
 	return n;
 }
 
-static int show_tasks(const json_t *tasks, const json_t *gpus, char *const *words, size_t n_words, struct error *err)
+static int show_tasks(const json_t *tasks, const json_t *gpus, char *const *words, size_t n_words, int *fd, struct error *err)
 {
 	struct term term = term_ask();
 	struct ids ids = { 0 };
@@ -411,7 +416,7 @@ static int show_tasks(const json_t *tasks, const json_t *gpus, char *const *word
 			putchar('\n');
 		n = array_length(tasks, i, &ids);
 		if (n > 1)
-			show_array(&term, tasks, i, n);
+			show_array(&term, tasks, i, n, fd);
 		else
 			show_task(&term, json_array_get(tasks, i), gpus);
 	}
@@ -550,13 +555,13 @@ int verb_show(struct cli_call *c)
 	if (events)
 		return show_events(c, c->words[0], json);
 	scoped_fd int fd = -1;
-	scoped_json *shown = which_show_on(&fd, c->words, c->n_words, &err);
+	scoped_json *shown = which_show_on(&fd, c->words, c->n_words, json ? NULL : array_members, COUNT_OF(array_members), &err);
 	scoped_json *gpus = shown ? client_look_on(&fd, wire_request("gpus"), &err) : NULL;
 	if (!gpus)
 		return cli_fail(c, &err);
 	feeds_tell(json_object_get(shown, "tasks"));
 	if (json)
 		return cli_print_json(json_incref(shown));
-	return show_tasks(json_object_get(shown, "tasks"), json_object_get(gpus, "gpus"), c->words, c->n_words, &err) ?
+	return show_tasks(json_object_get(shown, "tasks"), json_object_get(gpus, "gpus"), c->words, c->n_words, &fd, &err) ?
 		cli_fail(c, &err) : CLI_DONE;
 }

@@ -342,14 +342,16 @@ static void print_untold(const json_t *failed, const struct term *term)
 /* A word that names several tasks is answered as an array is: by what there is of each state, and the one that says most. */
 static int why_word(struct cli_call *c, int *fd, char *const *word, const json_t *gpus, bool json)
 {
+	static const char *const members[] = { "reason" };
 	struct error err = ERROR_INIT;
-	scoped_json *shown = which_show_on(fd, word, 1, &err);
-	feeds_tell(json_object_get(shown, "tasks"));
-	json_t *task = pick(json_object_get(shown, "tasks"));
+	scoped_json *shown = which_show_on(fd, word, 1, members, COUNT_OF(members), &err);
+	const json_t *tasks = json_object_get(shown, "tasks");
+	json_t *picked = pick(tasks);
+	scoped_json *task = picked ? which_show_whole(fd, picked) : NULL, *own = json_pack("[O*]", task);
+	feeds_tell(own);
 	scoped_json *why = task ? why_json(fd, task, &err) : NULL;
 	if (!why)
 		return cli_fail(c, &err);
-	const json_t *tasks = json_object_get(shown, "tasks");
 	scoped_json *elements = json_array_size(tasks) > 1 ? elements_of(tasks) : NULL;
 	if (elements)
 		json_object_set(why, "elements", elements);

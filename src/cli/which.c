@@ -126,16 +126,40 @@ void which_clear(struct which *w)
 
 /* ---- fetching ---- */
 
+/* What is wanted of each task, beside its id, name, user and state; NULL: all. `elements`: only of those of an array, all of
+ * any other task. */
+struct wanted { const char *const *members; size_t n; bool elements; };
+
+static json_t *show_request(task_id id, const struct wanted *wanted)
+{
+	char text[TASK_ID_TEXT];
+	json_t *request = wire_request("show");
+	json_object_set_new(request, "id", json_text(task_id_text(id, text)));
+	if (wanted)
+		member_want(request, wanted->members, wanted->n);
+	return request;
+}
+
+/* A job's id does not tell of how many tasks it is: that shows in the answer. */
+static json_t *show_id(task_id id, const struct wanted *wanted, int *fd, struct error *err)
+{
+	bool some = wanted->members && (!wanted->elements || TASK_INDEX(id) < 0);
+	json_t *reply = client_look_on(fd, show_request(id, some ? wanted : NULL), err);
+	if (!reply || !some || !wanted->elements || json_array_size(json_object_get(reply, "tasks")) > 1)
+		return reply;
+	json_decref(reply);
+	return client_look_on(fd, show_request(id, NULL), err);
+}
+
 /* Adds what is known of these, over one connection, which the first of them makes. -1 with an error when none of them is there,
  * or radd cannot say. */
-static int show_ids(const struct ids *ids, int *fd, json_t *tasks, struct error *err)
+static int show_ids(const struct ids *ids, const struct wanted *wanted, int *fd, json_t *tasks, struct error *err)
 {
 	size_t before = json_array_size(tasks);
 	struct error missing = ERROR_INIT;
-	char id[TASK_ID_TEXT];
 	for (size_t i = 0; i < ids->n; i++) {
 		struct error why = ERROR_INIT;
-		scoped_json *reply = client_look_id_on(fd, "show", task_id_text(ids->list[i], id), &why);
+		scoped_json *reply = show_id(ids->list[i], wanted, fd, &why);
 		if (reply)
 			json_array_extend(tasks, json_object_get(reply, "tasks"));
 		else if (why.code != ERR_NOT_FOUND)
@@ -152,15 +176,16 @@ static int show_ids(const struct ids *ids, int *fd, json_t *tasks, struct error 
 json_t *which_show(char *const *words, size_t n, struct error *err)
 {
 	scoped_fd int fd = -1;
-	return which_show_on(&fd, words, n, err);
+	return which_show_on(&fd, words, n, NULL, 0, err);
 }
 
-json_t *which_show_on(int *fd, char *const *words, size_t n, struct error *err)
+json_t *which_show_on(int *fd, char *const *words, size_t n, const char *const *members, size_t n_members, struct error *err)
 {
+	const struct wanted wanted = { members, n_members, .elements = true };
 	scoped_json *tasks = json_array();
 	for (size_t i = 0; i < n; i++) {
 		struct ids ids = { 0 };
-		int failed = ids_add(words[i], &ids, err) || show_ids(&ids, fd, tasks, err);
+		int failed = ids_add(words[i], &ids, err) || show_ids(&ids, &wanted, fd, tasks, err);
 		ids_clear(&ids);
 		if (failed)
 			return NULL;
@@ -168,13 +193,21 @@ json_t *which_show_on(int *fd, char *const *words, size_t n, struct error *err)
 	return json_pack("{si, sO}", "schema", 1, "tasks", tasks);
 }
 
+json_t *which_show_whole(int *fd, json_t *task)
+{
+	struct error ignored = ERROR_INIT;
+	scoped_json *reply = client_look_on(fd, show_request(member_id(task), NULL), &ignored);
+	json_t *whole = json_array_get(json_object_get(reply, "tasks"), 0);
+	return json_incref(whole ? whole : task);
+}
+
 /* Those that are named, however long ago they ended. One that is not there is none. */
-static json_t *named_tasks(const struct which *w, struct error *err)
+static json_t *named_tasks(const struct which *w, const struct wanted *wanted, struct error *err)
 {
 	json_t *tasks = json_array();
 	struct error why = ERROR_INIT;
 	scoped_fd int fd = -1;
-	if (!show_ids(&w->ids, &fd, tasks, &why) || why.code == ERR_NOT_FOUND)
+	if (!show_ids(&w->ids, wanted, &fd, tasks, &why) || why.code == ERR_NOT_FOUND)
 		return json_pack("{so}", "tasks", tasks);
 	*err = why;
 	json_decref(tasks);
@@ -247,13 +280,16 @@ static int check_named(const struct which *w, const json_t *tasks, struct error 
 {
 	scoped_fd int fd = -1;
 	scoped_json *ignored = json_array();
-	return w->ids.n && !json_array_size(tasks) ? show_ids(&w->ids, &fd, ignored, err) : 0;
+	const struct wanted nothing = { (const char *const[]){ "id" }, 1, .elements = false };
+	return w->ids.n && !json_array_size(tasks) ? show_ids(&w->ids, &nothing, &fd, ignored, err) : 0;
 }
 
 json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err)
 {
+	const struct wanted wanted = { members, n_members, .elements = false };
 	scoped_json *live = client_call(ask_live(w, members, n_members), err);
-	scoped_json *ended = !live || !w->ended ? NULL : w->ids.n ? named_tasks(w, err) : recent_tasks(members, n_members, err);
+	scoped_json *ended = !live || !w->ended ? NULL : w->ids.n ? named_tasks(w, &wanted, err) :
+			     recent_tasks(members, n_members, err);
 	if (!live || (w->ended && !ended))
 		return NULL;
 	json_t *tasks = json_array();

@@ -34,8 +34,11 @@ void which_clear(struct which *w);
 /* All that is known of the tasks that the words name, in their order: {"schema","tasks"}, a new reference. Those of a range or
  * a list that are not there are passed over, unless none is. A word that is no id: ERR_INVALID. */
 json_t *which_show(char *const *words, size_t n, struct error *err);
-/* The same over a connection that is there already, or is made (client_look_on). */
-json_t *which_show_on(int *fd, char *const *words, size_t n, struct error *err);
+/* The same over a connection that is there already, or is made (client_look_on). Of the elements of an array that is named as a
+ * whole only these members, beside id, name, user and state (NULL: all): of thousands, all takes many times as long. */
+json_t *which_show_on(int *fd, char *const *words, size_t n, const char *const *members, size_t n_members, struct error *err);
+/* All of a task of which that told only some; the same where it is gone meanwhile. A new reference. */
+json_t *which_show_whole(int *fd, json_t *task);
 
 /* Whether a task object is meant; one with id, user, name and state is enough. */
 bool which_has(const struct which *w, const json_t *task);

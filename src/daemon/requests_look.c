@@ -49,10 +49,12 @@ int request_show(const struct requests *q, const struct message *m, struct reply
 {
 	task_id id;
 	size_t n;
-	if (request_id(m, &id, err) || walk_count(q->store, id, &n, err))
+	json_t *members;
+	if (request_id(m, &id, err) || look_members(m, &members, err) || walk_count(q->store, id, &n, err))
 		return -1;
 	*reply = (struct reply){ .kind = REPLY_WALK, .walk = walk_create(q->core, q->store) };
 	walk_add(reply->walk, id);
+	walk_only(reply->walk, json_incref(members));
 	if (q->untold)
 		walk_add_member(reply->walk, "notice_failed",
 				untold_json(q->untold, id, request_is_admin(m->uid) ? -1 : (int64_t)m->uid));

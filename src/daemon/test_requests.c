@@ -280,6 +280,13 @@ static void lists_have_the_living_and_shows_the_ended_too(void **state)
 		buf_printf(&lines, "%s %s %lld\n", text_of(line, "id"), json_object_get(line, "elements") ? text_of(line, "elements") : "-",
 			   (long long)number_of(line, "count"));
 	assert_string_equal(buf_text(&lines), "1_1 - 0\n2 - 0\n3_0 0-1 2\n3_2 - 0\n3_3 3-4 2\n");
+	/* So of an array, of which some elements have ended. */
+	scoped_json *array_some = listed(s, "show", "\"id\":\"1\",\"members\":[\"id\",\"state\",\"reason\"]");
+	const json_t *ended = json_array_get(json_object_get(array_some, "tasks"), 0);
+	assert_int_equal(json_array_size(json_object_get(array_some, "tasks")), 2);
+	assert_int_equal(json_object_size(ended), 3);
+	assert_string_equal(text_of(ended, "state"), "CANCELLED");
+	refused(s, getuid(), "show", "\"id\":\"1\",\"members\":1", ERR_INVALID, "'members' must be a list");
 	refused(s, getuid(), "list", "\"members\":\"id\"", ERR_INVALID, "'members' must be a list");
 	refused(s, getuid(), "list", "\"members\":[\"id\",1]", ERR_INVALID, "'members' must be a list");
 	refused(s, getuid(), "show", "\"id\":\"5\"", ERR_NOT_FOUND, "5");

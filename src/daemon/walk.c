@@ -241,7 +241,7 @@ static json_t *walk_extend(const struct walk *w, json_t *told)
 static int walk_tell(struct walk *w, task_id id, struct error *err)
 {
 	const struct task *t = core_task(w->core, id);
-	struct task *old = t || !w->store ? NULL : store_load_task(w->store, id, err);
+	struct task *old = t || !w->store ? NULL : store_load_ended(w->store, id, err);
 	json_t *(*tell)(struct core *c, const struct task *t, struct now now) = w->brief ? core_task_brief_json : core_task_json;
 	struct now now = now_read();
 	const char *reason = w->fold && t ? core_task_reason(w->core, t, now) : NULL;

@@ -18,19 +18,15 @@
 #include <math.h>
 #include <string.h>
 
-/* What is wanted of a task, each more than the one before, and how it is read. History does not need environments, which are
- * most of the bytes. */
-enum load_depth { LOAD_SUMS, LOAD_ENDED, LOAD_LOG, LOAD_ALL };
 static const struct { enum store_statement job, events; } load_by[] = {
-	[LOAD_SUMS] = { STORE_GET_OWNER, STORE_GET_SUMS }, [LOAD_ENDED] = { STORE_GET_SPEC, STORE_GET_ENDED },
-	[LOAD_LOG] = { STORE_GET_SPEC, STORE_GET_EVENTS }, [LOAD_ALL] = { STORE_GET_JOB, STORE_GET_EVENTS },
+	[STORE_SUMS] = { STORE_GET_OWNER, STORE_GET_SUMS }, [STORE_ENDED] = { STORE_GET_SPEC, STORE_GET_ENDED },
+	[STORE_LOG] = { STORE_GET_SPEC, STORE_GET_EVENTS }, [STORE_ALL] = { STORE_GET_JOB, STORE_GET_EVENTS },
 };
 
 struct loader {
 	struct store *s;
-	enum load_depth depth;
+	enum store_depth depth;
 	struct store_request r;
-	bool brief;	/* r.spec says only whose it is */
 };
 
 static const char *load_column(sqlite3_stmt *st, int i)
@@ -48,11 +44,11 @@ static int load_damaged(struct store *s, int rc, struct error *broken, struct er
 	return 0;
 }
 
-static struct spec *spec_of_row(sqlite3_stmt *st, enum load_depth depth, struct error *err)
+static struct spec *spec_of_row(sqlite3_stmt *st, enum store_depth depth, struct error *err)
 {
-	bool with_environ = depth == LOAD_ALL;
+	bool with_environ = depth == STORE_ALL;
 	json_error_t why;
-	if (depth == LOAD_SUMS) {
+	if (depth == STORE_SUMS) {
 		struct spec *brief = spec_create();
 		brief->gpus = 0;	/* it may have been placed without any */
 		return brief;
@@ -70,11 +66,11 @@ static struct spec *spec_of_row(sqlite3_stmt *st, enum load_depth depth, struct 
 }
 
 /* Makes l->r.spec the request of that job; a placeholder with the reason in l->r.broken if it cannot be read. */
-static int load_spec(struct loader *l, uint32_t job, enum load_depth depth, struct error *err)
+static int load_spec(struct loader *l, uint32_t job, enum store_depth depth, struct error *err)
 {
-	if (l->r.spec && l->r.job == job && (!l->brief || depth == LOAD_SUMS))
+	if (l->r.spec && l->r.job == job && l->r.depth >= depth)
 		return 0;
-	l->brief = depth == LOAD_SUMS;
+	l->r.depth = depth;
 	spec_unref(l->r.spec);
 	l->r.spec = NULL;
 	l->r.job = job;
@@ -112,23 +108,38 @@ static int kind_of_word(const char *word, enum event_kind *kind, struct error *e
 	return error_set(err, ERR_CORRUPT, "unknown event '%.40s'", word);
 }
 
+/* Nearly all the time of reading a history goes into JSON, and tasks that are much alike, as the elements of an array, say the
+ * same of their estimates and places: that is read once. Borrowed until the next one. */
+static const json_t *load_body(struct store *s, enum event_kind kind, const char *text, struct error *err)
+{
+	struct store_body *last = &s->bodies[kind];
+	json_error_t why;
+	if (last->text && !strcmp(last->text, text))
+		return last->value;
+	json_decref(last->value);
+	free(last->text);
+	*last = (struct store_body){ .value = json_loads(text, 0, &why) };
+	if (!last->value)
+		error_set(err, ERR_CORRUPT, "is not JSON: %s", why.text);
+	else
+		last->text = alloc_string(text);
+	return last->value;
+}
+
 /* The event in columns t_ms, kind, body. Free it with event_clear. */
-static int event_of_row(sqlite3_stmt *st, task_id id, struct event *ev, struct error *err)
+static int event_of_row(struct store *s, sqlite3_stmt *st, task_id id, struct event *ev, struct error *err)
 {
 	*ev = (struct event){ .task = id, .t_ms = sqlite3_column_int64(st, 0) };
 	if (kind_of_word(load_column(st, 1), &ev->kind, err))
 		return -1;
-	json_error_t why;
-	scoped_json *body = json_loads(load_column(st, 2), 0, &why);
-	if (!body)
-		return error_set(err, ERR_CORRUPT, "is not JSON: %s", why.text);
-	return event_from_json(ev->kind, body, ev, err);
+	const json_t *body = load_body(s, ev->kind, load_column(st, 2), err);
+	return body ? event_from_json(ev->kind, body, ev, err) : -1;
 }
 
-static int apply_row(sqlite3_stmt *st, struct task *t, struct error *broken)
+static int apply_row(struct store *s, sqlite3_stmt *st, struct task *t, struct error *broken)
 {
 	struct event ev;
-	int rc = event_of_row(st, t->id, &ev, broken);
+	int rc = event_of_row(s, st, t->id, &ev, broken);
 	if (!rc) {
 		rc = task_apply(t, &ev, broken);
 		event_clear(&ev);
@@ -140,7 +151,7 @@ static int apply_row(sqlite3_stmt *st, struct task *t, struct error *broken)
  * log begins, so that sums hang on it, too. */
 static bool lacks_request(const struct loader *l, const struct task *t, sqlite3_stmt *st)
 {
-	return l->brief && t->n_events == 1 && strcmp(load_column(st, 1), event_kind_name(EV_PLACED)) != 0;
+	return l->r.depth == STORE_SUMS && t->n_events == 1 && strcmp(load_column(st, 1), event_kind_name(EV_PLACED)) != 0;
 }
 
 /* Stops at the first event that does not fit: what came after it assumed it. 1: the request is to be read first. */
@@ -156,7 +167,7 @@ static int apply_log(struct loader *l, struct task *t, struct error *broken, str
 			sqlite3_reset(st);
 			return 1;
 		}
-		failed = apply_row(st, t, broken);
+		failed = apply_row(s, st, t, broken);
 	}
 	int hard = failed || rc == SQLITE_DONE ? 0 : load_damaged(s, rc, broken, err);
 	if (!failed && rc == SQLITE_DONE && !seen)
@@ -168,8 +179,8 @@ static int apply_log(struct loader *l, struct task *t, struct error *broken, str
 /* The task as far as its log goes; broken->code says whether it goes to the end. NULL only when the store cannot be read. */
 static struct task *load_replay(struct loader *l, task_id id, struct error *broken, struct error *err)
 {
-	enum load_depth depth = l->depth;
-	for (;; depth = LOAD_ENDED) {
+	enum store_depth depth = l->depth;
+	for (;; depth = STORE_ENDED) {
 		*broken = ERROR_INIT;
 		if (load_spec(l, TASK_JOB(id), depth, err))
 			return NULL;
@@ -220,7 +231,7 @@ int store_load_live(struct store *s, store_each each, void *ctx, struct error *e
 	int rc = sqlite3_prepare_v2(s->db, "SELECT task FROM tasks WHERE live = 1 ORDER BY task", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
-	struct loader l = { .s = s, .depth = LOAD_ALL };
+	struct loader l = { .s = s, .depth = STORE_ALL };
 	return replay_all(&l, st, each, ctx, err);
 }
 
@@ -236,7 +247,7 @@ int store_load_finished(struct store *s, const struct store_span *span, store_ea
 	sqlite3_bind_int64(st, 4, span->from);
 	sqlite3_bind_int64(st, 5, span->to_ms);
 	sqlite3_bind_int64(st, 6, span->to);
-	struct loader l = { .s = s, .depth = span->sums ? LOAD_SUMS : LOAD_ENDED };
+	struct loader l = { .s = s, .depth = span->sums ? STORE_SUMS : STORE_ENDED };
 	return replay_all(&l, st, each, ctx, err);
 }
 
@@ -263,18 +274,19 @@ int store_load_beside(struct store *s, const struct store_span *finished, int64_
 	return replay_all(&l, st, each, ctx, err);
 }
 
-/* An id that never was is the caller's mistake; a task whose log is damaged must not look like one. */
+/* An id that never was is the caller's mistake; a task whose log is damaged must not look like one. What cannot be read here,
+ * replay will say. */
 static bool load_known(struct store *s, task_id id)
 {
-	scoped_statement *st = NULL;
-	if (sqlite3_prepare_v2(s->db, "SELECT 1 FROM tasks WHERE task = ?1", -1, &st, NULL))
-		return true;	/* replay will say what is wrong */
+	sqlite3_stmt *st = s->statements[STORE_GET_KNOWN];
 	sqlite3_bind_int64(st, 1, id);
-	return sqlite3_step(st) != SQLITE_DONE;
+	bool known = sqlite3_step(st) != SQLITE_DONE;
+	sqlite3_reset(st);
+	return known;
 }
 
 /* Somebody who asks for the elements of an array one by one has its spec read once (`last`), not 10,000 times. */
-struct task *store_load_task(struct store *s, task_id id, struct error *err)
+static struct task *load_one(struct store *s, task_id id, enum store_depth depth, struct error *err)
 {
 	char name[TASK_ID_TEXT];
 	task_id_text(id, name);
@@ -282,7 +294,7 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err)
 		error_set(err, ERR_NOT_FOUND, "task %s: there is none of that id", name);
 		return NULL;
 	}
-	struct loader l = { .s = s, .depth = LOAD_ALL, .r = s->last };
+	struct loader l = { .s = s, .depth = depth, .r = s->last };
 	struct error broken;
 	struct task *t = load_replay(&l, id, &broken, err);
 	s->last = l.r;
@@ -293,6 +305,16 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err)
 		*err = broken;
 	error_wrap(err, "task %s", name);
 	return NULL;
+}
+
+struct task *store_load_task(struct store *s, task_id id, struct error *err)
+{
+	return load_one(s, id, STORE_ALL, err);
+}
+
+struct task *store_load_ended(struct store *s, task_id id, struct error *err)
+{
+	return load_one(s, id, STORE_ENDED, err);
 }
 
 int store_states(struct store *s, task_id id, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
@@ -338,7 +360,7 @@ int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const 
 	for (unsigned n = 1; !stop && (rc = sqlite3_step(st)) == SQLITE_ROW; n++) {
 		char name[TASK_ID_TEXT];
 		struct event ev;
-		if (event_of_row(st, id, &ev, err))
+		if (event_of_row(s, st, id, &ev, err))
 			return error_wrap(err, "task %s: event %u of its log", task_id_text(id, name), n);
 		stop = each(ctx, &ev);
 		event_clear(&ev);
@@ -421,7 +443,7 @@ int store_rebuild_index(struct store *s, struct error *err)
 	int rc = sqlite3_prepare_v2(s->db, "SELECT DISTINCT task FROM events ORDER BY task", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
-	struct loader l = { .s = s, .depth = LOAD_LOG };
+	struct loader l = { .s = s, .depth = STORE_LOG };
 	struct rebuild to = { s, err, 0 };
 	rc = replay_all(&l, st, index_task, &to, err);
 	return rc ? rc : to.rc;

@@ -97,6 +97,10 @@ void store_close(struct store *s)
 		sqlite3_finalize(s->statements[i]);
 	sqlite3_close(s->db);
 	spec_unref(s->last.spec);
+	for (size_t i = 0; i < EVENT_KIND_COUNT; i++) {
+		free(s->bodies[i].text);
+		json_decref(s->bodies[i].value);
+	}
 	free(s->path);
 	free(s);
 }

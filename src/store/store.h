@@ -76,6 +76,9 @@ typedef int (*store_each)(void *ctx, struct task *t, const char *broken);
 int store_load_live(struct store *s, store_each each, void *ctx, struct error *err);
 /* One task, finished or not. ERR_NOT_FOUND; ERR_CORRUPT when its log does not apply. */
 struct task *store_load_task(struct store *s, task_id id, struct error *err);
+/* The same of one that has ended, as accounts have it: neither `environ` nor EV_MEASURED is read, of which a
+ * long task has many. */
+struct task *store_load_ended(struct store *s, task_id id, struct error *err);
 
 /* Which finished tasks: those that ended in [from_ms, to_ms), of user `uid` (-1: all users). To split a millisecond in which
  * several ended: at from_ms from the id `from` on, at to_ms up to the one before `to` (0: none).

@@ -7,6 +7,7 @@
 
 #include "store/store.h"
 
+#include <jansson.h>
 #include <sqlite3.h>
 
 #define STORE_INCREMENTAL 2	/* PRAGMA auto_vacuum: unused pages can be given back by pieces */
@@ -62,6 +63,7 @@
 	X(STORE_FORGET_TASK, "DELETE FROM tasks WHERE task = ?1") \
 	X(STORE_FORGET_JOB, "DELETE FROM jobs WHERE job = ?1 AND job < (SELECT max(job) FROM jobs) AND " STORE_NO_TASK_OF_JOB) \
 	X(STORE_FORGET_LAST_JOB, "UPDATE jobs SET user = '', spec = '{}', environ = '[]' WHERE job = ?1 AND " STORE_NO_TASK_OF_JOB) \
+	X(STORE_GET_KNOWN, "SELECT 1 FROM tasks WHERE task = ?1") \
 	X(STORE_GET_STATES, "SELECT task, state FROM tasks WHERE task >= ?1 AND task < ?2 ORDER BY task") \
 	X(STORE_GET_META, "SELECT value FROM meta WHERE key = ?1") \
 	X(STORE_SET_META, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)") \
@@ -99,6 +101,10 @@ enum store_statement {
 #define STORE_PLACED_BEFORE(ms) \
 	"EXISTS (SELECT 1 FROM events WHERE events.task = tasks.task AND kind = 'placed' AND t_ms < " ms ")"
 
+/* What is wanted of a task, each more than the one before: load.c says how it is read. History does not need environments,
+ * which are most of the bytes. */
+enum store_depth { STORE_SUMS, STORE_ENDED, STORE_LOG, STORE_ALL };
+
 struct store {
 	sqlite3 *db;
 	char *path;		/* DIR/rad.db */
@@ -111,9 +117,11 @@ struct store {
 	int64_t marked_ms;
 	struct store_request {	/* of the job that was read last: elements of an array come one after another, and share it */
 		uint32_t job;
+		enum store_depth depth;	/* of `spec` */
 		struct spec *spec;	/* one reference; NULL: none */
 		struct error broken;	/* why `spec` is not what was submitted; ERR_NONE: it is */
 	} last;
+	struct store_body { char *text; json_t *value; } bodies[EVENT_KIND_COUNT];	/* that were read last, of each kind */
 };
 
 #define scoped_statement __attribute__((cleanup(store_scope_finalize))) sqlite3_stmt

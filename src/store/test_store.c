@@ -395,6 +395,34 @@ static json_t *told(struct store *s, task_id id)
 	return o;
 }
 
+/* Of what has ended, what was measured on the way is not even read; and its request, read without the environment, does not do
+ * for somebody who runs it again. */
+static void what_has_ended_is_told_without_its_way(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	task_id id = finished_with_much(s, 1000);
+	fixture_commit(s);
+	struct task *t = store_load_ended(s, id, &err);
+	assert_null(t->spec->environ[0]);
+	task_destroy(t);
+	t = store_load_task(s, id, &err);
+	assert_string_equal(t->spec->environ[1], "SECRET=" FIXTURE_SECRET);
+	task_destroy(t);
+	scoped_json *whole = told(s, id);
+	assert_int_equal(store_exec(s, "UPDATE events SET body = 'damaged' WHERE kind = 'measured'", &err), 0);
+	t = store_load_ended(s, id, &err);
+	assert_non_null(t);
+	scoped_json *ended = task_to_json(t, 100000);
+	assert_true(json_equal(whole, ended));
+	task_destroy(t);
+	assert_null(store_load_task(s, id, &err));
+	assert_int_equal(err.code, ERR_CORRUPT);
+	assert_null(store_load_ended(s, TASK_ID(99, -1), &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	store_close(s);
+}
+
 /* The request that was read last is kept, for arrays; not beyond its change. */
 static void what_was_read_last_is_not_older_than_the_store(void **state)
 {
@@ -643,6 +671,7 @@ int main(void)
 		T(every_event_comes_back),
 		T(what_is_not_committed_is_gone),
 		T(a_clock_that_is_set_for_ever_fills_no_log), T(what_was_read_last_is_not_older_than_the_store),
+		T(what_has_ended_is_told_without_its_way),
 		T(what_ended_long_ago_is_folded), T(folding_tells_what_it_cannot_read),
 		T(an_array_is_folded_as_a_whole),
 		T(what_is_forgotten_is_gone_but_for_its_number),
