@@ -144,7 +144,7 @@ static void look_at_ring(struct feed_look *out, uint64_t shown)
 		close(ring);
 }
 
-/* What lies in the file, copied: a mapping of it would end with it. */
+/* What lies in the file, copied: see place.h. */
 static void look_at_state(int fd, struct feed_look *out)
 {
 	struct feed_state *s = alloc_zero(sizeof *s);
@@ -156,7 +156,7 @@ static void look_at_state(int fd, struct feed_look *out)
 	if (feed_place_is_claimed(fd)) {
 		out->state = FEED_LOOK_HIDDEN;
 		if (whole)
-			look_at_ring(out, atomic_load(&s->shown));
+			look_at_ring(out, s->shown);
 	}
 	free(s);
 }

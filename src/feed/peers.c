@@ -20,7 +20,7 @@ enum {
 static void peer_gone(struct feed_writer *w, struct peer *p)
 {
 	if (p->stage == PEER_WAITS || p->stage == PEER_READS)
-		feed_place_forget(w->state, p->token);
+		feed_place_forget(&w->state, w->lock_fd, p->token);
 	feed_fds_close(&p->sock);
 	if (p->control)
 		munmap(p->control, CONTROL_BYTES);
@@ -45,7 +45,8 @@ static bool is_free(const struct feed_writer *w, size_t i)
 /* What another writer would have to make again for this reader: nothing, once it has the ring and a place in it. */
 static void peer_note(struct feed_writer *w, const struct peer *p)
 {
-	feed_place_note(w->state, p->token, p->want == FEED_NEVER || (p->has_ring && p->stage == PEER_READS) ? FEED_NEVER : p->want);
+	feed_place_note(&w->state, w->lock_fd, p->token,
+			p->want == FEED_NEVER || (p->has_ring && p->stage == PEER_READS) ? FEED_NEVER : p->want);
 }
 
 static void peer_wake(const struct peer *p)
@@ -132,9 +133,9 @@ static int on_hello(struct feed_writer *w, struct peer *p, const unsigned char *
 	for (size_t i = 0; i < FEED_READERS_MAX; i++)
 		if (w->peer[i].stage > PEER_NEW && w->peer[i].token == hello.token)
 			return -1;
-	if (strcmp(hello.sign, w->state->sign)) {
+	if (strcmp(hello.sign, w->state.sign)) {
 		unexpect(w, hello.token);
-		answer_no(p, ERR_INVALID, "this name is used for other data, \"%.400s\": give one of them another name", w->state->sign);
+		answer_no(p, ERR_INVALID, "this name is used for other data, \"%.400s\": give one of them another name", w->state.sign);
 		return -1;
 	}
 	if (hello.want != FEED_NEVER && hello.want < position_of(w, oldest(w))) {
@@ -265,7 +266,7 @@ void feed_peers_expect(struct feed_writer *w)
 {
 	for (size_t i = 0; i < w->expected_count; i++)
 		if (!feed_place_alive(w->lock_fd, w->expected[i])) {
-			feed_place_forget(w->state, w->expected[i]);	/* its row is for others */
+			feed_place_forget(&w->state, w->lock_fd, w->expected[i]);	/* its row is for others */
 			w->expected[i--] = w->expected[--w->expected_count];
 		}
 }
@@ -276,7 +277,7 @@ void feed_peers_drop(struct feed_writer *w, uint64_t least, int64_t since_ms)
 		if (w->peer[i].stage == PEER_READS && w->peer[i].done == least && w->peer[i].since_ms <= since_ms)
 			peer_drop(w, &w->peer[i]);
 	for (; least == 0 && w->expected_count; w->expected_count--)
-		feed_place_forget(w->state, w->expected[w->expected_count - 1]);
+		feed_place_forget(&w->state, w->lock_fd, w->expected[w->expected_count - 1]);
 }
 
 void feed_peers_begin(struct feed_writer *w)

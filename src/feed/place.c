@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -77,26 +76,32 @@ bool feed_place_current(const struct feed_place *place, int fd)
 	return fstat(fd, &own) == 0 && lstat(place->state, &there) == 0 && own.st_ino == there.st_ino && own.st_dev == there.st_dev;
 }
 
-static int map_state(int fd, struct feed_state **state, struct error *err)
+/* One page, written at once: whoever is killed meanwhile has written all of it or nothing. What cannot be written now is
+ * written with the next change. */
+static void save_state(const struct feed_state *state, int fd)
 {
-	/* The disk may be full: that is an error here, and would be a SIGBUS at the first store. */
-	int rc;
-	while ((rc = posix_fallocate(fd, 0, sizeof **state)) == EINTR)
+	ssize_t n;
+	while ((n = pwrite(fd, state, sizeof *state, 0)) < 0 && errno == EINTR)
 		;
-	if (rc) {
-		errno = rc;
+	(void)n;
+}
+
+/* A file that is too short was never written, or somebody else did that: zeros are no feed that goes on. */
+static int load_state(int fd, struct feed_state *state, struct error *err)
+{
+	/* The disk may be full: that is told here, before anything rests on the file. */
+	int rc;
+	while ((rc = posix_fallocate(fd, 0, sizeof *state)) == EINTR)
+		;
+	errno = rc ? rc : errno;
+	memset(state, 0, sizeof *state);
+	if (rc || pread(fd, state, sizeof *state, 0) < 0)
 		return error_errno(err, "feed: its file");
-	}
-	void *map = mmap(NULL, sizeof **state, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED)
-		return error_errno(err, "feed: its file");
-	/* A mapping keeps the open file, and that the lock, as its descriptor does: a worker of a loader is to have neither. */
-	madvise(map, sizeof **state, MADV_DONTFORK);
-	*state = map;
+	state->sign[FEED_SIGN_MAX] = 0;
 	return 0;
 }
 
-int feed_place_claim(const struct feed_place *place, int *fd, struct feed_state **state, struct error *err)
+int feed_place_claim(const struct feed_place *place, int *fd, struct feed_state *state, struct error *err)
 {
 	for (;;) {
 		*fd = feed_folder_open(&place->party, place->state, err);
@@ -115,7 +120,7 @@ int feed_place_claim(const struct feed_place *place, int *fd, struct feed_state 
 			feed_fds_close(fd);
 			continue;
 		}
-		if (map_state(*fd, state, err) == 0)
+		if (load_state(*fd, state, err) == 0)
 			return 0;
 		break;
 	}
@@ -160,78 +165,78 @@ size_t feed_place_tokens(int fd, uint64_t *tokens, size_t max)
 	return tokens_within(fd, token_first, token_last, tokens, max);
 }
 
+static bool member_alive(const struct feed_member *m, int fd)
+{
+	return m->token >= token_first && m->token <= token_last && feed_place_alive(fd, m->token);
+}
+
 bool feed_place_goes_on(const struct feed_state *state, int fd)
 {
-	if (atomic_load(&state->magic) != FEED_STATE_MAGIC)
-		return false;
-	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
-		uint64_t token = atomic_load(&state->member[i].token);
-		if (token >= token_first && token <= token_last && feed_place_alive(fd, token))
-			return true;
-	}
-	return false;
+	bool any = false;
+	for (size_t i = 0; i < FEED_READERS_MAX && !any; i++)
+		any = member_alive(&state->member[i], fd);
+	return any && state->magic == FEED_STATE_MAGIC;
 }
 
 uint64_t feed_place_position(struct feed_state *state, int fd)
 {
-	uint64_t from = atomic_load(&state->next);
+	uint64_t from = state->next;
 	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
 		struct feed_member *m = &state->member[i];
-		uint64_t token = atomic_load(&m->token);
-		if (!token)
-			continue;
-		if (token < token_first || token > token_last || !feed_place_alive(fd, token)) {
-			atomic_store(&m->token, 0);
-			continue;
-		}
-		uint64_t want = atomic_load(&m->want);
-		if (want < from)
-			from = want;
+		if (!member_alive(m, fd))
+			m->token = 0;
+		else if (m->want < from)
+			from = m->want;
 	}
+	for (size_t i = 0; i < FEED_READERS_MAX; i++)
+		state->member[i].want = from;
+	state->next = from;
+	save_state(state, fd);
 	return from;
 }
 
-void feed_place_begin(struct feed_state *state, const char *sign, uint64_t seed)
+void feed_place_begin(struct feed_state *state, int fd, const char *sign, uint64_t seed)
 {
-	atomic_store(&state->magic, 0);
-	for (size_t i = 0; i < FEED_READERS_MAX; i++)
-		atomic_store(&state->member[i].token, 0);
+	*state = (struct feed_state){ .magic = FEED_STATE_MAGIC, .seed = seed };
 	snprintf(state->sign, sizeof state->sign, "%s", sign);
-	state->seed = seed;
-	atomic_store(&state->next, 0);
-	atomic_store(&state->magic, FEED_STATE_MAGIC);
+	save_state(state, fd);
 }
 
-int feed_place_note(struct feed_state *state, uint64_t token, uint64_t want)
+int feed_place_note(struct feed_state *state, int fd, uint64_t token, uint64_t want)
 {
-	struct feed_member *room = NULL;
-	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
+	struct feed_member *there = NULL, *room = NULL;
+	for (size_t i = 0; i < FEED_READERS_MAX && !there; i++) {
 		struct feed_member *m = &state->member[i];
-		uint64_t at = atomic_load(&m->token);
-		if (at == token) {
-			atomic_store(&m->want, want);
-			return 0;
-		}
-		if (!at && !room)
+		if (m->token == token)
+			there = m;
+		else if (!m->token && !room)
 			room = m;
 	}
-	if (!room)
+	if (!there && !room)
 		return -1;
-	atomic_store(&room->want, want);
-	atomic_store(&room->token, token);	/* last: a token is never seen with another's want */
+	*(there ? there : room) = (struct feed_member){ .token = token, .want = want };
+	save_state(state, fd);
 	return 0;
 }
 
-void feed_place_forget(struct feed_state *state, uint64_t token)
+void feed_place_forget(struct feed_state *state, int fd, uint64_t token)
 {
 	for (size_t i = 0; i < FEED_READERS_MAX; i++)
-		if (atomic_load(&state->member[i].token) == token)
-			atomic_store(&state->member[i].token, 0);
+		if (state->member[i].token == token)
+			state->member[i].token = 0;
+	save_state(state, fd);
 }
 
-void feed_place_show(struct feed_state *state, int ring_fd)
+void feed_place_published(struct feed_state *state, int fd, uint64_t next)
 {
-	atomic_store(&state->shown, (uint64_t)getpid() << 32 | (uint32_t)(ring_fd + 1));
+	state->next = next;
+	save_state(state, fd);
+}
+
+void feed_place_show(struct feed_state *state, int fd, int ring_fd)
+{
+	state->shown = (uint64_t)getpid() << 32 | (uint32_t)(ring_fd + 1);
+	save_state(state, fd);
 }
 
 void feed_place_remove(const struct feed_place *place, int fd)

@@ -9,14 +9,16 @@
  *  - byte 0 is locked by the one that writes. Those who would go on after it wait for that lock;
  *  - each reader holds a lock on one byte of its own, its *token*, a number by chance. A token is alive while its byte is
  *    locked;
- *  - the content (struct feed_state) says at which position another writer goes on. Only who holds byte 0 writes it.
+ *  - the content (struct feed_state) says at which position another writer goes on. Only who holds byte 0 writes it, from a
+ *    copy of its own, which is what counts while it lives. Nobody maps the file: whoever may write to it could make it
+ *    shorter, and the next look at the mapping would be the end of the process (SIGBUS).
  *
  * The locks are of open file descriptions (F_OFD_SETLK), in files that forks close (fds.h).
  *
- * A writer may be killed between any two stores into the state, and what is there must do. Each store is one word, and
- * the rule is: too early is harmless, because readers say what they want and pass over the rest; too late would lose
- * something. So `next` is raised after the item was published, and a reader's `want` is cleared after it has the ring;
- * the position to go on is the least of them:
+ * A writer may be killed between any two times that it writes the state, and what is there must do. The rule is: too early is
+ * harmless, because readers say what they want and pass over the rest; too late would lose something. So `next` is raised
+ * after the item was published, and a reader's `want` is cleared after it has the ring; the position to go on is the least
+ * of them:
  *
  *	min(next, want of each living member)
  */
@@ -40,16 +42,16 @@ struct feed_place {
 };
 
 struct feed_member {
-	_Atomic uint64_t token;	/* 0: none */
-	_Atomic uint64_t want;	/* it has no ring yet, and needs all from this position on. FEED_NEVER: it has the last writer's ring */
+	uint64_t token;	/* 0: none */
+	uint64_t want;	/* it has no ring yet, and needs all from this position on. FEED_NEVER: it has the last writer's ring */
 };
 
 struct feed_state {
-	_Atomic uint64_t magic;	/* written last of a new one */
+	uint64_t magic;
 	uint64_t seed;
 	char sign[FEED_SIGN_MAX + 1];
-	_Atomic uint64_t next;	/* position of the first item that was perhaps not published */
-	_Atomic uint64_t shown;	/* where the writer's figures are (look.h): its pid, and in the low 32 bits 1 + the ring's
+	uint64_t next;		/* position of the first item that was perhaps not published */
+	uint64_t shown;		/* where the writer's figures are (look.h): its pid, and in the low 32 bits 1 + the ring's
 				 * descriptor; 0 there: it has no ring yet */
 	struct feed_member member[FEED_READERS_MAX];
 };
@@ -61,20 +63,24 @@ int feed_place_look(const char *name, char dir[FEED_FOLDER_MAX], struct feed_pla
  * group's. */
 int feed_place_find(const char *name, struct feed_place *place, struct error *err);
 
-/* The lock of the writer: waits for it. Sets *fd and *state (mapped, sizeof **state). ERR_UNAVAILABLE after a signal. */
-int feed_place_claim(const struct feed_place *place, int *fd, struct feed_state **state, struct error *err);
+/* The lock of the writer: waits for it. Sets *fd, and *state to what the file has. ERR_UNAVAILABLE after a signal. */
+int feed_place_claim(const struct feed_place *place, int *fd, struct feed_state *state, struct error *err);
 /* Whether the state was ever written, and some member of it is alive: then the feed goes on. */
 bool feed_place_goes_on(const struct feed_state *state, int fd);
-/* Where: see above. Forgets members that are gone. */
+/* Those that follow change the state, and the file `fd`, which has all of it again whatever was done to it meanwhile. */
+/* Where it goes on: see above. Forgets members that are gone; the others want all from there on, until each has another
+ * ring. */
 uint64_t feed_place_position(struct feed_state *state, int fd);
 /* Begins anew. */
-void feed_place_begin(struct feed_state *state, const char *sign, uint64_t seed);
+void feed_place_begin(struct feed_state *state, int fd, const char *sign, uint64_t seed);
 /* Notes a member, with what it wants; if it is there already, only that. Returns -1 if there are too many. */
-int feed_place_note(struct feed_state *state, uint64_t token, uint64_t want);
+int feed_place_note(struct feed_state *state, int fd, uint64_t token, uint64_t want);
 /* That member has left. */
-void feed_place_forget(struct feed_state *state, uint64_t token);
+void feed_place_forget(struct feed_state *state, int fd, uint64_t token);
+/* All before that position was published. */
+void feed_place_published(struct feed_state *state, int fd, uint64_t next);
 /* Where the figures of this process's ring are; -1: it has none yet. */
-void feed_place_show(struct feed_state *state, int ring_fd);
+void feed_place_show(struct feed_state *state, int fd, int ring_fd);
 /* Takes the files away, if no token is alive. Only for who holds the lock of the writer. */
 void feed_place_remove(const struct feed_place *place, int fd);
 

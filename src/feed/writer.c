@@ -39,17 +39,14 @@ static int listen_at(const struct feed_place *place, struct error *err)
 static int begin(struct feed_writer *w, const char *sign, uint64_t seed, struct error *err)
 {
 	w->expected_count = feed_place_tokens(w->lock_fd, w->expected, FEED_READERS_MAX);
-	if (!feed_place_goes_on(w->state, w->lock_fd)) {
-		feed_place_begin(w->state, sign, seed);
+	if (!feed_place_goes_on(&w->state, w->lock_fd)) {
+		feed_place_begin(&w->state, w->lock_fd, sign, seed);
 		return 0;
 	}
-	if (strncmp(w->state->sign, sign, sizeof w->state->sign))
+	if (strcmp(w->state.sign, sign))
 		return error_set(err, ERR_INVALID, "this name is used for other data, \"%.400s\": give one of them another name",
-				 w->state->sign);
-	w->from = w->pos = feed_place_position(w->state, w->lock_fd);
-	for (size_t i = 0; i < FEED_READERS_MAX; i++)
-		atomic_store(&w->state->member[i].want, w->from);	/* until each has the ring that is to be made */
-	atomic_store(&w->state->next, w->from);
+				 w->state.sign);
+	w->from = w->pos = feed_place_position(&w->state, w->lock_fd);
 	return 0;
 }
 
@@ -67,14 +64,12 @@ struct feed_writer *feed_writer_claim(const char *name, const char *sign, uint64
 		goto failed;
 	if (begin(w, sign, seed, err))
 		goto failed;
-	feed_place_show(w->state, -1);
+	feed_place_show(&w->state, w->lock_fd, -1);
 	w->listen_fd = listen_at(&w->place, err);
 	if (w->listen_fd < 0)
 		goto failed;
 	return w;
 failed:
-	if (w->state)
-		munmap(w->state, sizeof *w->state);
 	feed_fds_close(&w->lock_fd);
 	free(w);
 	return NULL;
@@ -84,7 +79,7 @@ void feed_writer_position(const struct feed_writer *w, uint64_t *epoch, uint64_t
 {
 	*epoch = FEED_POS_EPOCH(w->pos);
 	*index = FEED_POS_INDEX(w->pos);
-	*seed = w->state->seed;
+	*seed = w->state.seed;
 }
 
 int feed_writer_open(struct feed_writer *w, uint32_t slots, uint64_t slot_bytes, uint32_t patience_ms, struct error *err)
@@ -110,7 +105,7 @@ int feed_writer_open(struct feed_writer *w, uint32_t slots, uint64_t slot_bytes,
 	w->filled = alloc_zero(slots * sizeof *w->filled);
 	w->patience_ms = patience_ms;
 	feed_figures_note(w);
-	feed_place_show(w->state, w->ring_fd);
+	feed_place_show(&w->state, w->lock_fd, w->ring_fd);
 	return 0;
 }
 
@@ -231,7 +226,7 @@ void feed_writer_publish(struct feed_writer *w, enum feed_kind kind, uint64_t by
 	w->count.items += kind == FEED_BATCH;
 	w->count.bytes += bytes;
 	atomic_store(&w->ring->head, w->head);
-	atomic_store_explicit(&w->state->next, w->pos, memory_order_release);	/* after head: too early is harmless */
+	feed_place_published(&w->state, w->lock_fd, w->pos);	/* after head: too early is harmless */
 	feed_peers_wake(w);
 	feed_figures_note(w);
 }
@@ -267,7 +262,6 @@ void feed_writer_close(struct feed_writer *w)
 		munmap(w->ring, w->ring_bytes);
 	if (w->ring_fd >= 0)
 		close(w->ring_fd);
-	munmap(w->state, sizeof *w->state);
 	free(w->filled);
 	feed_fds_close(&w->lock_fd);
 	feed_place_sweep(&w->place, 0);	/* not before: a reader that leaves while the lock is taken leaves the files to this */

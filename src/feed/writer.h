@@ -34,7 +34,7 @@ struct peer {
 
 struct feed_writer {
 	struct feed_place place;
-	struct feed_state *state;
+	struct feed_state state;	/* and in its file */
 	int lock_fd, listen_fd, until_fd;
 	bool until;			/* until_fd became readable */
 	bool crowded;			/* one that connects found no descriptor free: each look tries again, and none sleeps on that */
