@@ -259,6 +259,47 @@ look()
 	jq -e '.error | startswith("no radd listens")' out
 }
 
+# viewers N PATH: so many ask for it, and each has sent its request; what they are answered lies in said.1, ...
+viewers()
+{
+	rm -f said.* sent.*
+	for i in $(seq "$1"); do
+		curl -sv --max-time 60 -H "Authorization: Bearer $token" "http://$address$2" >"said.$i" 2>"sent.$i" 3>&- 4>&- &
+	done
+	for i in $(seq "$1"); do
+		wait_for 30 grep -q '^> GET' "sent.$i"
+	done
+	get '/api/find?q=x' >/dev/null		# that request came later, and is answered
+}
+
+@test "several who look at the same have radd asked once" {
+	id=$(rad submit --parsable --output /dev/null -- true)
+	rad wait "$id"
+	"$RAD_SOURCE_ROOT/tests/asked.py" "$RAD_SOCKET" "$WORLD/between.sock" "$WORLD/asked" "$WORLD/go" 3>&- 4>&- &
+	between=$!
+	wait_for 20 test -S "$WORLD/between.sock"
+	RAD_SOCKET=$WORLD/between.sock start_web
+	for path in "/api/task?id=$id" '/api/history?hours=24'; do
+		rm -f "$WORLD/go" "$WORLD/asked"
+		viewers 5 "$path"
+		[ ! -s said.1 ]
+		[ ! -s said.5 ]
+		touch "$WORLD/go"
+		for i in $(seq 5); do
+			wait_for 60 test -s "said.$i"
+			cmp "said.$i" said.1
+		done
+		sort "$WORLD/asked" | uniq -c | awk '{print $2, $1}' >asked.counts
+		case $path in
+		*task*) [ "$(cat asked.counts)" = $'events 1\ngpus 1\nshow 1\nwhy 1' ] ;;
+		*) [ "$(cat asked.counts)" = $'acct 2\nseries 1' ] ;;
+		esac
+	done
+	jq -e '.hours == 24 and (.users | length > 0)' said.5
+	kill "$between"
+	gone "$between"
+}
+
 @test "the end of a task's log, as rad logs has it, for who has the token; a file system that hangs holds up nobody" {
 	local whose=() a b c file
 	[ "$(id -u)" != 0 ] || whose=(as "$ALICE")

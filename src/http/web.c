@@ -28,12 +28,16 @@
 #define EVENTS 200		/* of a task, the last ones */
 #define QUESTIONS 32		/* under way at a time, */
 #define LOGS 8			/* of which so many may wait for a file system */
+#define WHAT_MAX (TASK_ID_TEXT + 16)
 
 static const int spans_h[] = { 1, 24, 168 };
 
 struct inquiry {
 	struct web *web;
 	struct serve_call *call;	/* NULL: the slot is free */
+	char what[WHAT_MAX];		/* is asked; "": nobody else can want the same */
+	struct serve_call **others;	/* who wanted the same meanwhile */
+	size_t n_others, cap_others;
 	struct gather *gather;
 	bool of_log;
 	struct worker *reader;		/* of that log, once radd has told where it is */
@@ -54,31 +58,75 @@ struct web {
 
 /* Answers --------------------------------------------------------------------------------------------------------------- */
 
+static void answer_text(struct serve_call *call, const char *json)
+{
+	serve_answer(call, MHD_HTTP_OK, "application/json", json, strlen(json));
+}
+
 static void answer_json(struct serve_call *call, json_t *o)
 {
 	scoped_free char *text = json_to_text(o);
 	json_decref(o);
-	serve_answer(call, MHD_HTTP_OK, "application/json", text, strlen(text));
+	answer_text(call, text);
 }
 
-static struct inquiry *inquiry_begin(struct web *w, struct serve_call *call)
+/* Pages that show the same ask for it in the same moment, when each is told of news: radd is asked once for all of them, for
+ * they have the same rights here. True: it is asked already, and the call is answered with the others. */
+static bool inquiry_join(struct web *w, const char *what, struct serve_call *call)
+{
+	for (size_t i = 0; i < QUESTIONS; i++) {
+		struct inquiry *q = &w->questions[i];
+		if (!q->call || strcmp(q->what, what))
+			continue;
+		alloc_grow(q->others, q->n_others, q->cap_others);
+		q->others[q->n_others++] = call;
+		return true;
+	}
+	return false;
+}
+
+static struct inquiry *inquiry_begin(struct web *w, const char *what, struct serve_call *call)
 {
 	for (size_t i = 0; i < QUESTIONS; i++)
 		if (!w->questions[i].call) {
 			w->questions[i] = (struct inquiry){ .web = w, .call = call };
+			snprintf(w->questions[i].what, WHAT_MAX, "%s", what);
 			return &w->questions[i];
 		}
 	serve_fail(call, MHD_HTTP_SERVICE_UNAVAILABLE, "too many questions at once: try again");
 	return NULL;
 }
 
-static struct serve_call *inquiry_end(struct inquiry *q)
+/* It is over; all who wait for it are told. */
+static void inquiry_end(struct inquiry *q, void (*tell)(struct serve_call *call, unsigned status, const char *text),
+			unsigned status, const char *text)
 {
-	struct serve_call *call = q->call;
-	json_decref(q->users);
-	json_decref(q->series);
-	*q = (struct inquiry){ .web = q->web };
-	return call;
+	struct inquiry over = *q;
+	*q = (struct inquiry){ .web = over.web };
+	tell(over.call, status, text);
+	for (size_t i = 0; i < over.n_others; i++)
+		tell(over.others[i], status, text);
+	free(over.others);
+	json_decref(over.users);
+	json_decref(over.series);
+}
+
+static void tell_answer(struct serve_call *call, unsigned status, const char *text)
+{
+	(void)status;
+	answer_text(call, text);
+}
+
+static void inquiry_fail(struct inquiry *q, unsigned status, const char *text)
+{
+	inquiry_end(q, serve_fail, status, text);
+}
+
+static void inquiry_answer(struct inquiry *q, json_t *o)
+{
+	scoped_free char *text = json_to_text(o);
+	json_decref(o);
+	inquiry_end(q, tell_answer, MHD_HTTP_OK, text);
 }
 
 /* One task -------------------------------------------------------------------------------------------------------------- */
@@ -101,19 +149,18 @@ static json_t *last_events(json_t *reply, const json_t *gpus)
 static void on_task_told(void *ctx, json_t *const replies[], const struct error *why, double took_s)
 {
 	struct inquiry *q = ctx;
-	struct serve_call *call = inquiry_end(q);
 	json_t *task = json_array_get(json_object_get(replies[0], "tasks"), 0), *reason = replies[1], *g;
 	size_t i;
 	(void)took_s;
 	if (!task) {
 		bool none = replies[0] || (why && why->code == ERR_NOT_FOUND);
-		serve_fail(call, none ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_GATEWAY, why ? why->text : "there is no such task");
+		inquiry_fail(q, none ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_GATEWAY, why ? why->text : "there is no such task");
 		return;
 	}
 	json_array_foreach(json_object_get(reason, "gpus"), i, g)
 		live_strip(json_object_get(g, "foreign"));
 	feeds_tell(json_object_get(replies[0], "tasks"));	/* of whoever runs this: with his rights, and his tasks alone */
-	answer_json(call, json_pack("{sO, sO?, so}", "task", task, "why", reason, "events", last_events(replies[2], replies[3])));
+	inquiry_answer(q, json_pack("{sO, sO?, so}", "task", task, "why", reason, "events", last_events(replies[2], replies[3])));
 }
 
 /* NULL: none that could be one, and that was answered. */
@@ -139,8 +186,12 @@ static void on_task(void *ctx, struct serve_call *call)
 	static const char *const ops[] = { "show", "why", "events", "gpus" };
 	struct web *w = ctx;
 	const char *id = task_asked_for(call);
-	struct inquiry *q = id ? inquiry_begin(w, call) : NULL;
+	char what[WHAT_MAX];
 	json_t *requests[COUNT_OF(ops)];
+	if (!id)
+		return;
+	snprintf(what, sizeof what, "task %s", id);
+	struct inquiry *q = inquiry_join(w, what, call) ? NULL : inquiry_begin(w, what, call);
 	if (!q)
 		return;
 	for (size_t i = 0; i < COUNT_OF(ops); i++)
@@ -152,7 +203,7 @@ static void on_task(void *ctx, struct serve_call *call)
 
 static void on_log_read(void *ctx, const struct buf *answer, const char *why)
 {
-	answer_json(inquiry_end(ctx), log_end_told(answer, why));
+	inquiry_answer(ctx, log_end_told(answer, why));
 }
 
 static void on_log_known(void *ctx, json_t *const replies[], const struct error *why, double took_s)
@@ -165,7 +216,7 @@ static void on_log_known(void *ctx, json_t *const replies[], const struct error 
 	if (task)
 		q->reader = log_end_ask(q->web->loop, task, on_log_read, q, &err);
 	if (!q->reader)
-		serve_fail(inquiry_end(q), MHD_HTTP_BAD_GATEWAY, why ? why->text : *err.text ? err.text : "there is no such task");
+		inquiry_fail(q, MHD_HTTP_BAD_GATEWAY, why ? why->text : *err.text ? err.text : "there is no such task");
 }
 
 static size_t logs_under_way(const struct web *w)
@@ -188,7 +239,7 @@ static void on_log(void *ctx, struct serve_call *call)
 		serve_fail(call, MHD_HTTP_FORBIDDEN, "logs are shown by a rad web whose address has a token");
 	else if (logs_under_way(w) == LOGS)
 		serve_fail(call, MHD_HTTP_SERVICE_UNAVAILABLE, "logs are being read, and file systems do not answer: try again");
-	else if ((q = inquiry_begin(w, call))) {
+	else if ((q = inquiry_begin(w, "", call))) {
 		q->of_log = true;
 		q->gather = gather_ask(w->loop, w->socket, (json_t *[]){ task_request("show", id) }, 1, TASK_MS, on_log_known, q);
 	}
@@ -254,7 +305,7 @@ static void history_tell(struct inquiry *q, json_t *accounts)
 	free(span->text);
 	span->text = json_to_text(o);
 	span->until_ms = uv_now(w->loop) + HISTORY_FRESH_MS;
-	serve_answer(inquiry_end(q), MHD_HTTP_OK, "application/json", span->text, strlen(span->text));
+	inquiry_end(q, tell_answer, MHD_HTTP_OK, span->text);
 }
 
 /* radd tells so many tasks at most, the oldest ones: of a span with more, the last part is asked for. */
@@ -265,7 +316,7 @@ static void on_history_told(void *ctx, json_t *const replies[], const struct err
 	(void)took_s;
 	q->gather = NULL;
 	if (!replies[0] || (first && (!replies[1] || !replies[2]))) {
-		serve_fail(inquiry_end(q), MHD_HTTP_BAD_GATEWAY, why ? why->text : "radd did not answer");
+		inquiry_fail(q, MHD_HTTP_BAD_GATEWAY, why ? why->text : "radd did not answer");
 		return;
 	}
 	if (first) {
@@ -293,10 +344,12 @@ static void on_history(void *ctx, struct serve_call *call)
 		return;
 	}
 	if (w->spans[span].text && uv_now(w->loop) < w->spans[span].until_ms) {
-		serve_answer(call, MHD_HTTP_OK, "application/json", w->spans[span].text, strlen(w->spans[span].text));
+		answer_text(call, w->spans[span].text);
 		return;
 	}
-	struct inquiry *q = inquiry_begin(w, call);
+	char what[WHAT_MAX];
+	snprintf(what, sizeof what, "history %d", spans_h[span]);
+	struct inquiry *q = inquiry_join(w, what, call) ? NULL : inquiry_begin(w, what, call);
 	if (!q)
 		return;
 	q->span = span;
@@ -399,7 +452,7 @@ void web_serve(struct web *w, struct serve *s)
 			continue;
 		gather_drop(q->gather);
 		worker_stop(q->reader);
-		serve_fail(inquiry_end(q), MHD_HTTP_SERVICE_UNAVAILABLE, "rad web is ending");
+		inquiry_fail(q, MHD_HTTP_SERVICE_UNAVAILABLE, "rad web is ending");
 	}
 }
 
