@@ -269,7 +269,7 @@ void core_reconfigure(struct core *c, const struct core_config *config)
 	c->config.estimators = old.estimators;
 	c->config.estimator = old.estimator;
 	c->config.readings_stand = old.readings_stand;
-	fleet_touch_all(c->fleet);
+	fleet_reconsider(c->fleet);
 	pass_reconsider(c->pass);
 	timeslots_reconsider(c->timeslots);
 }

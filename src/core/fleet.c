@@ -145,6 +145,18 @@ task_id fleet_turn_of(const struct fleet *f, uint32_t slot)
 	return f->slots[slot]->turn_task;
 }
 
+void fleet_touch_all(struct fleet *f)
+{
+	for (size_t i = 0; i < f->n_slots; i++)
+		fleet_touch_slot(f, f->slots[i]);
+}
+
+void fleet_reconsider(struct fleet *f)
+{
+	f->shape++;
+	fleet_touch_all(f);
+}
+
 void fleet_reserve(struct fleet *f, const struct core_reservation *list, size_t n)
 {
 	for (size_t i = 0; i < f->n_slots; i++)
@@ -158,7 +170,7 @@ void fleet_reserve(struct fleet *f, const struct core_reservation *list, size_t 
 			s->reserves[s->n_reserves++] = (struct map_reserve){ list[i].uid, list[i].begin_ms, list[i].end_ms };
 			f->n_reserves++;
 		}
-	fleet_touch_all(f);
+	fleet_reconsider(f);
 }
 
 bool fleet_has_reserves(const struct fleet *f)
@@ -175,12 +187,6 @@ bool fleet_is_reserved_for(const struct fleet *f, uid_t uid, int64_t wall_ms)
 				return true;
 		}
 	return false;
-}
-
-void fleet_touch_all(struct fleet *f)
-{
-	for (size_t i = 0; i < f->n_slots; i++)
-		fleet_touch_slot(f, f->slots[i]);
 }
 
 void fleet_set_usual(struct fleet *f, uint64_t mib)

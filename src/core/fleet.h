@@ -67,7 +67,7 @@ void fleet_note_progress(struct fleet *f, task_id id, const struct progress_repo
 /* Something changed of a running task that counts for others on its GPUs. */
 void fleet_touch(struct fleet *f, task_id id);
 /* Settings changed, so every slot may look different. */
-void fleet_touch_all(struct fleet *f);
+void fleet_reconsider(struct fleet *f);
 /* What a task of which nothing is known will most likely not go beyond. To be told before the first GPU comes. */
 void fleet_set_usual(struct fleet *f, uint64_t mib);
 /* A live task has a limit on its slow-down: from now on, what tasks do to each other is predicted. */
@@ -94,7 +94,8 @@ const struct map_gpu *fleet_gpus(struct fleet *f, struct now now);
 size_t fleet_size(const struct fleet *f);
 /* Moves when something of a slot moved on which a decision may depend, as of the last fleet_gpus. */
 uint64_t fleet_version(const struct fleet *f);
-/* Moves when that matters beyond the slot itself: capacity, kind, or whether the GPU answers. */
+/* Moves when that matters beyond the slot itself: capacity, kind, whether the GPU answers or is drained; and with
+ * settings and reservations. */
 uint64_t fleet_shape(const struct fleet *f);
 /* The slots that moved since that version, latest first, into `slots` (room for fleet_size). Returns how many. */
 size_t fleet_moved_since(const struct fleet *f, uint64_t version, uint32_t *slots);

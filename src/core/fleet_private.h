@@ -203,6 +203,7 @@ struct fleet {
 /* fleet_slot.c */
 /* What placement sees of it may have changed. */
 void fleet_touch_slot(struct fleet *f, struct slot *s);
+void fleet_touch_all(struct fleet *f);
 /* There is a new reading, and that is all: those who run there are the same, as warm as before. */
 void fleet_touch_read(struct fleet *f, struct slot *s);
 /* Here, since it is asked several times for each run at each sample. */

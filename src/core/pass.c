@@ -251,17 +251,15 @@ int64_t pass_turn(struct pass *p, struct now now)
 }
 
 /* Kept GPUs are given up too, but for those that are vacated: a task that still goes first has them kept again in the next
- * pass. */
+ * pass. What was refused goes by the fleet's shape, which has moved too (fleet_reconsider). */
 void pass_reconsider(struct pass *p)
 {
 	pass_let_go(p, p->keeping);
 	pass_let_go(p, p->head);
 	fair_desist(p->fair, fair_insists(p->fair));
 	pass_forget_turns(p);
-	pass_forget_refused(p);
 	pass_cpu_again(p);
 	p->wish++;
-	p->settings++;
 	p->asked = true;
 }
 

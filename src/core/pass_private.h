@@ -112,8 +112,7 @@ struct pass {
 
 	bool some_out_of_use;		/* GPUs are drained, silent or reserved, in the pass under way */
 	bool all_out_of_use;		/* drained or silent */
-	uint64_t aside;			/* mark of tasks that lack GPUs: what that hangs on, as a number; 0: they are asked each time */
-	uint64_t settings;		/* moves with them */
+	uint64_t aside;			/* mark of tasks that lack GPUs: moves with what that hangs on; 0: they are asked each time */
 	struct { bool known; int64_t ms; } promise;	/* under fifo, when those are expected to be free (mono); 0: nobody can tell */
 
 	struct turn *turns;		/* one for each user who waits for another's MPS server */
@@ -185,7 +184,6 @@ struct refused *pass_refused_kind(struct pass *p, const struct map_request *r);
 void pass_note_refused(struct pass *p, const struct task *t, const struct map_request *r, struct now now);
 /* Whether it was, and to try it now would come to the same. False: it must be tried. */
 bool pass_is_refused_still(struct pass *p, const struct task *t, struct now now);
-void pass_forget_refused(struct pass *p);
 
 /* pass_place.c */
 /* Whether the task's user may have it now. If not, the user is left out of the rest of the walk. */

@@ -92,12 +92,6 @@ struct refused *pass_refused_kind(struct pass *p, const struct map_request *r)
 	return e;
 }
 
-void pass_forget_refused(struct pass *p)
-{
-	memset(p->refused, 0, sizeof p->refused);
-	memset(p->tried, 0, sizeof p->tried);
-}
-
 /* By GPUs that are out of use ----------------------------------------------------------------------------------------- */
 
 static bool lacks_gpus(struct pass *p, const struct map_request *asked, struct now now)
@@ -115,22 +109,20 @@ static bool lacks_gpus(struct pass *p, const struct map_request *asked, struct n
 	return n < r.gpus;
 }
 
-/* Who lacks GPUs lacks them until one is brought back, settings or what is known of tasks change, or, where there are
- * reservations, time goes on. */
+/* Who lacks GPUs lacks them until the fleet's shape or what is known of tasks moves, or, where there are reservations, time goes
+ * on. Neither version ever goes back, so their sum is another one whenever either moves. */
 void pass_note_out_of_use(struct pass *p, struct now now)
 {
 	const struct map_scene s = pass_scene(p, now);
-	const uint64_t as_of[] = { p->settings, fleet_shape(p->fleet), estimates_version(p->estimates) };
-	uint64_t mark = hash_bytes(HASH_SEED, as_of, sizeof as_of);
+	const uint64_t mark = 1 + fleet_shape(p->fleet) + estimates_version(p->estimates);
 	p->some_out_of_use = false;
 	p->all_out_of_use = true;
 	for (uint32_t i = 0; i < s.n; i++) {
 		bool gone = s.gpus[i].drained || s.gpus[i].stale;
 		p->some_out_of_use = p->some_out_of_use || gone || s.gpus[i].n_reserves;
 		p->all_out_of_use = p->all_out_of_use && gone;
-		mark = gone ? hash_bytes(mark, &i, sizeof i) : mark;
 	}
-	p->aside = p->some_out_of_use && !fleet_has_reserves(p->fleet) ? mark | 1 : 0;
+	p->aside = p->some_out_of_use && !fleet_has_reserves(p->fleet) ? mark : 0;
 }
 
 /* Remembered by kind, since many who are alike may wait for GPUs that are out of use. */
