@@ -259,7 +259,7 @@ void pass_reconsider(struct pass *p)
 	fair_desist(p->fair, fair_insists(p->fair));
 	pass_forget_turns(p);
 	pass_cpu_again(p);
-	p->wish++;
+	p->plan.broken = true;
 	p->asked = true;
 }
 

@@ -87,7 +87,7 @@ bool pass_vacate(struct pass *p, const struct pass_vacated *list, size_t n)
 	}
 	if (!same)
 		pass_cpu_again(p);
-	p->wish += !same;
+	p->plan.broken = p->plan.broken || !same;
 	p->asked = p->asked || !same;
 	return !same;
 }
@@ -101,8 +101,7 @@ static void vacate_no_more(struct pass *p, task_id id)
 	keep_no_more(p, id);
 	host_vacate_no_more(p->host, id);
 	pass_cpu_again(p);
-	p->wish++;
-	p->asked = true;
+	p->plan.broken = p->asked = true;
 }
 
 static bool keep_no_room(struct pass *p, task_id id)
@@ -319,12 +318,12 @@ bool pass_ends_in_time(struct pass *p, const struct task *t, struct now now)
 }
 
 /* In every pass anew: a kept GPU may have been drained, reserved or taken by a foreigner since, and is then exchanged for
- * another. `wish` moves with every change, so that a plan is made that keeps to it. */
+ * another. Each change breaks the plan, so that one is made that keeps to it. */
 void pass_keep_for_head(struct pass *p, const struct task *t, const struct map_request *r, struct now now)
 {
 	bool enough = pass_count(p, r, now);
 	p->promise.known = false;	/* what runs there may have changed */
-	p->wish += enough && !p->passed_enough;
+	p->plan.broken = p->plan.broken || (enough && !p->passed_enough);
 	p->passed_enough = enough;
 	if (enough)
 		host_keep(p->host, t);
@@ -334,7 +333,7 @@ void pass_keep_for_head(struct pass *p, const struct task *t, const struct map_r
 	int64_t slot;
 	for (unsigned n = drop_unsuited(p, &s, r); n < r->gpus && (slot = fewest_tasks(p, &s, r)) >= 0; n++) {
 		fleet_keep(p->fleet, (uint32_t)slot, r->task);
-		p->wish++;
+		p->plan.broken = true;
 	}
 }
 

@@ -343,7 +343,7 @@ static unsigned steps_for(size_t n)
 	return steps < MOST_STEPS ? (unsigned)steps : MOST_STEPS;
 }
 
-/* The versions are noted before the plan is made, so that whatever moves meanwhile makes it outdated at once. Where no useful
+/* What it goes by is noted before the plan is made, so that whatever moves meanwhile makes it outdated at once. Where no useful
  * plan can be made (too many GPUs or tasks, or too little known), the plan is empty, and the order is that of backfill. */
 static void plan_make(struct pass *p, struct now now)
 {
@@ -354,8 +354,8 @@ static void plan_make(struct pass *p, struct now now)
 	struct siblings all = { .n = 0 };
 	k->told = fleet_told(p->fleet);
 	k->tasks_version = tasks_version(p->tasks);
-	k->wish = p->wish;
-	k->usable = p->usable = plan_usable(p, now);
+	k->usable = plan_usable(p, now);
+	k->broken = false;
 	k->n_known = 0;
 	bool small = plan_look(p, gpus, now) && plan_list_running(p, &made, &all);
 	if (small)
@@ -376,16 +376,16 @@ static void plan_make(struct pass *p, struct now now)
  * is planned goes to no other GPU. One that went keeps who is planned there waiting. */
 void pass_watch_gpus(struct pass *p, struct now now)
 {
-	p->usable = p->plan.n_waiting ? plan_usable(p, now) : p->plan.usable;
+	struct planning *k = &p->plan;
+	k->broken = k->broken || (k->n_waiting && k->usable != plan_usable(p, now));
 }
 
-/* Whether, since the plan was made, a task came, ended, was changed or first told when it will end, or other GPUs are kept or
- * can be used. Placements do not count, since they were planned. */
+/* Whether, since the plan was made, a task came, ended, was changed or first told when it will end, or it was broken.
+ * Placements do not count, since they were planned. */
 static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;
-	return !k->made_ms || k->tasks_version != tasks_version(p->tasks) || k->wish != p->wish ||
-	       k->usable != p->usable || k->told != fleet_told(p->fleet);
+	return !k->made_ms || k->broken || k->tasks_version != tasks_version(p->tasks) || k->told != fleet_told(p->fleet);
 }
 
 /* No task behind the head may start before a plan that is due has placed those before it. If the last plan was empty the next
@@ -426,7 +426,7 @@ static void plan_note_place(struct pass *p, const struct planned *w)
 {
 	const uint32_t *slots;
 	unsigned n = fleet_slots_of(p->fleet, w->p.id, &slots);
-	p->wish += n && bits_of(&p->plan, slots, n) != w->p.on;
+	p->plan.broken = p->plan.broken || (n && bits_of(&p->plan, slots, n) != w->p.on);
 }
 
 /* Tries tasks in the plan's order. A task that keeps its GPUs while it waits lets no task after it have them. */

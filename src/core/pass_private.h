@@ -71,8 +71,9 @@ struct planning {
 	struct planned waiting[PLAN_WAITING];
 	size_t n_waiting;
 	int64_t made_ms;		/* mono; 0: none was made yet */
-	uint64_t tasks_version, wish, told;	/* as of which it was made */
+	uint64_t tasks_version, told;	/* as of which it was made */
 	uint64_t usable;		/* the GPUs of which it could be, as a number */
+	bool broken;			/* since then other GPUs are kept or usable, or one of it started elsewhere */
 };
 
 /* GPUs on which a user's first waiting task goes before others who come after it. */
@@ -119,8 +120,6 @@ struct pass {
 	size_t n_turns, cap_turns;
 
 	struct planning plan;
-	uint64_t usable;		/* as plan.usable, but now */
-	uint64_t wish;			/* moves with what is kept for the head, and with starts elsewhere than planned: plans keep to it */
 
 	struct refused refused[REFUSED_PLACES][REFUSED_WAYS];
 	uint64_t n_kinds;		/* entries that were ever made there */
