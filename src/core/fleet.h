@@ -92,7 +92,7 @@ void fleet_advance_all(struct fleet *f, struct now now);
  * up to date what was touched, so it costs what changed. */
 const struct map_gpu *fleet_gpus(struct fleet *f, struct now now);
 size_t fleet_size(const struct fleet *f);
-/* Moves when something of a slot moved on which a decision may depend, as of the last fleet_gpus. */
+/* Moves when something of a slot moved on which a decision may depend, as of the last fleet_gpus, or what tasks need of cores. */
 uint64_t fleet_version(const struct fleet *f);
 /* Moves when that matters beyond the slot itself: capacity, kind, whether the GPU answers or is drained; and with
  * settings and reservations. */
@@ -139,7 +139,7 @@ struct map_cores fleet_cores_room(const struct fleet *f, double wanted, fleet_go
 /* Sets c->gain beside n others that together need c->need, and c->used_up. */
 void fleet_cores_judge(struct map_cores *c, double n);
 bool fleet_places_by_cores(const struct fleet *f);
-/* Moves when what running tasks need of cores did. */
+/* The version of the fleet when what running tasks need of cores moved last. */
 uint64_t fleet_cores_version(const struct fleet *f);
 /* The cores of a running task of late: busy, waited for by its threads, and needed. NaN: not known, or not looked at. */
 struct fleet_cores { double busy, waiting, need; };

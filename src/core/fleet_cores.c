@@ -54,7 +54,8 @@ void fleet_note_cpu(struct fleet *f, task_id id, const struct cpu_sums *sums)
 	if (fabs(need - last.need) < NEED_MOVED)
 		return;
 	r->cores.need = need;
-	f->cores_version += capacity(f) > 0;
+	if (capacity(f) > 0)
+		f->cores_version = ++f->version;
 }
 
 bool fleet_places_by_cores(const struct fleet *f)

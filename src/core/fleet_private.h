@@ -176,7 +176,7 @@ struct fleet {
 	int64_t note_due_ms;		/* mono; no attempt is to be noted in its log before */
 	size_t note_at;			/* of a walk over those that are due: where it stands, 0: none is under way; */
 	int64_t note_next_ms;		/* and when the first of those it went by is due */
-	uint64_t cores_version;
+	uint64_t cores_version;		/* that of the fleet when what runs need of cores moved last */
 	uint64_t told;			/* moves when an attempt first tells when it will end */
 	size_t n_present, n_unused;	/* unused: GPUs of the machine that are not ours, as of the last snapshot */
 	uint64_t largest_mib;

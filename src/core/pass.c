@@ -21,7 +21,7 @@ struct pass *pass_create(const struct core_config *config, const struct core_ops
 	p->fleet = f;
 	p->estimates = e;
 	p->host = h;
-	pass_cpu_again(p);
+	pass_ask(p);
 	return p;
 }
 
@@ -206,7 +206,6 @@ static void pass_place_all(struct pass *p, struct now now)
 static bool has_moved(const struct pass *p)
 {
 	return p->seen.tasks != tasks_version(p->tasks) || p->seen.fleet != fleet_version(p->fleet) ||
-	       p->seen.cores != fleet_cores_version(p->fleet) ||
 	       p->seen.estimates != estimates_version(p->estimates);
 }
 
@@ -216,7 +215,6 @@ static void pass_note_seen(struct pass *p, struct now now)
 	fleet_gpus(p->fleet, now);
 	p->seen.tasks = tasks_version(p->tasks);
 	p->seen.fleet = fleet_version(p->fleet);
-	p->seen.cores = fleet_cores_version(p->fleet);
 	p->seen.estimates = estimates_version(p->estimates);
 }
 
@@ -258,9 +256,8 @@ void pass_reconsider(struct pass *p)
 	pass_let_go(p, p->head);
 	fair_desist(p->fair, fair_insists(p->fair));
 	pass_forget_turns(p);
-	pass_cpu_again(p);
 	p->plan.broken = true;
-	p->asked = true;
+	pass_ask(p);
 }
 
 task_id pass_blocked_at(const struct pass *p)

@@ -86,9 +86,8 @@ bool pass_vacate(struct pass *p, const struct pass_vacated *list, size_t n)
 			keep_vacated(p, &list[i]);
 	}
 	if (!same)
-		pass_cpu_again(p);
+		pass_ask(p);
 	p->plan.broken = p->plan.broken || !same;
-	p->asked = p->asked || !same;
 	return !same;
 }
 
@@ -100,16 +99,8 @@ static void vacate_no_more(struct pass *p, task_id id)
 	p->vacated[v - p->vacated] = p->vacated[--p->n_vacated];
 	keep_no_more(p, id);
 	host_vacate_no_more(p->host, id);
-	pass_cpu_again(p);
-	p->plan.broken = p->asked = true;
-}
-
-static bool keep_no_room(struct pass *p, task_id id)
-{
-	bool kept = host_give_up(p->host, id);
-	if (kept)
-		pass_cpu_again(p);
-	return kept;
+	p->plan.broken = true;
+	pass_ask(p);
 }
 
 /* What is kept for the task is free for others now; some may be kept for it again later. If there was any, a pass is asked for,
@@ -123,10 +114,11 @@ void pass_let_go(struct pass *p, task_id id)
 		p->keeping = 0;
 	else
 		p->head = 0;
-	bool room = keep_no_room(p, id), gpus = keep_no_more(p, id);
+	bool room = host_give_up(p->host, id), gpus = keep_no_more(p, id);
 	if (v)
 		keep_vacated(p, v);
-	p->asked = p->asked || room || gpus;
+	if (room || gpus)
+		pass_ask(p);
 }
 
 void pass_give_up(struct pass *p, task_id id)
@@ -138,7 +130,8 @@ void pass_give_up(struct pass *p, task_id id)
 		p->recovering.task = 0;
 	vacate_no_more(p, id);
 	pass_choose_anew(p, id);
-	keep_no_room(p, id);	/* one without GPUs is no head */
+	if (host_give_up(p->host, id))	/* one without GPUs is no head */
+		pass_ask(p);
 	pass_end_turn(p, id);
 }
 
@@ -362,7 +355,8 @@ int64_t pass_watch_keeping(struct pass *p, struct now now)
 	const int64_t ends[] = { keeping_ends_ms(p), passing_ends_ms(p), recovering_ends_ms(p) };
 	int64_t due = INT64_MAX;
 	for (size_t i = 0; i < COUNT_OF(ends); i++) {
-		p->asked = p->asked || ends[i] <= now.mono_ms;
+		if (ends[i] <= now.mono_ms)
+			pass_ask(p);
 		due = ends[i] > now.mono_ms && ends[i] < due ? ends[i] : due;
 	}
 	return due;

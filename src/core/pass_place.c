@@ -178,9 +178,7 @@ static bool pass_find_where_moved(struct pass *p, const struct map_scene *s, con
 	size_t n_moved = 0, n_chances = 0;
 	assert(!is_special(p, r) && e->version <= fleet_version(p->fleet));
 	bool some = e->version && pass_list_chances(p, e, &n_moved, &n_chances);
-	if (e->version && !n_moved)
-		return false;
-	if (map_place_among(s, r, some ? p->moved : NULL, n_chances, out, &e->few))
+	if ((!e->version || n_moved) && map_place_among(s, r, some ? p->moved : NULL, n_chances, out, &e->few))
 		return true;
 	e->version = fleet_version(p->fleet);
 	return false;

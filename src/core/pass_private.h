@@ -19,7 +19,6 @@
 #define REFUSED_WAYS 4		/* in one of so many entries, so that kinds which fall together do not push each other out */
 #define TRIED_PLACES 512	/* power of two; more than a pass goes by */
 #define PASS_BEHIND 100		/* tasks after one that does not fit that are looked at in one pass */
-#define PASS_NOT_SEEN UINT64_MAX	/* of `seen.cpu` */
 #define PLAN_WAITING 64		/* waiting tasks of a plan, in the order of the queue */
 
 /* What placement can tell requests apart by, where no GPU is kept for them and no plan has them. Zeroed before it is filled. */
@@ -95,8 +94,8 @@ struct pass {
 	struct host *host;
 
 	/* Versions as of the end of the last pass; `cpu`: of the tasks, when CPU tasks were placed last. */
-	struct { uint64_t tasks, fleet, cores, estimates, cpu; } seen;
-	bool asked;			/* whatever the versions say: something came due */
+	struct { uint64_t tasks, fleet, estimates, cpu; } seen;
+	bool asked, cpu_asked;		/* for another one, whatever the versions say (pass_ask) */
 
 	uint32_t rr_next;		/* under `rr`: the slot that is next */
 	task_id keeping;		/* the recovering task that GPUs are kept for */
@@ -135,10 +134,10 @@ static inline struct map_scene pass_scene(struct pass *p, struct now now)
 	return (struct map_scene){ &p->config->map, gpus, fleet_size(p->fleet), &p->rr_next };
 }
 
-/* CPU tasks that did not fit may fit now, though no task changed. */
-static inline void pass_cpu_again(struct pass *p)
+/* Something that was kept is given up, or came due: what did not fit may fit now, though no version moved. */
+static inline void pass_ask(struct pass *p)
 {
-	p->seen.cpu = PASS_NOT_SEEN;
+	p->asked = p->cpu_asked = true;
 }
 
 /* pass_keep.c; pass_vacate and the like too */
@@ -205,7 +204,7 @@ void pass_watch_gpus(struct pass *p, struct now now);
 void pass_follow_plan(struct pass *p, struct now now);
 
 /* pass_cpu.c */
-/* Places CPU tasks, if tasks moved since or pass_cpu_again was called. Those that go to GPUs come first. */
+/* Places CPU tasks, if tasks moved since or pass_ask was called. Those that go to GPUs come first. */
 void pass_place_cpu_tasks(struct pass *p, struct now now);
 
 #endif

@@ -35,7 +35,7 @@ struct timeslots {
 	int64_t due_ms;		/* mono; no slot is over before, and nobody is leaving */
 	bool recalled;		/* there was a look at what a radd before this one had asked for */
 	int64_t looked_ms;
-	struct { uint64_t tasks, fleet, cores, slots; } seen;	/* as of which it looked */
+	struct { uint64_t tasks, fleet, slots; } seen;	/* as of which it looked */
 };
 
 /* One look's scratch. */
@@ -557,7 +557,7 @@ static int64_t look_list(struct timeslots *s, struct slots_look *l)
 static bool look_has_moved(const struct timeslots *s, const struct slots_look *l)
 {
 	return s->seen.tasks != tasks_version(s->tasks) || s->seen.fleet != fleet_version(s->fleet) ||
-	       s->seen.cores != fleet_cores_version(s->fleet) || s->seen.slots != l->slots;
+	       s->seen.slots != l->slots;
 }
 
 /* Returns when the next is due. What is waited for may end by time alone: so while GPUs are kept, it looks each second. */
@@ -566,7 +566,6 @@ static int64_t timeslots_look_now(struct timeslots *s, struct slots_look *l, int
 	s->looked_ms = l->now.mono_ms;
 	s->seen.tasks = tasks_version(s->tasks);
 	s->seen.fleet = fleet_version(s->fleet);
-	s->seen.cores = fleet_cores_version(s->fleet);
 	s->seen.slots = l->slots;
 	bool changed = timeslots_look(s, l);
 	int64_t again = pass_vacates(s->pass) ? l->now.mono_ms + LOOK_MS : INT64_MAX;
