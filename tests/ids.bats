@@ -144,7 +144,7 @@ on_terminal()
 	id=$(submit --gpu-mem 1G -- sleep 300)
 	wait_state "$id" RUNNING
 	run -1 rad update "$id" --begin=now+1h
-	one_line_error "is RUNNING; its priority, memory and begin can no longer be changed"
+	one_line_error "is RUNNING, and its begin can be changed only while it waits"
 	rad cancel "$id"
 }
 

@@ -203,6 +203,41 @@ teardown()
 	[ "$status" -eq 1 ]
 }
 
+@test "update: GPUs, memory of the machine and retries of a task that waits; of one that runs, its retries" {
+	local id
+	id=$(submit --hold -- sh -c 'echo "[$CUDA_VISIBLE_DEVICES]"; exit 7')
+	rad update "$id" --gpus 2 --mem 1G --retries=1
+	[ "$(field "$id" '|"\(.gpus_requested) \(.host_mem_mib) \(.retries)"')" = "2 1024 1" ]
+	rad show --events "$id" | grep -q 'updated .*gpus 2, host_mem_mib 1024, retries 1, by '
+	run -2 rad update "$id" --gpus 65
+	one_line_error "is not a whole number from 0 to 64"
+	run -2 rad update "$id" --gpus 64
+	one_line_error "64 GPUs wanted"
+	run -2 rad update "$id" --gpus a100:2
+	one_line_error "gpus: 'a100:2': the model of GPU cannot be changed, only how many"
+	run -2 rad update "$id" --gpus 0.5
+	one_line_error "is no number of GPUs"
+	run -2 rad update "$id" --retries -1
+	run -2 rad update "$id" --mem plenty
+	run -2 rad update "$id" --gpus 0 --gpu-mem 1G
+	one_line_error "task $id: 'gpus' is 0 and 'gpu_mem' is of GPUs"
+	[ "$(field "$id" '|"\(.gpus_requested) \(.host_mem_mib) \(.retries)"')" = "2 1024 1" ]
+	rad update "$id" --gpus 0 --retries 0
+	rad release "$id"
+	wait_state "$id" FAILED
+	[ "$(rad logs "$id")" = '[]' ]
+	id=$(submit -- sleep 300)
+	wait_state "$id" RUNNING
+	run -1 rad update "$id" --gpus 2
+	one_line_error "task $id: is RUNNING, and its gpus can be changed only while it waits; of a running task, these can: time, retries,"
+	rad update "$id" --retries=4
+	[ "$(field "$id" .retries)" = 4 ]
+	id=$(submit --hold --no-requeue -- true)
+	run -2 rad update "$id" --retries=4
+	one_line_error "'retries' and --no-requeue"
+	rad cancel --all
+}
+
 @test "cancel: a pending task at once, a running one by TERM, one that ignores TERM by KILL" {
 	local a b c
 	a=$(submit --hold -- true)

@@ -464,8 +464,9 @@ done" ]
 	[[ "$(rad show JobId="$id")" == "Task $id  HELD"* ]]
 	rad update JobId="$id" TimeLimit=1-02:00:00 Priority=-4 JobName=renamed
 	[ "$(field "$id" '|"\(.time_limit_s) \(.priority) \(.name)"')" = "93600 -4 renamed" ]
-	run rad update job "$id" NumGPUs=2
-	[ "$status" -eq 2 ]
+	rad update job "$id" NumGPUs=2 MinMemoryNode=2G
+	[ "$(field "$id" '|"\(.gpus_requested) \(.host_mem_mib)"')" = "2 2048" ]
+	run -2 rad update job "$id" NumCPUs=2
 	one_line_error "cancel it and submit it anew"
 	run rad update "$id" Partition=x
 	one_line_error "expected priority, time"

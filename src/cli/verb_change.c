@@ -103,8 +103,10 @@ int verb_cancel(struct cli_call *c)
 
 /* ---- update ---- */
 
+#define CHANGEABLE "priority, time, begin, gpus, gpu-mem, mem, retries, max-slowdown, array=%%N or name"
+
 /* What may change of a task, as on the command line of submit. */
-struct update { const char *priority, *time, *gpu_mem, *max_slowdown, *array, *begin, *name; };
+struct update { const char *priority, *time, *gpu_mem, *max_slowdown, *array, *begin, *name, *gpus, *mem, *retries; };
 
 /* "%8" as behind --array's indices, "8" as scontrol's ArrayTaskThrottle; none for no limit. */
 static int read_array_limit(const char *text, int64_t *limit, struct error *err)
@@ -118,6 +120,30 @@ static int read_array_limit(const char *text, int64_t *limit, struct error *err)
 		return 0;
 	return error_set(err, ERR_INVALID, "array: '%.60s': of an array that is there, how many run at once can be changed: %%8, "
 			 "or none", text);
+}
+
+/* Read as submit reads them, into a spec that is nobody's. */
+static int fill_as_submit(const struct update *u, json_t *request, struct error *err)
+{
+	const struct { const char *option, *value; } said[] = { { "gpus", u->gpus }, { "mem", u->mem }, { "retries", u->retries } };
+	struct spec *s = spec_create();
+	struct submit_pending p = { 0 };
+	int failed = 0;
+	for (size_t i = 0; i < COUNT_OF(said) && !failed; i++)
+		failed = said[i].value ? options_set(s, &p, options_find(said[i].option), said[i].value, said[i].option, err) : 0;
+	if (!failed && s->gpu_model)
+		failed = error_set(err, ERR_INVALID, "gpus: '%.60s': the model of GPU cannot be changed, only how many", u->gpus);
+	if (!failed && p.mem_doubt)
+		cli_note("%s", p.mem_doubt);
+	if (u->gpus)
+		json_object_set_new(request, "gpus", json_integer(s->gpus));
+	if (u->mem)
+		json_object_set_new(request, "host_mem_mib", json_integer((json_int_t)s->host_mem_mib));
+	if (u->retries)
+		json_object_set_new(request, "retries", json_integer(s->retries));
+	options_pending_clear(&p);
+	spec_unref(s);
+	return failed;
 }
 
 static int fill_update(const struct update *u, json_t *request, struct error *err)
@@ -136,6 +162,8 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 		return -1;
 	if (u->begin && submit_read_begin(u->begin, &begin_s, err))
 		return error_wrap(err, "begin");
+	if (fill_as_submit(u, request, err))
+		return -1;
 	if (u->begin)
 		json_object_set_new(request, "begin_s", json_integer(begin_s));
 	if (u->array)
@@ -190,9 +218,9 @@ static int take_settings(struct cli_call *c, const struct args_option *options)
 			o++;
 		if (!o->name && options_find(key))
 			return cli_usage(c, "'%.60s': cannot be changed of a task that is there: cancel it and submit it anew; what can is "
-					 "priority, time, begin, gpu-mem, max-slowdown, array=%%N and name", c->words[i]);
+					 CHANGEABLE, c->words[i]);
 		if (!o->name)
-			return cli_usage(c, "'%.60s': expected priority, time, begin, gpu-mem, max-slowdown, array or name", c->words[i]);
+			return cli_usage(c, "'%.60s': expected " CHANGEABLE, c->words[i]);
 		*o->value = equals + 1;
 	}
 	c->n_words = kept;
@@ -289,6 +317,9 @@ int verb_update(struct cli_call *c)
 		{ "time", 't', "TIME", "its time limit, counted from its start; unlimited for none; +30 or -1h: changed by so much",
 		  .value = &u.time },
 		{ "gpu-mem", 0, "SIZE", "the memory it takes on each GPU, for its next attempt", .value = &u.gpu_mem },
+		{ "gpus", 'G', "N", "GPUs it needs at once, while it waits; 0: it runs on the CPU", .value = &u.gpus },
+		{ "mem", 0, "SIZE", "memory of the machine it takes, while it waits; 0: not said", .value = &u.mem },
+		{ "retries", 0, "N", "how often it is run again if it fails by itself", .value = &u.retries },
 		{ "max-slowdown", 0, "X", "the slowdown it bears", .value = &u.max_slowdown },
 		{ "begin", 'b', "TIME", "it starts no sooner; now: as soon as there is room", .value = &u.begin },
 		{ "array", 'a', "%N", "of a whole array: so many of its elements at once; none: all that find room", .value = &u.array },
@@ -312,6 +343,6 @@ int verb_update(struct cli_call *c)
 	if (by)
 		return update_by(c, request, by, json);
 	if (json_object_size(request) == plain)
-		return cli_usage(c, "nothing to change: give --priority, --time, --begin, --gpu-mem, --max-slowdown, --array or --name");
+		return cli_usage(c, "nothing to change: say what, of " CHANGEABLE);
 	return change_words(c, request, json);
 }

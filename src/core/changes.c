@@ -7,6 +7,8 @@
  */
 #include "core/private.h"
 
+#include "base/scope.h"
+
 #include <string.h>
 
 /* `done`: the word for it in an error, "held" or "released". */
@@ -82,35 +84,69 @@ static bool core_differs(const struct task *t, const struct event *ev)
 	       (ev->u.updated.set_max_slowdown && !(ev->u.updated.max_slowdown == t->max_slowdown)) ||
 	       (ev->u.updated.set_array_limit && (uint32_t)ev->u.updated.array_limit != t->array_limit) ||
 	       (ev->u.updated.set_begin && ev->u.updated.begin_s != t->begin_s) ||
+	       (ev->u.updated.set_gpus && (unsigned)ev->u.updated.gpus != t->gpus) ||
+	       (ev->u.updated.set_host_mem && ev->u.updated.host_mem_mib != t->host_mem_mib) ||
+	       (ev->u.updated.set_retries && (unsigned)ev->u.updated.retries != t->retries) ||
 	       (ev->u.updated.name && strcmp(ev->u.updated.name, task_name(t)));
+}
+
+/* What an attempt was placed and launched by is settled while it runs. */
+static int core_check_running(const struct task *t, const struct event *ev, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	const struct { const char *word; bool asked; } settled[] = {
+		{ "gpus", ev->u.updated.set_gpus }, { "gpu-mem", ev->u.updated.set_gpu_mem }, { "mem", ev->u.updated.set_host_mem },
+		{ "priority", ev->u.updated.set_priority }, { "begin", ev->u.updated.set_begin },
+	};
+	for (size_t i = 0; i < COUNT_OF(settled) && t->state == TASK_RUNNING; i++)
+		if (settled[i].asked)
+			return error_set(err, ERR_CONFLICT, "task %s: is RUNNING, and its %s can be changed only while it waits; of a running "
+					 "task, these can: time, retries, max-slowdown, array, name", task_id_text(t->id, text),
+					 settled[i].word);
+	return 0;
+}
+
+/* Whether this machine could ever run it so. Asked only of a change of that: GPUs may have gone since it was submitted. */
+static int core_check_fits(struct core *c, const struct task *t, const struct event *ev, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	const struct spec s = task_as_submitted(t, ev);
+	if (!ev->u.updated.set_gpus && !ev->u.updated.set_gpu_mem && !ev->u.updated.set_host_mem)
+		return 0;
+	return core_feasible(c, &s, err) ? error_wrap(err, "task %s", task_id_text(t->id, text)) : 0;
+}
+
+static int core_check_update(struct core *c, const struct task *t, const struct event *ev, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	const struct spec s = task_as_submitted(t, ev);
+	if (core_check_running(t, ev, err))
+		return -1;
+	if (!s.gpus && (ev->u.updated.gpu_mem_mib || ev->u.updated.max_slowdown > 0))
+		return error_set(err, ERR_INVALID, "task %s: asks for no GPU, so neither GPU memory nor a slow-down by others on its GPU can "
+				 "be said of it", task_id_text(t->id, text));
+	if (ev->u.updated.set_array_limit && TASK_INDEX(t->id) < 0)
+		return error_set(err, ERR_INVALID, "task %s: is no array, so there is no number of elements that run at once",
+				 task_id_text(t->id, text));
+	return core_check_fits(c, t, ev, err);
 }
 
 int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err)
 {
 	struct task *t = tasks_find_for(c->tasks, id, EV_UPDATED, "changed", err);
-	char text[TASK_ID_TEXT];
 	c->now = now;
-	if (!t)
-		return -1;
-	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority || ev->u.updated.set_begin))
-		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; its priority, memory and begin can no longer be changed",
-				 task_id_text(id, text));
-	if (!t->spec->gpus && (ev->u.updated.gpu_mem_mib || ev->u.updated.max_slowdown > 0))
-		return error_set(err, ERR_INVALID, "task %s: asks for no GPU, so neither GPU memory nor a slow-down by others on its GPU can "
-				 "be said of it", task_id_text(id, text));
-	if (ev->u.updated.set_array_limit && TASK_INDEX(id) < 0)
-		return error_set(err, ERR_INVALID, "task %s: is no array, so there is no number of elements that run at once",
-				 task_id_text(id, text));
-	if (ev->u.updated.set_gpu_mem && pass_feasible(c->pass, t->spec, ev->u.updated.gpu_mem_mib, err))
+	if (!t || core_check_update(c, t, ev, err))
 		return -1;
 	if (!core_differs(t, ev))
 		return 0;
 	ev->kind = EV_UPDATED;
 	ev->t_ms = now.wall_ms;
+	if (ev->u.updated.set_gpus)	/* what is kept for it is for another number */
+		pass_give_up(c->pass, id);
 	tasks_emit(c->tasks, t, ev, now.wall_ms);
 	if (ev->u.updated.set_begin)
 		tasks_wait(c->tasks, t, now.wall_ms);
-	if (ev->u.updated.set_gpu_mem)	/* what is declared goes before what was estimated */
+	if (ev->u.updated.set_gpu_mem || ev->u.updated.set_gpus)	/* what is declared goes before what was estimated */
 		estimates_ask(c->estimates, t, now);
 	return 0;
 }

@@ -190,7 +190,7 @@ static void add_device_evidence(struct exit_report *r, const struct fleet_end *s
 	r->claim_mib = a->claim_mib;
 	r->fenced = a->fenced;
 	r->mps = a->mode == SHARE_MPS;
-	r->no_gpu = !t->spec->gpus;
+	r->no_gpu = !t->gpus;
 	r->had_neighbours = seen->had_neighbours || seen->had_foreign;
 	r->stopping = t->stopping;
 	r->slot_asked = a->slot_asks > 0;

@@ -84,12 +84,13 @@ void estimates_destroy(struct estimates *e)
 
 /* *h is filled, and must live as long as the context. Where there are several models of GPU none is named, since nobody knows
  * yet on which the task will be. */
-static struct estimate_context context_of(const struct estimates *e, const struct spec *s, struct estimate_history *h)
+static struct estimate_context context_of(const struct estimates *e, const char *signature, unsigned gpus,
+					  struct estimate_history *h)
 {
 	const char *model = fleet_model(e->fleet), *gpu_name = *model ? model : NULL;
-	*h = history_lookup(e->history, s->signature, gpu_name);
+	*h = history_lookup(e->history, signature, gpu_name);
 	return (struct estimate_context){ .gpu_name = gpu_name, .gpu_total_mib = fleet_largest_mib(e->fleet),
-					  .history = s->gpus ? h : NULL, .margins = history_margins(e->history) };
+					  .history = gpus ? h : NULL, .margins = history_margins(e->history), .no_gpu = !gpus };
 }
 
 static void note_append(char *text, size_t size, const char *more)
@@ -129,7 +130,7 @@ static void estimates_ask_from(struct estimates *e, struct task *t, const struct
 			       struct now now)
 {
 	struct estimate_history h;
-	struct estimate_context context = context_of(e, t->spec, &h);
+	struct estimate_context context = context_of(e, task_signature(t), t->gpus, &h);
 	struct estimate_result r;
 	const struct estimator *slow = estimate_auto(from, e->ops.estimate ? SLOW_STOP : SLOW_ASK, t->spec, t->gpu_mem_mib,
 						     &context, &r);
@@ -150,7 +151,7 @@ void estimates_ask(struct estimates *e, struct task *t, struct now now)
 void estimates_preview(const struct estimates *e, const struct spec *s, struct estimate_result *out)
 {
 	struct estimate_history h;
-	struct estimate_context context = context_of(e, s, &h);
+	struct estimate_context context = context_of(e, s->signature, s->gpus, &h);
 	estimate_auto(e->table, SLOW_SKIP, s, s->gpu_mem_mib, &context, out);
 	estimate_conclude(&context, out);
 }
@@ -165,7 +166,7 @@ static void estimates_tell(struct estimates *e, struct task *t, const struct que
 			   struct now now)
 {
 	struct estimate_history h;
-	struct estimate_context context = context_of(e, t->spec, &h);
+	struct estimate_context context = context_of(e, task_signature(t), t->gpus, &h);
 	struct estimate_result r = *said;
 	note_append(r.note, sizeof r.note, q->before);
 	estimate_conclude(&context, &r);
@@ -176,7 +177,7 @@ static void estimates_tell(struct estimates *e, struct task *t, const struct que
 static bool estimates_tell_without_load(struct estimates *e, struct task *t, const struct question *q, struct now now)
 {
 	struct estimate_history h;
-	struct estimate_context context = context_of(e, t->spec, &h);
+	struct estimate_context context = context_of(e, task_signature(t), t->gpus, &h);
 	struct estimate_result r;
 	if (!q->row->load_aside || !estimate_ask(q->row, t->spec, t->gpu_mem_mib, &context, &r))
 		return false;
@@ -247,7 +248,7 @@ void estimates_refresh(struct estimates *e, struct task *t, struct now now)
 		return;
 	if (told_ms < now.wall_ms)	/* more may yet be learnt in this millisecond */
 		idmap_put(&e->looked, t->id, (void *)(intptr_t)told_ms);
-	struct estimate_context context = context_of(e, t->spec, &h);
+	struct estimate_context context = context_of(e, task_signature(t), t->gpus, &h);
 	estimate_auto(e->table, e->ops.estimate ? SLOW_SKIP : SLOW_ASK, t->spec, t->gpu_mem_mib, &context, &r);
 	if (r.value.prior.source == LOAD_UNKNOWN)
 		r.value.prior = t->estimate.prior;	/* what was read of it stays true */
@@ -273,7 +274,7 @@ static uint64_t sibling_claim(const struct estimates *e, const struct task *t, c
 void estimates_learn(struct estimates *e, const struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);
-	if (!t->spec->gpus || !a->n_gpus)	/* its like with a GPU is another program */
+	if (!t->gpus || !a->n_gpus)	/* its like with a GPU is another program */
 		return;
 	uint32_t slot = (uint32_t)fleet_slot_of(e->fleet, a->gpus[0]);
 	struct outcome o = history_outcome(t, fleet_model_of(e->fleet, slot), now.wall_ms);
@@ -310,7 +311,7 @@ uint64_t estimates_version(const struct estimates *e)
 
 int64_t estimates_told_ms(const struct estimates *e, const struct task *t)
 {
-	return history_told_ms(e->history, t->spec->signature);
+	return history_told_ms(e->history, task_signature(t));
 }
 
 uint64_t estimates_usual_mib(const struct estimates *e)
@@ -334,7 +335,7 @@ static struct load_belief estimates_prior(const struct estimates *e, const struc
  * known to have by now. A load measured here stands, whatever the prior says (decision 80). */
 struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name)
 {
-	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);
+	struct estimate_history h = history_lookup(e->history, task_signature(t), gpu_name);
 	struct load_belief seen = h.load;
 	if (h.other_gpu && seen.source != LOAD_UNKNOWN) {
 		seen.source = LOAD_GUESSED;
@@ -358,13 +359,13 @@ struct hostpace estimates_host_pace(const struct estimates *e)
 /* Never across models: how many steps a second one makes is what differs most between them. */
 double estimates_pace(const struct estimates *e, const struct task *t, const char *gpu_name)
 {
-	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);
+	struct estimate_history h = history_lookup(e->history, task_signature(t), gpu_name);
 	return h.other_gpu ? 0 : h.alone_per_s;
 }
 
 struct cores_expected estimates_cores(const struct estimates *e, const struct task *t)
 {
-	struct estimate_history h = history_lookup(e->history, t->spec->signature, fleet_first_model(e->fleet));
+	struct estimate_history h = history_lookup(e->history, task_signature(t), fleet_first_model(e->fleet));
 	struct load_belief prior = estimates_prior(e, t, fleet_first_model(e->fleet));
 	if (h.cores > 0)
 		return (struct cores_expected){ h.cores, CORES_RUNS };
@@ -394,7 +395,7 @@ static double counted_s(const struct estimates *e, const struct task *t)
  * before it. With none of these a task takes what tasks took here: no more than some number for those who need one. */
 double estimates_work_s(const struct estimates *e, const struct task *t, enum work_known *how)
 {
-	struct estimate_history h = history_lookup(e->history, t->spec->signature, fleet_first_model(e->fleet));
+	struct estimate_history h = history_lookup(e->history, task_signature(t), fleet_first_model(e->fleet));
 	bool runs = isfinite(h.work_s);
 	double whole = runs ? h.work_s : counted_s(e, t), left = left_after_slots(t, whole), s = isfinite(left) ? left : whole;
 	double limit = t->time_limit_s ? fmax((double)t->time_limit_s - (double)t->slot_ran_ms / 1000, 0) : INFINITY;

@@ -270,7 +270,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);
 	struct run *r = alloc_zero(sizeof *r);
-	assert(t->state == TASK_RUNNING && (a->n_gpus || !t->spec->gpus) && a->n_gpus <= SPEC_MAX_GPUS && !fleet_run(f, t->id));
+	assert(t->state == TASK_RUNNING && (a->n_gpus || !t->gpus) && a->n_gpus <= SPEC_MAX_GPUS && !fleet_run(f, t->id));
 	r->t = r->clock.task = t;
 	r->placed_ms = now.mono_ms;
 	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
@@ -304,7 +304,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	f->note_due_ms = now.mono_ms + NOTE_EVERY_MS < f->note_due_ms ? now.mono_ms + NOTE_EVERY_MS : f->note_due_ms;
 	idmap_put(&f->runs, t->id, r);
 	f->n_attended += spec_is_attended(t->spec);
-	f->n_cpu_tasks += !t->spec->gpus;
+	f->n_cpu_tasks += !t->gpus;
 	fair_take(f->fair, t->spec->uid, 1, fleet_taken_by(r), r->took_ms);
 	for (unsigned i = 0; i < r->n_slots; i++)
 		fleet_join(f, f->slots[r->slots[i]], r, i + a->n_extra >= r->n_slots, now);
@@ -376,7 +376,7 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 		fleet_leave(f, f->slots[r->slots[i]], r, now);
 	fair_take(f->fair, r->t->spec->uid, -1, fleet_taken_by(r), now.mono_ms);
 	f->n_attended -= spec_is_attended(r->t->spec);
-	f->n_cpu_tasks -= !r->t->spec->gpus;
+	f->n_cpu_tasks -= !r->t->gpus;
 	free(idmap_remove(&f->runs, id));
 	return true;
 }

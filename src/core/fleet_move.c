@@ -45,7 +45,7 @@ void fleet_note_astray(struct run *r, const struct slot *s)
 /* Else it stands where it was given, and nobody looks further. */
 static bool has_places_to_find(const struct run *r)
 {
-	return r->n_astray || r->n_slots > r->t->spec->gpus;
+	return r->n_astray || r->n_slots > r->t->gpus;
 }
 
 /* Where processes cannot be listed, one may be there. */
@@ -116,7 +116,7 @@ static void places_list(struct places *p, const struct fleet *f, const struct ru
 /* Those that were left alone longest go, as long as it keeps as many as it asked for. */
 static void places_release(struct places *p, const struct fleet *f, const struct run *r, struct now now)
 {
-	while (p->n > r->t->spec->gpus) {
+	while (p->n > r->t->gpus) {
 		unsigned oldest = 0;
 		for (unsigned i = 1; i < p->n; i++)
 			if (p->used_ms[i] < p->used_ms[oldest])
@@ -147,7 +147,7 @@ static void places_tell(const struct places *p, const struct fleet *f, const str
 		if (p->given[i])
 			continue;
 		out->gpus[at++] = f->slots[p->slots[i]]->r.uuid;
-		out->n_extra += served >= r->t->spec->gpus;
+		out->n_extra += served >= r->t->gpus;
 		served++;
 	}
 }

@@ -57,5 +57,5 @@ size_t fleet_count_busy(const struct fleet *f)
 
 struct fair_taken fleet_taken_by(const struct run *r)
 {
-	return (struct fair_taken){ 1, r->n_slots, r->weight_mib * r->n_slots, !r->t->spec->gpus };
+	return (struct fair_taken){ 1, r->n_slots, r->weight_mib * r->n_slots, !r->t->gpus };
 }

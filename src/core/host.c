@@ -71,7 +71,7 @@ static struct host_room sum(struct host_room a, struct host_room b)
 /* The task's own, without its feed. */
 static struct host_room own_ask(const struct task *t)
 {
-	return (struct host_room){ t->host_mem_mib, spec_cpus(t->spec) };
+	return (struct host_room){ t->host_mem_mib, task_cpus(t) };
 }
 
 /* Where the feed is, or would be. */
@@ -177,7 +177,7 @@ void host_keep(struct host *h, const struct task *t)
 {
 	struct host_room others = kept_from(h, t->id, NULL);
 	bool taken = others.mem_mib || others.cpus;
-	enum host_kind kind = t->spec->gpus ? HOST_GPU_TASKS : HOST_CPU_TASKS, keeper = h->n_vacated ? HOST_GPU_TASKS : h->kind;
+	enum host_kind kind = t->gpus ? HOST_GPU_TASKS : HOST_CPU_TASKS, keeper = h->n_vacated ? HOST_GPU_TASKS : h->kind;
 	if (taken && keeper != kind)
 		h->turn = kind;
 	if (taken || (h->turn && h->turn != kind && h->kept_for != t->id))

@@ -52,7 +52,7 @@ static double expected_run_s(const struct pass *p, const struct task *t)
 struct map_request pass_request(struct pass *p, const struct task *t, struct now now)
 {
 	struct map_request r = {
-		.task = t->id, .gpus = t->spec->gpus, .exclusive = t->spec->exclusive, .share = t->spec->share,
+		.task = t->id, .gpus = t->gpus, .exclusive = t->spec->exclusive, .share = t->spec->share,
 		.model = t->spec->gpu_model, .constraint = t->spec->constraint,
 		.uid = t->spec->uid, .claim_mib = t->estimate.claim_mib, .need_mib = t->estimate.need_mib,
 		.claim_is_declared = t->gpu_mem_mib != 0,
@@ -98,7 +98,7 @@ struct pass_left_out pass_left_out(struct pass *p, const struct task *t, struct 
 	if (!allowance_limits(&a))
 		return none;
 	struct pass_left_out left = left_out_itself(p, t, now);
-	if (left.kind != ALLOWANCE_COUNT || t->queue != QUEUE_MAIN || !t->spec->gpus || !first || first == t)
+	if (left.kind != ALLOWANCE_COUNT || t->queue != QUEUE_MAIN || !t->gpus || !first || first == t)
 		return left;
 	left = left_out_itself(p, first, now);
 	return left.never ? none : left;

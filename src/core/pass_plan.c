@@ -147,7 +147,7 @@ static bool plan_list_running(struct pass *p, struct plan *out, struct siblings 
 		if (out->n_running == PLAN_TASKS - PLAN_WAITING)
 			return false;
 		p->plan.n_known += known;
-		siblings_note(all, r.task->spec->signature, r.work_s + r.left_s);
+		siblings_note(all, task_signature(r.task), r.work_s + r.left_s);
 		out->tasks[out->n_running++] = t;
 	}
 	out->n = out->n_running;
@@ -205,7 +205,7 @@ static bool listing_allows(struct pass *p, struct plan_listing *l, const struct 
 /* How long the task takes alone, in seconds; *how: what tells it, running siblings being as good as earlier runs. */
 static double plan_work_s(struct pass *p, const struct siblings *all, const struct task *t, enum work_known *how)
 {
-	double work_s = estimates_work_s(p->estimates, t, how), theirs_s = siblings_say_s(all, t->spec->signature);
+	double work_s = estimates_work_s(p->estimates, t, how), theirs_s = siblings_say_s(all, task_signature(t));
 	if (*how < WORK_COUNTED || isnan(theirs_s))
 		return work_s;
 	*how = WORK_RUNS;

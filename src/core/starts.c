@@ -344,7 +344,7 @@ static struct wait first_look(struct starts *s, const struct task *t)
 			w.at_s = (double)(t->begin_s * 1000 - s->now.wall_ms) / 1000;
 		return w;
 	}
-	if (t->waiting_for_deps || !t->estimated || !t->spec->gpus || !tasks_in_queue(s->c->tasks, t) ||
+	if (t->waiting_for_deps || !t->estimated || !t->gpus || !tasks_in_queue(s->c->tasks, t) ||
 	    host_asks(s->c->host, t, NULL, NULL))
 		return w;	/* it hangs on more than GPUs */
 	w.q = pass_request(s->c->pass, t, s->now);
@@ -391,7 +391,7 @@ static void play_pass(struct starts *s)
 static void wait_outside(void *ctx, const struct task *t)
 {
 	struct starts *s = ctx;
-	if (t->state == TASK_PENDING && !starts_full(s) && (!tasks_in_queue(s->c->tasks, t) || !t->spec->gpus))
+	if (t->state == TASK_PENDING && !starts_full(s) && (!tasks_in_queue(s->c->tasks, t) || !t->gpus))
 		add_wait(s, t);
 }
 

@@ -172,7 +172,7 @@ static bool is_admissible(const struct task *t)
 /* In which queue it is when it is in one. */
 static struct queue *queue_for(const struct tasks *ts, const struct task *t)
 {
-	return t->spec->gpus ? ts->queue : ts->cpu_queue;
+	return t->gpus ? ts->queue : ts->cpu_queue;
 }
 
 /* The first parked elements take the places that are free: from parked_from on, so that an array of 10,000 costs its elements

@@ -264,7 +264,7 @@ static void look_take(struct slots_look *l, const struct task *t, const struct p
 /* One that takes part in turns at GPUs. */
 static bool has_gpus_of(const struct task *t, uid_t uid)
 {
-	return t->spec->uid == uid && t->spec->gpus;
+	return t->spec->uid == uid && t->gpus;
 }
 
 static unsigned count_gone(const struct slots_look *l, uid_t uid)
@@ -287,7 +287,7 @@ static bool users_turn(const struct slots_look *l, const struct task *waits, con
 	const struct fair_user *w = fair_find(f, waits->spec->uid), *r = fair_find(f, runs->spec->uid);
 	if (w == r || !w || !r)
 		return true;
-	unsigned gone = count_gone(l, runs->spec->uid) + (runs->spec->gpus > 0);
+	unsigned gone = count_gone(l, runs->spec->uid) + (runs->gpus > 0);
 	return fair_compare(fair_place_of(f, w, waits->id, &(struct fair_taken){ 0 }), fair_place_without(f, r, runs->id, gone)) <= 0;
 }
 

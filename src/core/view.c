@@ -53,7 +53,7 @@ static void reason_behind(const struct core *c, const struct task *t, struct rea
 	char id[TASK_ID_TEXT];
 	task_id blocked = pass_blocked_at(c->pass);
 	out->word = "Priority";
-	if (blocked && t->spec->gpus)
+	if (blocked && t->gpus)
 		snprintf(out->text, sizeof out->text, "task %s is before it and waits for a GPU", task_id_text(blocked, id));
 	else
 		snprintf(out->text, sizeof out->text, "tasks before it are placed first");
@@ -82,7 +82,7 @@ static json_t *turn_json(struct core *c, const struct task *t, struct now now)
 {
 	char id[TASK_ID_TEXT];
 	if (!c->config.fair.on || queue_users(tasks_queue(c->tasks)) < 2 || !tasks_in_queue(c->tasks, t) ||
-	    !t->spec->gpus || pass_left_out(c->pass, t, now).kind != ALLOWANCE_COUNT)
+	    !t->gpus || pass_left_out(c->pass, t, now).kind != ALLOWANCE_COUNT)
 		return json_null();
 	const struct task *first = first_in_turn(c, now);
 	if (!first)
@@ -232,7 +232,7 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 		clock_iso(t->begin_s * 1000, begin);
 		if (t->retrying)
 			snprintf(out->text, sizeof out->text, "failed, and begins again at %s: retry %u of %u (--retries)", begin,
-				 task_retries_used(t), t->spec->retries);
+				 task_retries_used(t), t->retries);
 		else
 			snprintf(out->text, sizeof out->text, "begins at %s, as it asks (--begin)", begin);
 	} else if (!open)	/* between the end of the last one and the next pass */
@@ -329,7 +329,7 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		out->word = "Suspended";
 		bool own = t->suspended_uid == t->spec->uid;
 		snprintf(out->text, sizeof out->text, "its processes are stopped%s, and it keeps its %s and memory; %s",
-			 own ? "" : " by an administrator", t->spec->gpus ? "GPUs" : "CPUs",
+			 own ? "" : " by an administrator", t->gpus ? "GPUs" : "CPUs",
 			 own ? "'rad resume' lets it go on" : "only an administrator may resume it");
 	} else if (t->state == TASK_RUNNING && c->ops.start_waits && (waits = c->ops.start_waits(c->ops.ctx, t))) {
 		out->word = "Delayed";

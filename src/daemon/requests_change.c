@@ -202,12 +202,26 @@ static int change_signal(const struct requests *q, const struct message *m, task
 			 "it ends a program or does nothing", text, word ? "SIG" : "signal ", word ? word : number);
 }
 
+/* What a submission with these would be refused for. Of one that runs, the core refuses those of GPUs anyway. */
+static int change_check_needs(const struct requests *q, const struct message *m, const struct task *t, const struct event *ev,
+			      struct error *err)
+{
+	const struct spec s = task_as_submitted(t, ev);
+	char text[TASK_ID_TEXT];
+	bool more = (ev->u.updated.set_gpus || ev->u.updated.set_gpu_mem) && t->state != TASK_RUNNING;
+	bool needs = (ev->u.updated.set_gpus && more) || ev->u.updated.set_retries;
+	if ((needs && submit_check_needs(&s, err)) || (more && request_need_allowance(q, m, s.uid, 0, &s, err)))
+		return error_wrap(err, "task %s", task_id_text(t->id, text));
+	return 0;
+}
+
 static int change_update(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	struct event one = *(const struct event *)how;
+	const struct task *t = core_task(q->core, id);
 	one.u.updated.by_known = true;
 	one.u.updated.uid = m->uid;
-	if (request_need_changes(core_task(q->core, id), err))
+	if (request_need_changes(t, err) || (t && change_check_needs(q, m, t, &one, err)))
 		return -1;
 	return core_update(q->core, id, &one, now_read(), err);
 }
@@ -442,13 +456,16 @@ int request_captured(const struct requests *q, const struct message *m, struct r
 /* Members that are not there are not changed; 0 takes a limit away. */
 static int change_read_update(const struct message *m, struct event *ev, char **name, struct error *err)
 {
-	int64_t mem = 0, priority = 0;
+	int64_t mem = 0, host_mem = 0, priority = 0;
 	ev->u.updated.set_priority = json_object_get(m->json, "priority");
 	ev->u.updated.set_time_limit = json_object_get(m->json, "time_limit_s");
 	ev->u.updated.set_gpu_mem = json_object_get(m->json, "gpu_mem_mib");
 	ev->u.updated.set_max_slowdown = json_object_get(m->json, "max_slowdown");
 	ev->u.updated.set_array_limit = json_object_get(m->json, "array_limit");
 	ev->u.updated.set_begin = json_object_get(m->json, "begin_s");
+	ev->u.updated.set_gpus = json_object_get(m->json, "gpus");
+	ev->u.updated.set_host_mem = json_object_get(m->json, "host_mem_mib");
+	ev->u.updated.set_retries = json_object_get(m->json, "retries");
 	if (json_read_int(m->json, "priority", INT32_MIN, INT32_MAX, &priority, err) ||
 	    json_read_int(m->json, "time_limit_s", 0, SPEC_MAX_TIME_S, &ev->u.updated.time_limit_s, err) ||
 	    json_read_int(m->json, "gpu_mem_mib", 0, SPEC_MAX_MIB, &mem, err) ||
@@ -456,10 +473,14 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 	    submit_check_slowdown(ev->u.updated.max_slowdown, err) ||
 	    json_read_int(m->json, "begin_s", 0, REQUEST_LATEST_MS / 1000, &ev->u.updated.begin_s, err) ||
 	    json_read_int(m->json, "array_limit", 0, SPEC_MAX_ARRAY, &ev->u.updated.array_limit, err) ||
+	    json_read_int(m->json, "gpus", 0, SPEC_MAX_GPUS, &ev->u.updated.gpus, err) ||
+	    json_read_int(m->json, "host_mem_mib", 0, SPEC_MAX_MIB, &host_mem, err) ||
+	    json_read_int(m->json, "retries", 0, SPEC_MAX_RETRIES, &ev->u.updated.retries, err) ||
 	    json_read_text(m->json, "name", 1000, name, err) || (*name && submit_check_name(*name, err)))
 		return -1;
 	ev->u.updated.priority = priority;
 	ev->u.updated.gpu_mem_mib = (uint64_t)mem;
+	ev->u.updated.host_mem_mib = (uint64_t)host_mem;
 	ev->u.updated.name = *name;
 	if (priority > 0 && !request_is_admin(m->uid))
 		return error_set(err, ERR_DENIED, "only the administrator may raise a priority above 0");

@@ -30,6 +30,7 @@ struct activity;	/* estimate/activity.h */
 struct estimate_context {
 	const char *gpu_name;		/* model it will run on; NULL: not known */
 	uint64_t gpu_total_mib;		/* 0: not known */
+	bool no_gpu;			/* it asks for none */
 	/* What finished runs of the same signature took; NULL when no history is kept. */
 	const struct estimate_history *history;
 	struct margins *margins;	/* learnt ones of all estimators; NULL: none, or `margin` is set */

@@ -223,8 +223,9 @@ static double cores_of(const struct cpu_sums *cpu)
 struct outcome history_outcome(const struct task *t, const char *gpu_name, int64_t told_ms)
 {
 	const struct attempt *a = task_attempt(t);
+	const char *signature = task_signature(t);
 	struct outcome o = {
-		.told_ms = told_ms, .signature = t->spec->signature ? t->spec->signature : "", .gpu_name = gpu_name,
+		.told_ms = told_ms, .signature = signature ? signature : "", .gpu_name = gpu_name,
 		.estimator = t->estimate.estimator, .comfort_mib = t->estimate.comfort_mib, .verdict = a->verdict,
 		.fenced = a->fenced, .claim_mib = a->claim_mib, .host_pace = host_pace_of(t, a),
 		.cores = cores_of(&a->seen.cpu), .seen = a->seen };

@@ -8,7 +8,7 @@
 
 bool estimate_none(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
 {
-	(void)declared_mib, (void)c;
-	snprintf(out->note, sizeof out->note, "%s", s->gpus ? "nothing is known of its memory" : "it asks for no GPU");
+	(void)s, (void)declared_mib;
+	snprintf(out->note, sizeof out->note, "%s", c->no_gpu ? "it asks for no GPU" : "nothing is known of its memory");
 	return true;
 }

@@ -165,7 +165,7 @@ static void set_task(struct environment_list *l, const struct launch_request *r)
 		environment_set(l, "RAD_ARRAY_TASK_ID", "%d", TASK_INDEX(t->id));
 		environment_set(l, "RAD_ARRAY_JOB_ID", "%u", TASK_JOB(t->id));
 	}
-	unsigned cpus = spec_cpus(t->spec);
+	unsigned cpus = task_cpus(t);
 	if (cpus)
 		environment_set(l, "RAD_CPUS", "%u", cpus);
 	if (cpus && !environment_get(l->items, "OMP_NUM_THREADS"))	/* else every library takes all there are */

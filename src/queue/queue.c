@@ -322,7 +322,7 @@ static void cursor_set(const struct queue_walk *w, struct queue_cursor *c, const
 	c->changes = w->q->changes;
 	if (!c->lane->user)
 		return;
-	c->place = n->task->spec->gpus ? fair_place_of(w->q->fair, c->lane->user, n->key.id, &c->ahead) :
+	c->place = n->task->gpus ? fair_place_of(w->q->fair, c->lane->user, n->key.id, &c->ahead) :
 		   fair_cpu_place_of(w->q->fair, c->lane->user, &c->ahead);
 }
 
@@ -407,7 +407,7 @@ struct task *queue_walk_next(struct queue_walk *w)
 		struct queue_cursor *c = &w->cursors[0];
 		const struct node *n = c->changes == w->q->changes ? c->node : walk_past(w, lane_from(c->lane, &c->key, false));
 		if (n && !queue_compare(&n->key, &c->key)) {
-			w->takes = (struct fair_taken){ .tasks = 1, .gpus = n->task->spec->gpus };
+			w->takes = (struct fair_taken){ .tasks = 1, .gpus = n->task->gpus };
 			return w->came_by = n->task;
 		}
 		if (n) {	/* the one it stood at was taken out meanwhile */

@@ -155,7 +155,7 @@ static void decide_failed(const struct task *t, struct recover_next *out)
 {
 	unsigned before = task_retries_used(t);
 
-	if (!t->spec->requeue || before >= t->spec->retries)
+	if (!t->spec->requeue || before >= t->retries)
 		return;
 	out->next = NEXT_QUEUE;
 	out->delay_s = RETRY_FIRST_S;

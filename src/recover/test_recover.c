@@ -561,7 +561,7 @@ static void test_retries(void **state)
 	struct event ended = { .kind = EV_ENDED, .t_ms = 1 };
 	struct recover_next next;
 	(void)state;
-	t->spec->retries = COUNT_OF(delays);
+	t->retries = COUNT_OF(delays);
 	assert_int_equal(task_apply(t, &(struct event){ .kind = EV_SUBMITTED, .t_ms = 1 }, NULL), 0);
 	for (unsigned round = 0; round < 2; round++) {
 		for (size_t i = 0; i <= COUNT_OF(delays); i++) {

@@ -142,7 +142,7 @@ static int check_without_gpu(const struct spec *s, struct error *err)
 	return 0;
 }
 
-static int check_needs(const struct spec *s, struct error *err)
+int submit_check_needs(const struct spec *s, struct error *err)
 {
 	if (s->gpus > SPEC_MAX_GPUS)
 		return error_set(err, ERR_INVALID, "'gpus' is %u; it must be from 0 to %d", s->gpus, SPEC_MAX_GPUS);
@@ -201,7 +201,7 @@ static int check_array(const struct spec *s, struct error *err)
 int submit_validate(const struct spec *s, struct error *err)
 {
 	if (check_what_runs(s, err) || check_terminal(s, err) || check_process(s, err) || check_limits(s, err) ||
-	    check_needs(s, err) || check_array(s, err))
+	    submit_check_needs(s, err) || check_array(s, err))
 		return -1;
 	if ((s->notify && notices_check(s->notify, err)) || (s->notify_to && notices_check_to(s->notify_to, err)))
 		return error_wrap(err, "'notify'");

@@ -83,6 +83,12 @@ static json_t *updated_to_json(const struct event *ev)
 		json_object_set_new(o, "array_limit", json_integer(ev->u.updated.array_limit));
 	if (ev->u.updated.set_begin)
 		json_object_set_new(o, "begin_s", json_integer(ev->u.updated.begin_s));
+	if (ev->u.updated.set_gpus)
+		json_object_set_new(o, "gpus", json_integer(ev->u.updated.gpus));
+	if (ev->u.updated.set_host_mem)
+		json_object_set_new(o, "host_mem_mib", json_integer((json_int_t)ev->u.updated.host_mem_mib));
+	if (ev->u.updated.set_retries)
+		json_object_set_new(o, "retries", json_integer(ev->u.updated.retries));
 	if (ev->u.updated.name)
 		json_object_set_new(o, "name", json_text(ev->u.updated.name));
 	if (ev->u.updated.by_known)
@@ -277,12 +283,18 @@ static int read_updated(const json_t *body, struct event *ev, struct error *err)
 	ev->u.updated.set_max_slowdown = json_object_get(body, "max_slowdown");
 	ev->u.updated.set_array_limit = json_object_get(body, "array_limit");
 	ev->u.updated.set_begin = json_object_get(body, "begin_s");
+	ev->u.updated.set_gpus = json_object_get(body, "gpus");
+	ev->u.updated.set_host_mem = json_object_get(body, "host_mem_mib");
+	ev->u.updated.set_retries = json_object_get(body, "retries");
 	if (json_read_int(body, "priority", INT32_MIN, INT32_MAX, &ev->u.updated.priority, err) ||
 	    json_read_int(body, "time_limit_s", 0, INT64_MAX / 1000, &ev->u.updated.time_limit_s, err) ||
 	    read_u64(body, "gpu_mem_mib", &ev->u.updated.gpu_mem_mib, err) ||
 	    json_read_double(body, "max_slowdown", &ev->u.updated.max_slowdown, err) ||
 	    json_read_int(body, "array_limit", 0, UINT32_MAX, &ev->u.updated.array_limit, err) ||
 	    json_read_int(body, "begin_s", 0, INT64_MAX / 1000, &ev->u.updated.begin_s, err) ||
+	    json_read_int(body, "gpus", 0, SPEC_MAX_GPUS, &ev->u.updated.gpus, err) ||
+	    read_u64(body, "host_mem_mib", &ev->u.updated.host_mem_mib, err) ||
+	    json_read_int(body, "retries", 0, SPEC_MAX_RETRIES, &ev->u.updated.retries, err) ||
 	    read_uid(body, &ev->u.updated.uid, err) || json_read_text(body, "name", 1000, &ev->u.updated.name, err))
 		return -1;
 	ev->u.updated.by_known = json_is_integer(json_object_get(body, "uid"));

@@ -66,6 +66,8 @@ struct task *task_create(task_id id, struct spec *spec)
 	t->array_limit = spec->array_limit;
 	t->begin_s = spec->begin_s;
 	t->host_mem_mib = spec->host_mem_mib;
+	t->gpus = spec->gpus;
+	t->retries = spec->retries;
 	return t;
 }
 
@@ -88,6 +90,38 @@ void task_destroy(struct task *t)
 const char *task_name(const struct task *t)
 {
 	return t->renamed ? t->renamed : t->spec->name ? t->spec->name : "";
+}
+
+struct spec task_as_submitted(const struct task *t, const struct event *ev)
+{
+	struct spec s = *t->spec;
+	s.gpus = t->gpus;
+	s.gpu_mem_mib = t->gpu_mem_mib;
+	s.host_mem_mib = t->host_mem_mib;
+	s.max_slowdown = t->max_slowdown;
+	s.retries = t->retries;
+	if (ev && ev->u.updated.set_gpus)
+		s.gpus = (unsigned)ev->u.updated.gpus;
+	if (ev && ev->u.updated.set_gpu_mem)
+		s.gpu_mem_mib = ev->u.updated.gpu_mem_mib;
+	if (ev && ev->u.updated.set_host_mem)
+		s.host_mem_mib = ev->u.updated.host_mem_mib;
+	if (ev && ev->u.updated.set_max_slowdown)
+		s.max_slowdown = ev->u.updated.max_slowdown;
+	if (ev && ev->u.updated.set_retries)
+		s.retries = (unsigned)ev->u.updated.retries;
+	return s;
+}
+
+const char *task_signature(const struct task *t)
+{
+	return t->gpus == t->spec->gpus ? t->spec->signature : NULL;
+}
+
+unsigned task_cpus(const struct task *t)
+{
+	const struct spec s = task_as_submitted(t, NULL);
+	return spec_cpus(&s);
 }
 
 struct attempt *task_attempt(const struct task *t)
@@ -133,7 +167,8 @@ static void apply_submitted(struct task *t, const struct event *ev)
 	t->waiting_for_deps = spec_waits(t->spec, ev->t_ms);
 }
 
-/* Another declaration makes the estimate void, so that the next pass asks again; other changes do not touch it. */
+/* Another declaration, or another number of GPUs, makes the estimate void, so that it is asked for again; other changes do not
+ * touch it. */
 static void apply_updated(struct task *t, const struct event *ev)
 {
 	if (ev->u.updated.set_priority)
@@ -149,6 +184,14 @@ static void apply_updated(struct task *t, const struct event *ev)
 	if (ev->u.updated.set_begin) {	/* the other way it is EV_ELIGIBLE that ends the wait */
 		t->begin_s = ev->u.updated.begin_s;
 		t->waiting_for_deps = t->waiting_for_deps || t->begin_s * 1000 > ev->t_ms;
+	}
+	if (ev->u.updated.set_host_mem)
+		t->host_mem_mib = ev->u.updated.host_mem_mib;
+	if (ev->u.updated.set_retries)
+		t->retries = (unsigned)ev->u.updated.retries;
+	if (ev->u.updated.set_gpus) {
+		t->gpus = (unsigned)ev->u.updated.gpus;
+		t->estimated = false;
 	}
 	if (ev->u.updated.set_gpu_mem) {
 		t->gpu_mem_mib = ev->u.updated.gpu_mem_mib;
@@ -259,7 +302,7 @@ unsigned task_retries_used(const struct task *t)
 	unsigned failed = 0;
 	for (uint32_t i = t->n_earlier; i < t->n_attempts; i++)
 		failed += t->attempts[i].verdict == VERDICT_FAILED;
-	return failed < t->spec->retries ? failed : t->spec->retries;	/* after the last one it is over */
+	return failed < t->retries ? failed : t->retries;	/* after the last one it is over */
 }
 
 int64_t task_suspended_ms(const struct task *t, int64_t now_ms)
@@ -356,7 +399,7 @@ static int check_event(const struct task *t, const struct event *ev, struct erro
 	if (!task_event_allowed(t->state, ev->kind))
 		return error_set(err, ERR_CORRUPT, "task %s: event '%s' cannot happen while %s", task_id_text(t->id, id), name,
 				 task_state_name(t->state));
-	bool may_have_none = !t->spec->gpus;
+	bool may_have_none = !t->gpus;
 	if (ev->kind == EV_PLACED && (ev->u.placed.n_gpus > SPEC_MAX_GPUS || (!ev->u.placed.n_gpus && !may_have_none)))
 		return error_set(err, ERR_CORRUPT, "task %s: placed on %u GPUs", task_id_text(t->id, id), ev->u.placed.n_gpus);
 	if (ev->kind == EV_MOVED && (ev->u.moved.n_gpus > SPEC_MAX_GPUS || ev->u.moved.n_extra + !may_have_none > ev->u.moved.n_gpus))
@@ -575,7 +618,7 @@ json_t *task_to_json_brief(const struct task *t, int64_t now_ms)
 		json_array_append_new(attempts, attempt_to_json(&t->attempts[i]));
 	return json_pack("{ss, ss, ss, ss, sI, si, so, so, so, so}",
 		"id", task_id_text(t->id, id), "name", task_name(t), "user", t->spec->user ? t->spec->user : "",
-		"state", task_state_name(t->state), "priority", (json_int_t)t->priority, "gpus_requested", (int)t->spec->gpus,
+		"state", task_state_name(t->state), "priority", (json_int_t)t->priority, "gpus_requested", (int)t->gpus,
 		"run_s", json_round3(task_times(t, now_ms).run_s), "progress", json_null(),
 		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);
 }
@@ -608,7 +651,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	json_object_set_new(o, "slot_s", json_int_or_null(t->spec->slot_s, t->spec->slot_s > 0));
 	json_object_set_new(o, "slots", json_integer(t->n_slots));
 	json_object_set_new(o, "slot_lost_s", json_round3((double)t->slot_lost_ms / 1000));
-	json_object_set_new(o, "retries", json_integer(t->spec->retries));
+	json_object_set_new(o, "retries", json_integer(t->retries));
 	json_object_set_new(o, "retries_used", json_integer(task_retries_used(t)));
 	json_object_set_new(o, "terminal", json_boolean(t->spec->terminal));
 	json_object_set_new(o, "process", json_int_or_null(t->spec->process_pid, t->spec->process_pid));

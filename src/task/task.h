@@ -164,7 +164,7 @@ struct attempt {
 	X(EV_HELD, "held")		/* a person holds it */ \
 	X(EV_RELEASED, "released") \
 	X(EV_ELIGIBLE, "eligible")	/* its dependencies are met, and its time has come */ \
-	X(EV_UPDATED, "updated")	/* priority, time limit, declared memory, slowdown, array limit, begin, name */ \
+	X(EV_UPDATED, "updated")	/* `rad update`: what of `updated` is set */ \
 	X(EV_ESTIMATED, "estimated") \
 	X(EV_PLACED, "placed")		/* GPUs are chosen and held; committed before anything is started */ \
 	X(EV_STARTED, "started")	/* the shim runs: pid and start time */ \
@@ -200,8 +200,9 @@ struct event {
 		struct { uint32_t uid; } by;	/* EV_HELD, EV_RELEASED, EV_CANCELLED, EV_REQUEUED, EV_SUSPENDED, EV_RESUMED */
 		struct {
 			bool set_priority, set_time_limit, set_gpu_mem, set_max_slowdown, set_array_limit, set_begin;
-			int64_t priority, time_limit_s, array_limit, begin_s;
-			uint64_t gpu_mem_mib;
+			bool set_gpus, set_host_mem, set_retries;
+			int64_t priority, time_limit_s, array_limit, begin_s, gpus, retries;
+			uint64_t gpu_mem_mib, host_mem_mib;
 			double max_slowdown;
 			char *name;		/* borrowed by task_apply; NULL: unchanged */
 			bool by_known;		/* false: an earlier release noted it */
@@ -254,6 +255,7 @@ struct task {
 	/* Changeable copies of what the spec asked for. */
 	char *renamed;			/* owned; NULL: the spec's name holds, see task_name */
 	int64_t priority, time_limit_s;
+	unsigned gpus, retries;
 	uint64_t gpu_mem_mib;
 	uint64_t host_mem_mib;			/* of the machine, for all its processes; 0: did not say */
 	double max_slowdown;
@@ -313,6 +315,14 @@ void task_show_means(json_t *attempt, const struct measured *m);
 
 /* The task's name; "": it has none. Valid until an event changes it, or the task is freed. */
 const char *task_name(const struct task *t);
+
+/* The spec with what may change as it is now, `ev` applied too (an EV_UPDATED, or NULL): to be asked what a submission is.
+ * A view: its pointers are those of the task's spec, and nothing of it is to be freed. */
+struct spec task_as_submitted(const struct task *t, const struct event *ev);
+/* That of its spec, as long as it asks for as many GPUs as that: with others it is another program. NULL: none. */
+const char *task_signature(const struct task *t);
+/* As spec_cpus, for the GPUs that it asks for now. */
+unsigned task_cpus(const struct task *t);
 
 /* The running or last attempt; NULL before the first. */
 struct attempt *task_attempt(const struct task *t);

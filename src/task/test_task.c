@@ -107,7 +107,7 @@ static void a_task_that_asks_for_no_gpu_may_have_none(void **state)
 {
 	(void)state;
 	struct task *t = task_in(TASK_PENDING);
-	t->spec->gpus = 0;
+	t->gpus = 0;
 	apply(t, (struct event){ .kind = EV_PLACED, .t_ms = 5000, .u.placed = { .mode = SHARE_NEVER } });
 	assert_int_equal(task_attempt(t)->n_gpus, 0);
 	apply(t, (struct event){ .kind = EV_MOVED, .t_ms = 6000, .u.moved = { .gpus = two_gpus, .n_gpus = 2, .n_extra = 2 } });
@@ -224,7 +224,7 @@ static void a_retry_waits_and_goes_behind(void **state)
 	struct task *t = new_task();
 	struct event failed = ended(20400, VERDICT_FAILED, NEXT_QUEUE, TASK_FAILED);
 	failed.u.ended.next_delay_s = 10;
-	t->spec->retries = 2;
+	t->retries = 2;
 	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 10000 });
 	apply(t, placed(12000));
 	apply(t, failed);
@@ -307,7 +307,8 @@ static void events_survive_json(void **state)
 		{ .kind = EV_ELIGIBLE },
 		{ .kind = EV_UPDATED, .u.updated = { .set_priority = true, .priority = -5, .set_gpu_mem = true,
 			.gpu_mem_mib = 77, .set_array_limit = true, .array_limit = 8,
-			.set_begin = true, .begin_s = 1900000000, .name = (char *)"other" } },
+			.set_begin = true, .begin_s = 1900000000, .set_gpus = true, .gpus = 2, .set_host_mem = true,
+			.host_mem_mib = 99, .set_retries = true, .retries = 3, .name = (char *)"other" } },
 		{ .kind = EV_ESTIMATED, .u.estimate = { .estimator = "declared", .need_mib = 1, .comfort_mib = 2,
 			.claim_mib = 3, .fenced = true, .note = (char *)"said so" } },
 		placed(0), { .kind = EV_STARTED, .u.started.shim = { 5, 1ULL << 40 } },
