@@ -238,6 +238,42 @@ teardown()
 	rad cancel --all
 }
 
+@test "update: what a task waits for is set, replaced and taken away" {
+	local a b c array
+	a=$(submit --hold -- true)
+	b=$(submit -- false)
+	c=$(submit --dependency "afterok:$b" -- true)
+	array=$(submit --array=0-1 --dependency "afterok:$a" -- true)
+	wait_state "$b" FAILED
+	wait_for 15 sh -c "[ \"\$(rad show --json $c | jq -r .tasks[0].reason)\" = DependencyNeverSatisfied ]"
+	rad update "$c" --dependency "afterok:$a,afternotok:$b"
+	[ "$(field "$c" '|"\(.reason) \(.dependency)"')" = "Dependency afterok:$a,afternotok:$b" ]
+	rad show "$c" | grep -q "depends on *afterok:$a,afternotok:$b\$"
+	rad show --events "$c" | grep -q "updated .*dependency afterok:$a,afternotok:$b, by "
+	run -1 rad update "$c" --dependency afterok:99999
+	one_line_error "dependency afterok:99999: there is no such task"
+	run -2 rad update "$c" --dependency "$a"
+	run -2 rad update "$c" --dependency singleton
+	one_line_error "singleton can be said at a submission only"
+	run -2 rad update "$a" --dependency "afterok:$array"
+	one_line_error "dependency: task $a would wait for itself, by way of task $array"
+	run -2 rad update "$array" --dependency "afterok:${array}_1"
+	one_line_error "dependency: task ${array}_1 cannot wait for itself"
+	run -2 rad update "$a" --dependency "aftercorr:$array"
+	one_line_error "is between the elements of two arrays"
+	rad update JobId="$c" Dependency=
+	wait_state "$c" COMPLETED
+	rad show --events "$c" | grep -q 'updated .*no dependency, by '
+	rad update "${array}_[0-1]" --dependency=none
+	rad wait "$array"
+	run -1 rad update "$c" --dependency=none
+	c=$(submit -- sleep 300)
+	wait_state "$c" RUNNING
+	run -1 rad update "$c" --dependency "afterok:$a"
+	one_line_error "task $c: is RUNNING, and its dependency can be changed only while it waits"
+	rad cancel --all
+}
+
 @test "cancel: a pending task at once, a running one by TERM, one that ignores TERM by KILL" {
 	local a b c
 	a=$(submit --hold -- true)

@@ -55,7 +55,7 @@ static const char *words_of(const struct cli_verb *v, const struct target *t)
 	static const struct { const char *verb, *words; } fixed[] = {
 		{ "bench", "collocate solo" }, { "completion", "bash zsh fish" }, { "trace", "make import run" },
 		{ "limit", "max_running= max_gpus= max_queued= max_mem=" },
-		{ "update", "priority= time= begin= gpus= gpu-mem= mem= retries= max-slowdown= array= name=" },
+		{ "update", "priority= time= begin= dependency= gpus= gpu-mem= mem= retries= max-slowdown= array= name=" },
 	};
 	for (size_t i = 0; i < COUNT_OF(fixed); i++)
 		if (!strcmp(v->name, fixed[i].verb))

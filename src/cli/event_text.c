@@ -84,6 +84,17 @@ static void say_stop(struct buf *out, const json_t *d, const json_t *gpus)
 	add(out, "", member_text(d, "reason"));
 }
 
+static void say_deps(struct buf *out, const json_t *list)
+{
+	struct dependency *deps = NULL;
+	size_t n = 0;
+	if (spec_deps_from_json(list, &deps, &n, NULL))
+		return;
+	scoped_free char *text = spec_deps_text(deps, n);
+	buf_printf(out, "%s%s%s", out->len ? ", " : "", n ? "dependency " : "no dependency", text);
+	free(deps);
+}
+
 /* What was changed, to what. */
 static void say_updated(struct buf *out, const json_t *d, const json_t *gpus)
 {
@@ -100,6 +111,10 @@ static void say_updated(struct buf *out, const json_t *d, const json_t *gpus)
 			int64_t begin_s = json_integer_value(v);
 			add(out, ", ", begin_s ? "begin " : "begin now");
 			buf_add_text(out, begin_s ? format_time(clock_iso(begin_s * 1000, iso), time) : "");
+			continue;
+		}
+		if (!strcmp(key, "deps")) {
+			say_deps(out, v);
 			continue;
 		}
 		scoped_free char *text = json_is_string(v) ? NULL : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));

@@ -103,10 +103,12 @@ int verb_cancel(struct cli_call *c)
 
 /* ---- update ---- */
 
-#define CHANGEABLE "priority, time, begin, gpus, gpu-mem, mem, retries, max-slowdown, array=%%N or name"
+#define CHANGEABLE "priority, time, begin, dependency, gpus, gpu-mem, mem, retries, max-slowdown, array=%%N or name"
 
 /* What may change of a task, as on the command line of submit. */
-struct update { const char *priority, *time, *gpu_mem, *max_slowdown, *array, *begin, *name, *gpus, *mem, *retries; };
+struct update {
+	const char *priority, *time, *gpu_mem, *max_slowdown, *array, *begin, *name, *gpus, *mem, *retries, *dependency;
+};
 
 /* "%8" as behind --array's indices, "8" as scontrol's ArrayTaskThrottle; none for no limit. */
 static int read_array_limit(const char *text, int64_t *limit, struct error *err)
@@ -146,6 +148,21 @@ static int fill_as_submit(const struct update *u, json_t *request, struct error 
 	return failed;
 }
 
+/* "" takes all of them away, as scontrol's; "none" as elsewhere here. */
+static int fill_dependency(const char *text, json_t *request, struct error *err)
+{
+	struct dependency *deps = NULL;
+	size_t n = 0;
+	bool singleton = false, none = !*text || !strcasecmp(text, "none");
+	if (!none && options_parse_dependencies(text, &deps, &n, &singleton, err))
+		return error_wrap(err, "dependency");
+	json_object_set_new(request, "deps", spec_deps_to_json(deps, n));
+	free(deps);
+	return !singleton ? 0 :
+	       error_set(err, ERR_INVALID, "dependency: singleton can be said at a submission only: name what it is to wait for: "
+			 "afterany:12");
+}
+
 static int fill_update(const struct update *u, json_t *request, struct error *err)
 {
 	int64_t priority = 0, seconds = 0, array_limit, begin_s;
@@ -162,7 +179,7 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 		return -1;
 	if (u->begin && submit_read_begin(u->begin, &begin_s, err))
 		return error_wrap(err, "begin");
-	if (fill_as_submit(u, request, err))
+	if (fill_as_submit(u, request, err) || (u->dependency && fill_dependency(u->dependency, request, err)))
 		return -1;
 	if (u->begin)
 		json_object_set_new(request, "begin_s", json_integer(begin_s));
@@ -317,6 +334,8 @@ int verb_update(struct cli_call *c)
 		{ "time", 't', "TIME", "its time limit, counted from its start; unlimited for none; +30 or -1h: changed by so much",
 		  .value = &u.time },
 		{ "gpu-mem", 0, "SIZE", "the memory it takes on each GPU, for its next attempt", .value = &u.gpu_mem },
+		{ "dependency", 'd', "KIND:ID", "while it waits, what it waits for, in place of all that it waited for; none: nothing",
+		  .value = &u.dependency },
 		{ "gpus", 'G', "N", "GPUs it needs at once, while it waits; 0: it runs on the CPU", .value = &u.gpus },
 		{ "mem", 0, "SIZE", "memory of the machine it takes, while it waits; 0: not said", .value = &u.mem },
 		{ "retries", 0, "N", "how often it is run again if it fails by itself", .value = &u.retries },

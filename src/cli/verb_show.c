@@ -153,6 +153,8 @@ static void show_request(const struct term *term, const json_t *t)
 		     (long long)member_int(t, "priority"));
 	else
 		line(term, "asks for", "no GPU, priority %lld", (long long)member_int(t, "priority"));
+	if (*member_text(t, "dependency"))
+		line(term, "depends on", "%s", member_text(t, "dependency"));
 	char host[FORMAT_LEN];
 	if (!isnan(member_number(t, "host_mem_mib")))
 		line(term, "host memory", "%s", format_mib(member_number(t, "host_mem_mib"), host));

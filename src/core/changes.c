@@ -8,6 +8,7 @@
 #include "core/private.h"
 
 #include "base/scope.h"
+#include "core/cycle.h"
 
 #include <string.h>
 
@@ -74,6 +75,16 @@ int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, str
 	return 0;
 }
 
+static bool core_deps_differ(const struct task *t, const struct event *ev)
+{
+	size_t n;
+	const struct dependency *deps = task_deps(t, &n);
+	bool differ = n != ev->u.updated.n_deps;
+	for (size_t i = 0; i < n && !differ; i++)
+		differ = deps[i].kind != ev->u.updated.deps[i].kind || deps[i].task != ev->u.updated.deps[i].task;
+	return differ;
+}
+
 /* Whether the event would change anything. One that would not is not made: events are kept for ever, and make a pass look
  * again. */
 static bool core_differs(const struct task *t, const struct event *ev)
@@ -87,6 +98,7 @@ static bool core_differs(const struct task *t, const struct event *ev)
 	       (ev->u.updated.set_gpus && (unsigned)ev->u.updated.gpus != t->gpus) ||
 	       (ev->u.updated.set_host_mem && ev->u.updated.host_mem_mib != t->host_mem_mib) ||
 	       (ev->u.updated.set_retries && (unsigned)ev->u.updated.retries != t->retries) ||
+	       (ev->u.updated.set_deps && core_deps_differ(t, ev)) ||
 	       (ev->u.updated.name && strcmp(ev->u.updated.name, task_name(t)));
 }
 
@@ -97,6 +109,7 @@ static int core_check_running(const struct task *t, const struct event *ev, stru
 	const struct { const char *word; bool asked; } settled[] = {
 		{ "gpus", ev->u.updated.set_gpus }, { "gpu-mem", ev->u.updated.set_gpu_mem }, { "mem", ev->u.updated.set_host_mem },
 		{ "priority", ev->u.updated.set_priority }, { "begin", ev->u.updated.set_begin },
+		{ "dependency", ev->u.updated.set_deps },
 	};
 	for (size_t i = 0; i < COUNT_OF(settled) && t->state == TASK_RUNNING; i++)
 		if (settled[i].asked)
@@ -131,6 +144,19 @@ static int core_check_update(struct core *c, const struct task *t, const struct 
 	return core_check_fits(c, t, ev, err);
 }
 
+int core_check_deps(struct core *c, const task_id *ids, size_t n, const struct dependency *deps, size_t n_deps,
+		    struct error *err)
+{
+	struct cycle ring;
+	char of[TASK_ID_TEXT], by[TASK_ID_TEXT];
+	if (!cycle_find(c->tasks, ids, n, deps, n_deps, &ring))
+		return 0;
+	if (!ring.by)
+		return error_set(err, ERR_INVALID, "dependency: task %s cannot wait for itself", task_id_text(ring.of, of));
+	return error_set(err, ERR_INVALID, "dependency: task %s would wait for itself, by way of task %s, which waits for it",
+			 task_id_text(ring.of, of), task_id_text(ring.by, by));
+}
+
 int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err)
 {
 	struct task *t = tasks_find_for(c->tasks, id, EV_UPDATED, "changed", err);
@@ -141,10 +167,10 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 		return 0;
 	ev->kind = EV_UPDATED;
 	ev->t_ms = now.wall_ms;
-	if (ev->u.updated.set_gpus)	/* what is kept for it is for another number */
+	if (ev->u.updated.set_gpus || ev->u.updated.set_deps)	/* what is kept for it is of no use */
 		pass_give_up(c->pass, id);
 	tasks_emit(c->tasks, t, ev, now.wall_ms);
-	if (ev->u.updated.set_begin)
+	if (ev->u.updated.set_begin || ev->u.updated.set_deps)
 		tasks_wait(c->tasks, t, now.wall_ms);
 	if (ev->u.updated.set_gpu_mem || ev->u.updated.set_gpus)	/* what is declared goes before what was estimated */
 		estimates_ask(c->estimates, t, now);

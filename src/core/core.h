@@ -173,6 +173,9 @@ int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struc
 int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 /* `ev->u.updated` says what to change; kind, task and time of *ev are set here. What would change nothing makes no event. */
 int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err);
+/* Whether these tasks may depend on that: 0, or -1 where one of them would wait for itself. */
+int core_check_deps(struct core *c, const task_id *ids, size_t n, const struct dependency *deps, size_t n_deps,
+		    struct error *err);
 /* Of an adopted task or a lease: ends the task, while its process goes on. EV_STOP_ASKED, or EV_CANCELLED if it still waits. */
 int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 /* Running: stops it and queues it again. (A finished one is restored from the store first.) */

@@ -145,7 +145,7 @@ static bool job_leave(struct tasks *ts, const struct task *t)
 
 /* Kept, so that nobody has to look at all tasks for it: it is asked at every submission. Elements of an array share the bytes
  * of their spec. */
-static void user_count(struct tasks *ts, const struct spec *s, int by)
+static void user_count_spec(struct tasks *ts, const struct spec *s, int by)
 {
 	struct user_sum *u = idmap_get(&ts->by_user, (int64_t)s->uid + 1);
 	if (!u)
@@ -154,6 +154,15 @@ static void user_count(struct tasks *ts, const struct spec *s, int by)
 	u->bytes += (size_t)by * (s->bytes / (s->n_array ? s->n_array : 1));
 	if (!u->tasks)
 		free(idmap_remove(&ts->by_user, (int64_t)s->uid + 1));
+}
+
+/* With what it depends on, where that is its own. */
+static void user_count(struct tasks *ts, const struct task *t, int by)
+{
+	user_count_spec(ts, t->spec, by);
+	struct user_sum *u = idmap_get(&ts->by_user, (int64_t)t->spec->uid + 1);
+	if (u)
+		u->bytes += (size_t)by * t->n_deps * SPEC_DEP_BYTES;
 }
 
 /* Where a task belongs ------------------------------------------------------------------------------------------------ */
@@ -283,7 +292,7 @@ static void tasks_drop(struct tasks *ts, struct task *t, int64_t wall_ms)
 	enum task_state state = t->state;
 	bool last = job_leave(ts, t);
 	idmap_remove(&ts->by_id, id);
-	user_count(ts, t->spec, -1);
+	user_count(ts, t, -1);
 	ts->by_state[state]--;
 	waiting_remove(ts->waiting, t);
 	begins_remove(ts->begins, id);
@@ -302,15 +311,22 @@ void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall
 {
 	struct error err;	/* set where the event is refused, and read there alone: a kilobyte is not cleared for each */
 	enum task_state before = t->state;
-	bool first = t->n_events == 0, renamed = ev->kind == EV_UPDATED && ev->u.updated.name;
+	bool first = t->n_events == 0, updated = ev->kind == EV_UPDATED;
+	bool renamed = updated && ev->u.updated.name, depends = updated && ev->u.updated.set_deps;
 	assert(tasks_find(ts, t->id) == t);
 	ev->task = t->id;
 	task_step_out(ts, t);
 	if (renamed)
 		named_remove(ts->named, t);
+	if (depends) {
+		waiting_forget(ts->waiting, t);
+		user_count(ts, t, -1);
+	}
 	bool refused = task_apply(t, ev, &err);
 	if (renamed)
 		named_add(ts->named, t);
+	if (depends)
+		user_count(ts, t, 1);
 	if (refused)
 		ts->ops.trouble(ts->ops.ctx, err.text);
 	else if (!first)
@@ -322,7 +338,7 @@ void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall
 	task_step_in(ts, t);
 	if (refused)
 		return;
-	if (ev->kind == EV_UPDATED && ev->u.updated.set_array_limit && job_of(ts, t->id))
+	if (updated && ev->u.updated.set_array_limit && job_of(ts, t->id))
 		job_limit(ts, job_of(ts, t->id), t->array_limit);
 	ts->version += moves_version(ev->kind);
 	ts->ops.event(ts->ops.ctx, ev, t);
@@ -349,7 +365,7 @@ void tasks_add(struct tasks *ts, struct task *t)
 {
 	assert(!tasks_find(ts, t->id));
 	idmap_put(&ts->by_id, t->id, t);
-	user_count(ts, t->spec, 1);
+	user_count(ts, t, 1);
 	named_add(ts->named, t);
 	job_join(ts, t);
 }
@@ -487,9 +503,9 @@ void tasks_spec_grew(struct tasks *ts, uint32_t job, size_t bytes)
 	int n = j ? (int)j->n : 1;
 	if (!one)
 		return;
-	user_count(ts, one->spec, -n);
+	user_count_spec(ts, one->spec, -n);
 	one->spec->bytes += bytes;
-	user_count(ts, one->spec, n);
+	user_count_spec(ts, one->spec, n);
 }
 
 const struct queue *tasks_queue(const struct tasks *ts)

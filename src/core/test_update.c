@@ -144,6 +144,173 @@ static void what_it_was_started_with_is_settled_while_it_runs(void **unused)
 	end_world(w);
 }
 
+#define ON(...) (struct dependency[]){ __VA_ARGS__ }, .n_deps = COUNT_OF(((struct dependency[]){ __VA_ARGS__ }))
+#define DEPENDS(...) UPDATE(.set_deps = true, .deps = ON(__VA_ARGS__))
+#define DEPENDS_ON_NOTHING UPDATE(.set_deps = true)
+
+/* Set, replaced by another, by one that is met already, and taken away; also of one that waited in vain. */
+static void what_it_waits_for_is_changed(void **unused)
+{
+	(void)unused;
+	struct world *w = one_at_a_time(4);
+	task_id a = submit(w, spec_of(1000, 1)), b = submit(w, spec_of(1000, 1)), done = submit(w, spec_of(1000, 1));
+	exits(w, done, 0, SCAN_NOTHING);
+	task_id after_a = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, a)),
+		later = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, a)),
+		free_again = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, a));
+	assert_int_equal(update(w, after_a, DEPENDS({ DEP_AFTEROK, b }), NULL), 0);
+	assert_string_equal(reason_of(w, after_a), "Dependency");
+	assert_int_equal(update(w, later, DEPENDS({ DEP_AFTEROK, done }), NULL), 0);
+	assert_int_equal(state(w, later), TASK_RUNNING);
+	assert_int_equal(update(w, free_again, DEPENDS_ON_NOTHING, NULL), 0);
+	assert_int_equal(state(w, free_again), TASK_RUNNING);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_string_equal(reason_of(w, after_a), "Dependency");	/* what it named first is nothing to it */
+	exits(w, b, 1, SCAN_NOTHING);
+	assert_string_equal(reason_of(w, after_a), "DependencyNeverSatisfied");
+	assert_int_equal(update(w, after_a, DEPENDS({ DEP_AFTERANY, b }, { DEP_AFTER, later }), NULL), 0);
+	assert_int_equal(state(w, after_a), TASK_RUNNING);
+	assert_int_equal(update(w, after_a, DEPENDS({ DEP_AFTERANY, b }, { DEP_AFTEROK, later }), NULL), -1);
+	end_world(w);
+}
+
+/* Twice, so that what is known of the first change is not taken for the second; and back to what is in the spec. */
+static void it_is_changed_again(void **unused)
+{
+	(void)unused;
+	struct world *w = one_at_a_time(4);
+	task_id a = submit(w, spec_of(1000, 1)), b = submit(w, spec_of(1000, 1)), n = submit(w, spec_of(1000, 1));
+	struct spec *s = array_of(starts_after(spec_of(1000, 1), DEP_AFTEROK, a), 2);
+	s->hold = true;
+	uint32_t job = TASK_JOB(submit(w, s));
+	assert_int_equal(update(w, TASK_ID(job, 0), DEPENDS({ DEP_AFTEROK, b }), NULL), 0);
+	assert_int_equal(update(w, TASK_ID(job, 0), DEPENDS({ DEP_AFTEROK, n }), NULL), 0);
+	assert_int_equal(update(w, TASK_ID(job, 1), DEPENDS({ DEP_AFTEROK, n }), NULL), 0);
+	assert_int_equal(update(w, TASK_ID(job, 1), DEPENDS({ DEP_AFTEROK, a }), NULL), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(core_release(w->c, TASK_ID(job, i), 1000, w->now, NULL), 0);
+	exits(w, b, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, TASK_ID(job, 0)), TASK_PENDING);
+	exits(w, n, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, TASK_ID(job, 0)), TASK_RUNNING);
+	assert_int_equal(state(w, TASK_ID(job, 1)), TASK_PENDING);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, TASK_ID(job, 1)), TASK_RUNNING);
+	end_world(w);
+}
+
+/* A delay before a retry goes, and one that is to recover keeps its place in that queue. */
+static void who_could_start_waits_for_others_from_now_on(void **unused)
+{
+	(void)unused;
+	struct world *w = one_at_a_time(2);
+	char uuids[1][GPU_UUID_LEN] = { "GPU-0" };
+	const struct event log[] = {
+		{ .kind = EV_SUBMITTED, .t_ms = w->now.wall_ms }, { .kind = EV_ESTIMATED, .t_ms = w->now.wall_ms },
+		{ .kind = EV_PLACED, .t_ms = w->now.wall_ms, .u.placed = { .gpus = uuids, .n_gpus = 1, .mode = SHARE_STREAMS } },
+		{ .kind = EV_ENDED, .t_ms = w->now.wall_ms, .u.ended = { .verdict = VERDICT_OOM, .next = NEXT_RECOVER,
+			.seen = task_measured_nothing() } },
+	};
+	struct spec *again = spec_of(1000, 1);
+	again->retries = 1;
+	task_id fails = submit(w, again), first = submit(w, spec_of(1000, 1)), oom = TASK_ID(70, -1);
+	restore(w, oom, spec_of(1000, 1), log, COUNT_OF(log));
+	assert_int_equal(update(w, oom, DEPENDS({ DEP_AFTERANY, first }), NULL), 0);
+	exits(w, fails, 1, SCAN_NOTHING);
+	assert_string_equal(reason_of(w, fails), "BeginTime");
+	assert_int_equal(update(w, fails, DEPENDS({ DEP_AFTERANY, first }), NULL), 0);
+	pass(w, 30);
+	assert_string_equal(reason_of(w, fails), "Dependency");
+	assert_string_equal(reason_of(w, oom), "Dependency");
+	assert_int_equal(core_task(w->c, oom)->queue, QUEUE_RECOVERY);
+	exits(w, first, 1, SCAN_NOTHING);
+	pass(w, 30);
+	assert_int_equal(state(w, fails), TASK_RUNNING);
+	assert_int_equal(state(w, oom), TASK_RUNNING);
+	end_world(w);
+}
+
+static int ring(struct world *w, task_id id, task_id on, struct error *err)
+{
+	struct dependency d = { DEP_AFTERANY, on };
+	scoped_free task_id *ids = NULL;
+	size_t n = TASK_INDEX(id) >= 0 ? 0 : core_job_tasks(w->c, TASK_JOB(id), &ids);
+	return core_check_deps(w->c, n ? ids : &id, n ? n : 1, &d, 1, err);
+}
+
+static void nobody_waits_for_himself(void **unused)
+{
+	(void)unused;
+	struct world *w = one_at_a_time(1);
+	struct error err = ERROR_INIT;
+	busy(w);
+	task_id a = submit(w, spec_of(1000, 1)), b = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, a)),
+		c = submit(w, starts_after(spec_of(1000, 1), DEP_AFTER, b)),
+		array = submit(w, array_of(starts_after(spec_of(1000, 1), DEP_AFTEROK, c), 3)), e1 = TASK_ID(TASK_JOB(array), 1),
+		e2 = TASK_ID(TASK_JOB(array), 2), last = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, array));
+	assert_int_equal(ring(w, a, a, &err), -1);
+	assert_non_null(strstr(err.text, "cannot wait for itself"));
+	assert_int_equal(ring(w, a, c, &err), -1);
+	assert_non_null(strstr(err.text, "task 2 would wait for itself, by way of task 3, which waits for it"));
+	assert_int_equal(ring(w, a, last, NULL), -1);
+	assert_int_equal(ring(w, a, e1, NULL), -1);
+	assert_int_equal(ring(w, array, last, NULL), -1);
+	assert_int_equal(ring(w, e1, last, NULL), -1);
+	assert_int_equal(ring(w, array, e1, NULL), -1);
+	assert_int_equal(ring(w, e1, array, NULL), -1);
+	assert_int_equal(ring(w, e1, e2, NULL), 0);	/* its elements one after the other, if somebody wants that */
+	assert_int_equal(ring(w, last, a, NULL), 0);
+	/* Between elements of two arrays, each has its own way. */
+	task_id other = submit(w, array_of(starts_after(spec_of(1000, 1), DEP_AFTERCORR, array), 3));
+	assert_int_equal(ring(w, e1, TASK_ID(TASK_JOB(other), 1), NULL), -1);
+	assert_int_equal(ring(w, e1, TASK_ID(TASK_JOB(other), 2), NULL), 0);
+	end_world(w);
+}
+
+static void a_long_chain_is_followed_to_its_end(void **unused)
+{
+	(void)unused;
+	struct world *w = one_at_a_time(1);
+	enum { LONG = 5000 };
+	task_id first, id;
+	busy(w);
+	first = id = submit(w, spec_of(1000, 1));
+	for (int i = 0; i < LONG; i++) {
+		uint32_t job = ++w->next_job;
+		core_submit(w->c, job, starts_after(spec_of(1000, 1), DEP_AFTEROK, id), w->now);
+		id = TASK_ID(job, -1);
+	}
+	assert_int_equal(ring(w, first, id, NULL), -1);
+	end_world(w);
+}
+
+static void changed_dependencies_are_there_after_a_restart(void **unused)
+{
+	(void)unused;
+	struct world *w = one_at_a_time(4);
+	struct dependency on = { DEP_AFTEROK, submit(w, spec_of(1000, 1)) };
+	const struct event log[] = {
+		{ .kind = EV_SUBMITTED, .t_ms = w->now.wall_ms },
+		{ .kind = EV_UPDATED, .t_ms = w->now.wall_ms, .u.updated = { .set_deps = true, .deps = &on, .n_deps = 1 } },
+	}, cleared[] = {
+		{ .kind = EV_SUBMITTED, .t_ms = w->now.wall_ms },
+		{ .kind = EV_UPDATED, .t_ms = w->now.wall_ms, .u.updated = { .set_deps = true } },
+	};
+	restore(w, TASK_ID(70, -1), spec_of(1000, 1), log, COUNT_OF(log));
+	restore(w, TASK_ID(71, -1), starts_after(spec_of(1000, 1), DEP_AFTEROK, on.task), cleared, COUNT_OF(cleared));
+	pass(w, 1);
+	assert_string_equal(reason_of(w, TASK_ID(70, -1)), "Dependency");
+	assert_int_equal(state(w, TASK_ID(71, -1)), TASK_RUNNING);
+	exits(w, on.task, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, TASK_ID(70, -1)), TASK_RUNNING);
+	end_world(w);
+}
+
 /* The log says on how many it was placed. */
 static void it_is_so_after_a_restart(void **unused)
 {
@@ -173,7 +340,10 @@ int main(void)
 		cmocka_unit_test(with_other_gpus_it_is_another_program),
 		cmocka_unit_test(the_memory_of_the_machine_is_asked_for_anew),
 		cmocka_unit_test(what_it_was_started_with_is_settled_while_it_runs),
-		cmocka_unit_test(it_is_so_after_a_restart),
+		cmocka_unit_test(it_is_so_after_a_restart), cmocka_unit_test(what_it_waits_for_is_changed),
+		cmocka_unit_test(it_is_changed_again), cmocka_unit_test(who_could_start_waits_for_others_from_now_on),
+		cmocka_unit_test(nobody_waits_for_himself), cmocka_unit_test(a_long_chain_is_followed_to_its_end),
+		cmocka_unit_test(changed_dependencies_are_there_after_a_restart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -466,6 +466,7 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 	ev->u.updated.set_gpus = json_object_get(m->json, "gpus");
 	ev->u.updated.set_host_mem = json_object_get(m->json, "host_mem_mib");
 	ev->u.updated.set_retries = json_object_get(m->json, "retries");
+	ev->u.updated.set_deps = json_object_get(m->json, "deps");
 	if (json_read_int(m->json, "priority", INT32_MIN, INT32_MAX, &priority, err) ||
 	    json_read_int(m->json, "time_limit_s", 0, SPEC_MAX_TIME_S, &ev->u.updated.time_limit_s, err) ||
 	    json_read_int(m->json, "gpu_mem_mib", 0, SPEC_MAX_MIB, &mem, err) ||
@@ -476,6 +477,7 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 	    json_read_int(m->json, "gpus", 0, SPEC_MAX_GPUS, &ev->u.updated.gpus, err) ||
 	    json_read_int(m->json, "host_mem_mib", 0, SPEC_MAX_MIB, &host_mem, err) ||
 	    json_read_int(m->json, "retries", 0, SPEC_MAX_RETRIES, &ev->u.updated.retries, err) ||
+	    spec_deps_from_json(json_object_get(m->json, "deps"), &ev->u.updated.deps, &ev->u.updated.n_deps, err) ||
 	    json_read_text(m->json, "name", 1000, name, err) || (*name && submit_check_name(*name, err)))
 		return -1;
 	ev->u.updated.priority = priority;
@@ -487,11 +489,40 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 	return 0;
 }
 
+/* Asked of the whole list, before any is changed: a ring may go through several of them. Those of others, which will be passed
+ * over, count as if they were the sender's. */
+static int change_check_deps(const struct requests *q, const struct message *m, const struct event *ev, size_t *bytes,
+			     struct error *err)
+{
+	const struct dependency *deps = ev->u.updated.deps;
+	size_t n_deps = ev->u.updated.n_deps, n;
+	scoped_free task_id *ids = NULL;
+	if (!ev->u.updated.set_deps)
+		return 0;
+	if (change_ids(q, m, &ids, &n, err) || (n > 1 && submit_check_pairs(n, n_deps, err)))
+		return -1;
+	for (size_t i = 0; i < n_deps; i++)
+		if (deps[i].task <= 0)
+			return error_set(err, ERR_INVALID, "'deps': no task has that id");
+	const struct spec *last = NULL;
+	for (size_t i = 0; i < n; i++) {
+		const struct task *t = core_task(q->core, ids[i]);
+		if (t && t->spec != last && request_check_deps(q, last = t->spec, deps, n_deps, err))
+			return -1;
+	}
+	*bytes = n * n_deps * SPEC_DEP_BYTES;
+	return core_check_deps(q->core, ids, n, deps, n_deps, err) || request_need_size(q, m, *bytes, err) ? -1 : 0;
+}
+
 int request_update(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	struct event ev = { 0 };
 	scoped_free char *name = NULL;
-	if (request_need_room(q, err) || request_need_store(q, m, err) || change_read_update(m, &ev, &name, err))
-		return -1;
-	return change_all(q, m, change_update, &ev, reply, err);
+	size_t bytes = 0;
+	int failed = request_need_room(q, err) || request_need_store(q, m, err) || change_read_update(m, &ev, &name, err) ||
+		     change_check_deps(q, m, &ev, &bytes, err) || change_all(q, m, change_update, &ev, reply, err) ? -1 : 0;
+	if (!failed)
+		request_spend_store(q, m, bytes);
+	free(ev.u.updated.deps);
+	return failed;
 }

@@ -41,6 +41,9 @@ int request_place_process(const struct requests *q, struct spec *s, struct proce
 
 /* requests_submit.c: the user's name, by the user database. 0; 1: it has not answered yet; -1: the user may submit nothing. */
 int request_user_name(const struct requests *q, uid_t uid, const char **name, struct error *err);
+/* Whether there is what tasks of that spec are to depend on. 0, or -1. */
+int request_check_deps(const struct requests *q, const struct spec *s, const struct dependency *deps, size_t n,
+		       struct error *err);
 /* Makes the task of a spec that was checked, and returns the answer to its submission. Takes over one reference of the spec.
  * NULL with an error: the store did not take it. */
 json_t *request_submit_job(const struct requests *q, struct spec *s, struct process_places *places, struct error *err);

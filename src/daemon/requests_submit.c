@@ -15,7 +15,6 @@
 
 #include <string.h>
 
-#define MAX_DEPENDENCIES 1000	/* as the spec's codec has it */
 #define SUBMIT_BYTES 3000	/* what a task that runs once adds to the store, all its events together */
 
 /* Whom the user database does not know owns no account here: a uid of somebody's user namespace, with which he would be many
@@ -51,10 +50,11 @@ static int submit_is_there(void *ctx, task_id id, bool *there, struct error *err
 	return store_states(q->store, id, submit_seen, there, err);
 }
 
-static int submit_check_dependencies(const struct requests *q, const struct spec *s, struct error *err)
+int request_check_deps(const struct requests *q, const struct spec *s, const struct dependency *deps, size_t n,
+		       struct error *err)
 {
-	for (size_t i = 0; i < s->n_deps; i++)
-		if (submit_check_dependency(s, &s->deps[i], submit_is_there, (void *)q, err))
+	for (size_t i = 0; i < n; i++)
+		if (submit_check_dependency(s, &deps[i], submit_is_there, (void *)q, err))
 			return -1;
 	return 0;
 }
@@ -76,12 +76,12 @@ static int submit_make_singleton(const struct requests *q, struct spec *s, struc
 	if (!s->singleton || !s->name)
 		return 0;
 	scoped_free uint32_t *jobs = NULL;
-	size_t n = core_jobs_named(q->core, s->uid, s->name, MAX_DEPENDENCIES + 1, &jobs);
+	size_t n = core_jobs_named(q->core, s->uid, s->name, SPEC_MAX_DEPS + 1, &jobs);
 	for (size_t i = 0; i < n; i++)
 		submit_add_earlier(s, jobs[i]);
-	if (s->n_deps > MAX_DEPENDENCIES)
+	if (s->n_deps > SPEC_MAX_DEPS)
 		return error_set(err, ERR_UNAVAILABLE, "--dependency=singleton: more than %d unfinished tasks of yours are named '%.100s'",
-				 MAX_DEPENDENCIES, s->name);
+				 SPEC_MAX_DEPS, s->name);
 	if (s->n_array)
 		s->array_limit = 1;
 	return 0;
@@ -128,7 +128,7 @@ static struct spec *submit_spec(const struct requests *q, const struct message *
 		 !request_need_allowance(q, m, m->uid, s->n_array ? s->n_array : 1, s, err) &&
 		 !request_need_size(q, m, s->bytes, err) && !submit_validate(s, err) &&
 		 !submit_check_process(q, m, s, places, err) &&
-		 (places->n || !core_feasible(q->core, s, err)) && !submit_check_dependencies(q, s, err) &&
+		 (places->n || !core_feasible(q->core, s, err)) && !request_check_deps(q, s, s->deps, s->n_deps, err) &&
 		 !submit_make_singleton(q, s, err))
 		return s;
 	spec_unref(s);

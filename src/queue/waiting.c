@@ -13,6 +13,7 @@
 #include "base/idmap.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct awaited {
 	task_id id;
@@ -32,6 +33,9 @@ struct edge {
 struct group {
 	int64_t key;
 	struct spec *spec;	/* one reference */
+	struct dependency *own;	/* of a task of which they were changed; NULL: the spec's are what is waited for */
+	const struct dependency *deps;
+	size_t n_deps;
 	size_t open, never;	/* how many edges are */
 	size_t from;		/* no edge before this place is open */
 	task_id *tasks;		/* who joined, in order; those who left stay in the list */
@@ -51,7 +55,7 @@ struct waiting {
 
 static enum dependency_kind edge_kind(const struct edge *e)
 {
-	return e->group->spec->deps[e - e->group->edges].kind;
+	return e->group->deps[e - e->group->edges].kind;
 }
 
 static int edge_is(const struct edge *e)
@@ -123,22 +127,23 @@ static void edge_unlink(struct waiting *w, struct edge *e)
 		free(idmap_remove(&w->targets, e->target->id));
 }
 
-/* Elements of an array wait as one, unless each waits for another element. */
+/* Elements of an array wait as one, unless each waits for another element, or for what was said of it alone. */
 static int64_t key_of(const struct task *t)
 {
-	return spec_waits_by_element(t->spec) ? -t->id : (int64_t)(uintptr_t)t->spec;
+	return task_waits_alone(t) ? -t->id : (int64_t)(uintptr_t)t->spec;
 }
 
 static void group_free(struct group *g)
 {
 	spec_unref(g->spec);
+	free(g->own);
 	free(g->tasks);
 	free(g);
 }
 
 static void group_destroy(struct waiting *w, struct group *g)
 {
-	for (size_t i = 0; i < g->spec->n_deps; i++)
+	for (size_t i = 0; i < g->n_deps; i++)
 		edge_unlink(w, &g->edges[i]);
 	idmap_remove(&w->groups, g->key);
 	group_free(g);
@@ -146,15 +151,20 @@ static void group_destroy(struct waiting *w, struct group *g)
 
 static struct group *group_of(struct waiting *w, const struct task *t)
 {
-	struct spec *s = t->spec;
+	size_t n;
+	const struct dependency *deps = task_deps(t, &n);
 	struct group *g = idmap_get(&w->groups, key_of(t));
 	if (g)
 		return g;
-	g = alloc_zero(sizeof *g + s->n_deps * sizeof *g->edges);
+	g = alloc_zero(sizeof *g + n * sizeof *g->edges);
 	g->key = key_of(t);
-	g->spec = spec_ref(s);
-	for (size_t i = 0; i < s->n_deps; i++)
-		edge_link(w, g, &g->edges[i], task_dependency_target(t->id, &s->deps[i]));
+	g->spec = spec_ref(t->spec);
+	g->deps = deps;
+	g->n_deps = n;
+	if (t->deps)
+		g->deps = g->own = memcpy(alloc_zero((n + 1) * sizeof *deps), deps, n * sizeof *deps);
+	for (size_t i = 0; i < n; i++)
+		edge_link(w, g, &g->edges[i], task_dependency_target(t->id, &g->deps[i]));
 	idmap_put(&w->groups, g->key, g);
 	return g;
 }
@@ -204,6 +214,16 @@ void waiting_remove(struct waiting *w, const struct task *t)
 	g->n = 0;
 	if (g != w->last)
 		group_destroy(w, g);
+}
+
+void waiting_forget(struct waiting *w, const struct task *t)
+{
+	waiting_remove(w, t);
+	struct group *g = w->last;
+	if (!g || g->n_waiting || g->key != key_of(t))
+		return;
+	w->last = NULL;
+	group_destroy(w, g);
 }
 
 /* Those who left are no members any more; who left and came again stands in the list twice. */
@@ -263,7 +283,7 @@ const struct dependency *waiting_for(const struct waiting *w, const struct task 
 		i++;
 	if (!*never)
 		g->from = i;
-	return &g->spec->deps[i];
+	return &g->deps[i];
 }
 
 bool waiting_names(const struct waiting *w, task_id id)

@@ -34,6 +34,9 @@ int waiting_add(struct waiting *w, const struct task *t);
 /* It waits no longer, whatever the reason. Does nothing if it did not. */
 void waiting_remove(struct waiting *w, const struct task *t);
 
+/* The same before what it depends on is changed: what was known of that goes, too. */
+void waiting_forget(struct waiting *w, const struct task *t);
+
 /* Whether a waiting task names that task, or its job as a whole, as one it depends on. */
 bool waiting_names(const struct waiting *w, task_id id);
 

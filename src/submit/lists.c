@@ -13,7 +13,6 @@
 #include <strings.h>
 
 #define MAX_INDEX 999999
-#define MAX_DEPENDENCIES 1000
 #define SIGNAL_BEFORE_S 60	/* Slurm's default */
 
 _Static_assert(MAX_INDEX + 1 < (1 << TASK_INDEX_BITS), "an index and one must fit into an id");
@@ -130,8 +129,8 @@ static int add_dependency(struct dependency_list *list, enum dependency_kind kin
 	id[len] = 0;
 	if (task_id_parse(id, &task, err))
 		return -1;
-	if (list->n == MAX_DEPENDENCIES)
-		return error_set(err, ERR_INVALID, "more than %d dependencies", MAX_DEPENDENCIES);
+	if (list->n == SPEC_MAX_DEPS)
+		return error_set(err, ERR_INVALID, "more than %d dependencies", SPEC_MAX_DEPS);
 	alloc_grow(list->items, list->n, list->cap);
 	list->items[list->n++] = (struct dependency){ .kind = kind, .task = task };
 	return 0;

@@ -178,6 +178,13 @@ int submit_check_needs(const struct spec *s, struct error *err)
 	return 0;
 }
 
+int submit_check_pairs(size_t elements, size_t deps, struct error *err)
+{
+	return elements * deps <= MAX_PAIRS ? 0 :
+	       error_set(err, ERR_INVALID, "%zu elements with %zu dependencies each are too many where each waits by itself: their "
+			 "product may be %d: submit them with afterok, or in smaller arrays", elements, deps, MAX_PAIRS);
+}
+
 static int check_array(const struct spec *s, struct error *err)
 {
 	if (s->n_array > SPEC_MAX_ARRAY)
@@ -192,9 +199,8 @@ static int check_array(const struct spec *s, struct error *err)
 	for (size_t i = 0; i < s->n_deps; i++)
 		if (s->deps[i].task <= 0)
 			return error_set(err, ERR_INVALID, "'deps': no task has that id");
-		else if (s->deps[i].kind == DEP_AFTERCORR && s->n_array * s->n_deps > MAX_PAIRS)
-			return error_set(err, ERR_INVALID, "'deps': %zu elements with %zu dependencies each are too many with aftercorr: "
-					 "their product may be %d: use afterok, or smaller arrays", s->n_array, s->n_deps, MAX_PAIRS);
+		else if (s->deps[i].kind == DEP_AFTERCORR && submit_check_pairs(s->n_array, s->n_deps, err))
+			return error_wrap(err, "'deps': aftercorr");
 	return 0;
 }
 

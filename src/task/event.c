@@ -89,6 +89,8 @@ static json_t *updated_to_json(const struct event *ev)
 		json_object_set_new(o, "host_mem_mib", json_integer((json_int_t)ev->u.updated.host_mem_mib));
 	if (ev->u.updated.set_retries)
 		json_object_set_new(o, "retries", json_integer(ev->u.updated.retries));
+	if (ev->u.updated.set_deps)
+		json_object_set_new(o, "deps", spec_deps_to_json(ev->u.updated.deps, ev->u.updated.n_deps));
 	if (ev->u.updated.name)
 		json_object_set_new(o, "name", json_text(ev->u.updated.name));
 	if (ev->u.updated.by_known)
@@ -286,6 +288,7 @@ static int read_updated(const json_t *body, struct event *ev, struct error *err)
 	ev->u.updated.set_gpus = json_object_get(body, "gpus");
 	ev->u.updated.set_host_mem = json_object_get(body, "host_mem_mib");
 	ev->u.updated.set_retries = json_object_get(body, "retries");
+	ev->u.updated.set_deps = json_object_get(body, "deps");
 	if (json_read_int(body, "priority", INT32_MIN, INT32_MAX, &ev->u.updated.priority, err) ||
 	    json_read_int(body, "time_limit_s", 0, INT64_MAX / 1000, &ev->u.updated.time_limit_s, err) ||
 	    read_u64(body, "gpu_mem_mib", &ev->u.updated.gpu_mem_mib, err) ||
@@ -295,6 +298,7 @@ static int read_updated(const json_t *body, struct event *ev, struct error *err)
 	    json_read_int(body, "gpus", 0, SPEC_MAX_GPUS, &ev->u.updated.gpus, err) ||
 	    read_u64(body, "host_mem_mib", &ev->u.updated.host_mem_mib, err) ||
 	    json_read_int(body, "retries", 0, SPEC_MAX_RETRIES, &ev->u.updated.retries, err) ||
+	    spec_deps_from_json(json_object_get(body, "deps"), &ev->u.updated.deps, &ev->u.updated.n_deps, err) ||
 	    read_uid(body, &ev->u.updated.uid, err) || json_read_text(body, "name", 1000, &ev->u.updated.name, err))
 		return -1;
 	ev->u.updated.by_known = json_is_integer(json_object_get(body, "uid"));
@@ -388,7 +392,7 @@ void event_clear(struct event *ev)
 	else if (ev->kind == EV_MOVED)
 		free(ev->u.moved.gpus);
 	else if (ev->kind == EV_UPDATED)
-		free(ev->u.updated.name);
+		free(ev->u.updated.name), free(ev->u.updated.deps);
 	else if (ev->kind == EV_ENDED)
 		free(ev->u.ended.evidence);
 	memset(&ev->u, 0, sizeof ev->u);

@@ -207,18 +207,14 @@ static json_t *words_to_json(char *const *words)
 /* Short arrays rather than objects: an array of 10,000 elements has its indices in one place, and names would be most of it. */
 static void lists_to_json(const struct spec *s, json_t *o)
 {
-	json_t *limits = json_array(), *deps = json_array(), *array = json_array();
-	char id[TASK_ID_TEXT];
+	json_t *limits = json_array(), *array = json_array();
 	for (size_t i = 0; i < s->n_rlimits; i++)
 		json_array_append_new(limits, json_pack("[i, I, I]", s->rlimits[i].resource, (json_int_t)s->rlimits[i].soft,
 							(json_int_t)s->rlimits[i].hard));
-	for (size_t i = 0; i < s->n_deps; i++)
-		json_array_append_new(deps, json_pack("[s, s]", dependency_kind_name(s->deps[i].kind),
-						      task_id_text(s->deps[i].task, id)));
 	for (size_t i = 0; i < s->n_array; i++)
 		json_array_append_new(array, json_integer(s->array[i]));
 	json_object_set_new(o, "rlimits", limits);
-	json_object_set_new(o, "deps", deps);
+	json_object_set_new(o, "deps", spec_deps_to_json(s->deps, s->n_deps));
 	if (s->n_array)
 		json_object_set_new(o, "array", array);
 	else
@@ -345,14 +341,50 @@ static int dependency_from_json(const json_t *d, struct dependency *dep, struct 
 	return error_set(err, ERR_INVALID, "'deps': '%.40s' is no kind of dependency", kind ? kind : "");
 }
 
+char *spec_deps_text(const struct dependency *deps, size_t n)
+{
+	enum { MOST = 20 };
+	struct buf out = { 0 };
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < n && i < MOST; i++)
+		buf_printf(&out, "%s%s:%s", i ? deps[i].kind == deps[i - 1].kind ? "" : "," : "",
+			   i && deps[i].kind == deps[i - 1].kind ? "" : dependency_kind_name(deps[i].kind), task_id_text(deps[i].task, id));
+	buf_add_text(&out, n > MOST ? ",..." : "");
+	return buf_steal(&out);
+}
+
+json_t *spec_deps_to_json(const struct dependency *deps, size_t n)
+{
+	json_t *list = json_array();
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_pack("[s, s]", dependency_kind_name(deps[i].kind), task_id_text(deps[i].task, id)));
+	return list;
+}
+
+int spec_deps_from_json(const json_t *list, struct dependency **deps, size_t *n, struct error *err)
+{
+	size_t size = json_array_size(list);
+	if ((list && !json_is_array(list)) || size > SPEC_MAX_DEPS)
+		return error_set(err, ERR_INVALID, "'deps' is no list of at most %d dependencies", SPEC_MAX_DEPS);
+	struct dependency *all = alloc_zero((size + 1) * sizeof *all);
+	for (size_t i = 0; i < size; i++)
+		if (dependency_from_json(json_array_get(list, i), &all[i], err)) {
+			free(all);
+			return -1;
+		}
+	*deps = all;
+	*n = size;
+	return 0;
+}
+
 /* The bound of arrays is that of what may be stored, not of what may be submitted: an earlier release accepted more, and its
  * tasks must still load. */
 static int lists_from_json(const json_t *o, struct spec *s, struct error *err)
 {
-	const json_t *limits = json_object_get(o, "rlimits"), *deps = json_object_get(o, "deps");
-	const json_t *array = json_object_get(o, "array");
-	if (json_array_size(limits) > 64 || json_array_size(deps) > 1000 || json_array_size(array) > SPEC_MAX_STORED_ARRAY)
-		return error_set(err, ERR_INVALID, "too many limits, dependencies (1000) or array elements (%d)", SPEC_MAX_STORED_ARRAY);
+	const json_t *limits = json_object_get(o, "rlimits"), *array = json_object_get(o, "array");
+	if (json_array_size(limits) > 64 || json_array_size(array) > SPEC_MAX_STORED_ARRAY)
+		return error_set(err, ERR_INVALID, "too many limits or array elements (%d)", SPEC_MAX_STORED_ARRAY);
 	s->n_rlimits = json_array_size(limits);
 	s->rlimits = alloc_zero((s->n_rlimits + 1) * sizeof *s->rlimits);
 	for (size_t i = 0; i < s->n_rlimits; i++) {
@@ -360,11 +392,8 @@ static int lists_from_json(const json_t *o, struct spec *s, struct error *err)
 		s->rlimits[i] = (struct spec_rlimit){ (int)json_integer_value(json_array_get(l, 0)),
 			json_integer_value(json_array_get(l, 1)), json_integer_value(json_array_get(l, 2)) };
 	}
-	s->n_deps = json_array_size(deps);
-	s->deps = alloc_zero((s->n_deps + 1) * sizeof *s->deps);
-	for (size_t i = 0; i < s->n_deps; i++)
-		if (dependency_from_json(json_array_get(deps, i), &s->deps[i], err))
-			return -1;
+	if (spec_deps_from_json(json_object_get(o, "deps"), &s->deps, &s->n_deps, err))
+		return -1;
 	s->n_array = json_array_size(array);
 	s->array = s->n_array ? alloc_zero(s->n_array * sizeof *s->array) : NULL;
 	for (size_t i = 0; i < s->n_array; i++) {
@@ -422,7 +451,7 @@ struct spec *spec_from_json(const json_t *o, const json_t *env, struct error *er
 	if (!read_all(s, o, env, err)) {
 		/* A dependency is an edge of the graph, too. */
 		s->bytes = text_bytes(s->script) + text_bytes(s->model) + text_bytes(s->capture) + list_bytes(s->argv) +
-			   list_bytes(s->environ) + s->n_deps * (sizeof *s->deps + 4 * sizeof(void *));
+			   list_bytes(s->environ) + s->n_deps * SPEC_DEP_BYTES;
 		return s;
 	}
 	spec_unref(s);

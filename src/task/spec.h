@@ -150,6 +150,13 @@ const char *spec_log_name(bool own, bool array);
 #define SPEC_LOG_HEADING "\n--- rad: task "
 bool spec_log_is_default(const struct spec *s);
 
+/* "afterok:12:13,afterany:14"; of many the first twenty. Free it. */
+char *spec_deps_text(const struct dependency *deps, size_t n);
+/* As [["afterok", "12"], ...]. */
+json_t *spec_deps_to_json(const struct dependency *deps, size_t n);
+/* The reverse; NULL is none. Free *deps. Returns 0, or -1 with a bound or a word that is not kept. */
+int spec_deps_from_json(const json_t *list, struct dependency **deps, size_t *n, struct error *err);
+
 /* A spec with the defaults of an empty submission, one reference. */
 struct spec *spec_create(void);
 struct spec *spec_ref(struct spec *s);
@@ -206,6 +213,8 @@ char *spec_literal_path(const char *path);
 #define SPEC_REQUEUE_CODE 85		/* as HTCondor's for programs that checkpoint themselves */
 #define SPEC_MIN_SLOT_S 5
 #define SPEC_MAX_RETRIES 100
+#define SPEC_MAX_DEPS 1000
+#define SPEC_DEP_BYTES (sizeof(struct dependency) + 4 * sizeof(void *))	/* with its edge of the graph */
 #define SPEC_MAX_ARRAY 10000		/* of a submission: all elements are made in one turn of the daemon */
 #define SPEC_MAX_STORED_ARRAY 100000	/* what earlier releases accepted */
 #define SPEC_MAX_TEXT (1 << 20)		/* script, summary */

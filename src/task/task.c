@@ -83,6 +83,7 @@ void task_destroy(struct task *t)
 	free(t->attempts);
 	free(t->estimate.note);
 	free(t->renamed);
+	free(t->deps);
 	spec_unref(t->spec);
 	free(t);
 }
@@ -122,6 +123,17 @@ unsigned task_cpus(const struct task *t)
 {
 	const struct spec s = task_as_submitted(t, NULL);
 	return spec_cpus(&s);
+}
+
+const struct dependency *task_deps(const struct task *t, size_t *n)
+{
+	*n = t->deps ? t->n_deps : t->spec->n_deps;
+	return t->deps ? t->deps : t->spec->deps;
+}
+
+bool task_waits_alone(const struct task *t)
+{
+	return t->deps || spec_waits_by_element(t->spec);
 }
 
 struct attempt *task_attempt(const struct task *t)
@@ -167,6 +179,30 @@ static void apply_submitted(struct task *t, const struct event *ev)
 	t->waiting_for_deps = spec_waits(t->spec, ev->t_ms);
 }
 
+/* A time that a person said was over when the task first started, and the delay's was nobody's word. */
+static void task_end_delay(struct task *t)
+{
+	if (t->retrying)
+		t->begin_s = 0;
+	t->retrying = false;
+}
+
+/* Whether they are met already is the core's to say, by EV_ELIGIBLE. A retry that is to wait for others does so in place of its
+ * delay. */
+static void apply_deps(struct task *t, const struct event *ev)
+{
+	size_t n = ev->u.updated.n_deps;
+	free(t->deps);
+	t->deps = alloc_zero((n + 1) * sizeof *t->deps);
+	t->n_deps = n;
+	if (n)
+		memcpy(t->deps, ev->u.updated.deps, n * sizeof *t->deps);
+	if (n)
+		task_end_delay(t);
+	if (!t->retrying)
+		t->waiting_for_deps = n || t->begin_s * 1000 > ev->t_ms;
+}
+
 /* Another declaration, or another number of GPUs, makes the estimate void, so that it is asked for again; other changes do not
  * touch it. */
 static void apply_updated(struct task *t, const struct event *ev)
@@ -189,6 +225,8 @@ static void apply_updated(struct task *t, const struct event *ev)
 		t->host_mem_mib = ev->u.updated.host_mem_mib;
 	if (ev->u.updated.set_retries)
 		t->retries = (unsigned)ev->u.updated.retries;
+	if (ev->u.updated.set_deps)
+		apply_deps(t, ev);
 	if (ev->u.updated.set_gpus) {
 		t->gpus = (unsigned)ev->u.updated.gpus;
 		t->estimated = false;
@@ -287,14 +325,6 @@ static void task_delay(struct task *t, int64_t delay_s, int64_t now_ms)
 {
 	t->retrying = t->waiting_for_deps = true;
 	t->begin_s = (now_ms + 999) / 1000 + delay_s;
-}
-
-/* A time that a person said was over when the task first started, and the delay's was nobody's word. */
-static void task_end_delay(struct task *t)
-{
-	if (t->retrying)
-		t->begin_s = 0;
-	t->retrying = false;
 }
 
 unsigned task_retries_used(const struct task *t)
@@ -399,6 +429,8 @@ static int check_event(const struct task *t, const struct event *ev, struct erro
 	if (!task_event_allowed(t->state, ev->kind))
 		return error_set(err, ERR_CORRUPT, "task %s: event '%s' cannot happen while %s", task_id_text(t->id, id), name,
 				 task_state_name(t->state));
+	if (ev->kind == EV_UPDATED && t->state == TASK_RUNNING && (ev->u.updated.set_gpus || ev->u.updated.set_deps))
+		return error_set(err, ERR_CORRUPT, "task %s: its GPUs or dependencies were changed while it ran", task_id_text(t->id, id));
 	bool may_have_none = !t->gpus;
 	if (ev->kind == EV_PLACED && (ev->u.placed.n_gpus > SPEC_MAX_GPUS || (!ev->u.placed.n_gpus && !may_have_none)))
 		return error_set(err, ERR_CORRUPT, "task %s: placed on %u GPUs", task_id_text(t->id, id), ev->u.placed.n_gpus);
@@ -623,6 +655,14 @@ json_t *task_to_json_brief(const struct task *t, int64_t now_ms)
 		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);
 }
 
+static json_t *deps_json(const struct task *t)
+{
+	size_t n;
+	const struct dependency *deps = task_deps(t, &n);
+	scoped_free char *text = n ? spec_deps_text(deps, n) : NULL;
+	return json_text_or_null(text);
+}
+
 /* Slowdown is that of the last attempt, which is the one that counts. Progress is known of running ones only, and to the
  * daemon. */
 json_t *task_to_json(const struct task *t, int64_t now_ms)
@@ -653,6 +693,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	json_object_set_new(o, "slot_lost_s", json_round3((double)t->slot_lost_ms / 1000));
 	json_object_set_new(o, "retries", json_integer(t->retries));
 	json_object_set_new(o, "retries_used", json_integer(task_retries_used(t)));
+	json_object_set_new(o, "dependency", deps_json(t));
 	json_object_set_new(o, "terminal", json_boolean(t->spec->terminal));
 	json_object_set_new(o, "process", json_int_or_null(t->spec->process_pid, t->spec->process_pid));
 	json_object_set_new(o, "lease", json_boolean(t->spec->lease));

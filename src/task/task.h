@@ -200,10 +200,12 @@ struct event {
 		struct { uint32_t uid; } by;	/* EV_HELD, EV_RELEASED, EV_CANCELLED, EV_REQUEUED, EV_SUSPENDED, EV_RESUMED */
 		struct {
 			bool set_priority, set_time_limit, set_gpu_mem, set_max_slowdown, set_array_limit, set_begin;
-			bool set_gpus, set_host_mem, set_retries;
+			bool set_gpus, set_host_mem, set_retries, set_deps;
 			int64_t priority, time_limit_s, array_limit, begin_s, gpus, retries;
 			uint64_t gpu_mem_mib, host_mem_mib;
 			double max_slowdown;
+			struct dependency *deps;	/* borrowed by task_apply */
+			size_t n_deps;
 			char *name;		/* borrowed by task_apply; NULL: unchanged */
 			bool by_known;		/* false: an earlier release noted it */
 			uint32_t uid;
@@ -256,6 +258,8 @@ struct task {
 	char *renamed;			/* owned; NULL: the spec's name holds, see task_name */
 	int64_t priority, time_limit_s;
 	unsigned gpus, retries;
+	struct dependency *deps;	/* owned; NULL: the spec's hold, see task_deps */
+	size_t n_deps;
 	uint64_t gpu_mem_mib;
 	uint64_t host_mem_mib;			/* of the machine, for all its processes; 0: did not say */
 	double max_slowdown;
@@ -323,6 +327,11 @@ struct spec task_as_submitted(const struct task *t, const struct event *ev);
 const char *task_signature(const struct task *t);
 /* As spec_cpus, for the GPUs that it asks for now. */
 unsigned task_cpus(const struct task *t);
+
+/* What it depends on, *n of them; valid as task_name is. */
+const struct dependency *task_deps(const struct task *t, size_t *n);
+/* Whether it waits for these apart from the other elements of its array. */
+bool task_waits_alone(const struct task *t);
 
 /* The running or last attempt; NULL before the first. */
 struct attempt *task_attempt(const struct task *t);
