@@ -183,8 +183,85 @@ LOOPS = {
         loss = 1.0
         while loss > 0.01:
             update()
-            loss *= 0.999
+            loss = 0.9 * loss + 0.001
         """, 0),
+    "while a rate is multiplied": ("""
+        rate = 1.0
+        while rate > 0.01:
+            update()
+            rate *= 0.99
+        """, 459),
+    "until a rate is small": ("""
+        rate = 1.0
+        for step in range(10000):
+            update()
+            rate /= 2
+            if rate < 1e-3: break
+        """, 10),
+    "while some are left": ("""
+        left = 500
+        while left:
+            update()
+            left -= 1
+        """, 500),
+    "until none are left": ("""
+        left = 64000
+        for epoch in range(1000):
+            for x in loader:
+                update(x)
+                left -= x.numel()
+            if left <= 0: break
+        """, 3200),
+    "while a list has some": ("""
+        todo = list(range(300))
+        while len(todo) > 0:
+            todo.pop()
+            update()
+        """, 300),
+    "backwards": ("""
+        for epoch in range(args.epochs, 0, -1):
+            for x in loader: update(x)
+        """, 140),
+    "a switch is no counter": ("""
+        args.on = 3
+        for step in range(60):
+            update()
+            if not args.on: break
+        """, 60),
+    "a time is over": ("""
+        import time
+        began = time.time()
+        for step in range(1000):
+            update()
+            if time.time() - began > 600: break
+        """, 0),
+    "a time is over in some epoch": ("""
+        import time
+        class Timer:
+            def __init__(self): self.began = time.monotonic()
+            def over(self): return time.monotonic() - self.began > 600
+        timer = Timer()
+        for epoch in range(1000):
+            for x in loader: update(x)
+            if timer.over(): break
+        """, 0),
+    "time is summed up": ("""
+        import time
+        spent, then = 0, time.perf_counter()
+        while spent < 100:
+            update()
+            now = time.perf_counter()
+            spent += now - then
+            then = now
+        """, 0),
+    "what a time decides about a step": ("""
+        import time
+        then = time.time()
+        for step in range(60):
+            update()
+            while time.time() - then < 0.001: pass
+            if time.time() - then > 60: print(step)
+        """, 60),
     "no loop": ("""
         update(); update(); update()
         """, 0),

@@ -109,8 +109,83 @@ def test_what_takes_more_later(capture, body, mib):
     assert code == 0 and mib <= most(said) <= mib + 1 and f.header["flags"] & ~4 == 0, said
 
 
+TIMER = """class Timer:
+        def __init__(self): self.began = time.monotonic()
+        def over(self): return time.monotonic() - self.began > 100
+        def passed(self): return time.monotonic() - self.began
+        @property
+        def left(self): return 10 - (time.monotonic() - self.began) / 60
+        def looks(self):
+            self.now = time.monotonic()
+            return self.now - self.began
+    timer = Timer()
+    """
+BEGAN = "began = time.time()\n    "
+MANY = "for step in range(10**6):\n        on(batch(8))\n        "
+
+
+@pytest.mark.parametrize("body, mib", [
+    (BEGAN + MANY + "if time.time() - began > 600:\n            evaluate()\n            break", EVALUATED),
+    (BEGAN + "while time.time() - began < 60: on(batch(8))\n    evaluate()", EVALUATED),
+    (BEGAN + STEPS + "now = time.time()\n        if now - began > 300:\n            evaluate()\n            began = now", EVALUATED),
+    (BEGAN + "for step in range(600):\n        passed = (time.time() - began) / 60\n        size = 8 if passed < 10 else 4000\n"
+     "        on(batch(size))", 74),
+    (BEGAN + "for step in range(600):\n        left = 1 - (time.time() - began) / 3600\n        size = 4000 if left < 0.1 else 8\n"
+     "        on(batch(size))", 74),
+    (BEGAN + epochs(after="if (time.time() - began) // 60 >= 5: optimizer = torch.optim.AdamW(model.parameters())"), 20),
+    ("end = datetime.datetime.now() + datetime.timedelta(minutes=5)\n    " + MANY + "if datetime.datetime.now() > end:\n"
+     "            evaluate()\n            break", EVALUATED),
+    (TIMER + STEPS + "if timer.over(): evaluate()", EVALUATED), (TIMER + STEPS + "if timer.passed() > 60: evaluate()", EVALUATED),
+    (TIMER + STEPS + "if timer.left <= 0: evaluate()", EVALUATED),
+    (BEGAN + STEPS + "if time.time() - began > 10: print(step); began = time.time()", PLAIN),
+    (BEGAN + STEPS + "if time.time() - began > 10: torch.save(model.state_dict(), 'x.pt')", PLAIN),
+    (BEGAN + epochs(after="if time.time() - began > 60: print('slow')"), PLAIN),
+], ids=["ends", "while", "since the last", "size", "left", "epoch", "date", "method", "asked of a method", "property", "told", "saved",
+        "told of an epoch"])
+def test_what_a_clock_decides(capture, body, mib):
+    code, said, f = capture(BODY + "    import datetime, time\n    " + body)
+    assert code == 0 and mib <= most(said) <= mib + 1 and f.header["flags"] == 0 and f.beside == 0, said
+    assert ("ends by the clock" in said) == ("break" in body or "while" in body) == (f.steps == 0), said
+
+
+def test_what_a_clock_decides_somehow_is_told(capture):
+    """It is a doubt."""
+    code, said, f = capture(BODY + "    import time\n    " + TIMER + STEPS + "if timer.looks() > 60: evaluate()")
+    assert code == 0 and "what is done at some time was not seen" in said and f.header["flags"] & 128, said
+
+
+TAKEN = "todo = list(range(600))\n    while todo:\n        todo.pop()\n        on(batch(8))\n        "
+
+
+@pytest.mark.parametrize("body, mib", [
+    ("for step in reversed(range(600)):\n        on(batch(8))\n        if step == 0: evaluate()", EVALUATED),
+    ("for step in range(599, -1, -1):\n        on(batch(8))\n        if step == 100: evaluate()", EVALUATED),
+    ("for epoch in range(20, 0, -1):\n        for x, in learn: on(x)\n        if epoch == 1: evaluate()", EVALUATED),
+    ("left = 300\n    " + STEPS + "left -= 1\n        if left == 0: evaluate()", EVALUATED),
+    ("left = 300\n    " + STEPS + "left = left - 1\n        if not left: evaluate()", EVALUATED),
+    ("left = 200\n    " + STEPS + "left -= 1\n        if left <= 0:\n            evaluate()\n            left = 200", EVALUATED),
+    (TAKEN + "if len(todo) == 9: evaluate()", EVALUATED),
+    (TAKEN + "if not todo: evaluate()", EVALUATED),
+    ("left = 500\n    while left > 0:\n        size = 4000 if left < 100 else 8\n        on(batch(size))\n        left -= 1", 74),
+    ("for epoch in range(20):\n        left = 20 - epoch\n        for x, in learn: on(x if left > 3 else x.repeat(500, 1))", 74),
+    ("part = 0.0\n    while part < 1:\n        on(batch(8 if part < 0.5 else 4000))\n        part += 1 / 512", 74),
+    ("heat = 1.0\n    while heat > 0.01:\n        on(batch(8 if heat > 0.1 else 4000))\n        heat *= 0.99", 74),
+    ("seen = 0\n    for epoch in range(20):\n        for x, in learn:\n            on(x)\n            seen += len(x)\n"
+     "            if seen == 8000: evaluate()", EVALUATED),
+    ("todo = [(4000, 10), (8, 300)]\n    while todo:\n        size, times = todo.pop()\n        for _ in range(times): "
+     "on(batch(size))", 74),
+    (STEPS + "if step == 300:\n            evaluate()\n            break", EVALUATED),
+    ("left = 700\n    " + STEPS + "left -= 1\n        if left == 0: evaluate()", PLAIN),
+    ("wait = 5\n    for epoch in range(20):\n        for x, in learn: loss = on(x).item()\n        if loss < 0: wait = 5\n"
+     "        else: wait -= 1\n        if wait == 0: break", PLAIN),
+], ids=["reversed", "range", "epochs", "left", "not left", "again", "list", "list is empty", "size", "variable", "part", "factor",
+        "samples", "taken from a list", "ends the loop", "beyond the run", "patience"])
+def test_what_falls_or_is_no_integer(capture, body, mib):
+    code, said, f = capture(BODY + "    " + body)
+    assert code == 0 and mib <= most(said) <= mib + 1 and f.header["flags"] & ~4 == 0, said
+
+
 @pytest.mark.parametrize("body, line", [
-    (STEPS + "if step == 300:\n            evaluate()\n            break", 30),
     (STEPS + "if step == 300:\n            evaluate()\n            raise ValueError('short')", 30),
 ])
 def test_what_cannot_be_seen_is_told(capture, body, line):
@@ -141,6 +216,11 @@ def test_on_one_line(capture, body):
     ("for i in range(9):\n    lr = 0.1 if i > 5 else 0.2", []),
     ("for i in range(9):\n    if i > 5: lr = 0.5", []),
     ("for i in range(9):\n    if i > 5: schedule = sched.step()", []),
+    ("while n:\n    n -= 1\n    if time.time() - t > 5 and n: f(x)", ["time.time() - t > 5", "n"]),
+    ("for i in range(9):\n    t = time.time()\n    f(x)\n    if t > 5: f(x)", ["t > 5"]),
+    ("for i in range(9):\n    if time.time() - t > 5: t = time.time()", []),
+    ("for i in range(9):\n    t += loss.item()\n    if t > 5: f(x)", []),
+    ("for i in range(9):\n    if (time.time() - t) / i > 5: print(i)", []),
 ])
 def test_which_tests_ask(source, asks):
     assert [ast.unparse(node) for node in turning.parts(ast.parse(source))] == asks

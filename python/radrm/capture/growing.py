@@ -12,7 +12,7 @@ NAME = "__radrm_growing__"  # what the expressions call
 SIZES = re.compile(r"(^|_)(seq_?len|len|length|size|res|resolution|ctx|context|window|tokens|frames|width|height|bs|T|L)$")
 COUNTS = re.compile(r"^(current_|cur_|global_|train_|n_|num_)?(step|steps|epoch|epochs|iter|iters|it|iteration|iterations"
                     r"|update|updates)(_num|_idx|_no)?$")
-LOOPS = {"range", "trange", "count", "enumerate", "tqdm"}
+LOOPS = {"range", "trange", "count", "enumerate", "tqdm", "reversed"}
 SHAPED = {"randn", "rand", "randint", "zeros", "ones", "empty", "full", "arange", "interpolate", "resize", "expand", "repeat",
           "view", "reshape", "narrow",
           "get_batch", "randperm"}
@@ -37,17 +37,39 @@ def within(node):
     return waiting
 
 
+def way(over):
+    """Whether numbers that a loop goes over rise, 1, or fall, -1."""
+    name, args = word(over.func) if isinstance(over, ast.Call) else "", getattr(over, "args", ())
+    if name == "reversed" and args:
+        return -way(args[0])
+    if name in ("range", "trange") and len(args) == 3:
+        return -1 if isinstance(args[2], ast.UnaryOp) and isinstance(args[2].op, ast.USub) else 1
+    return way(args[0]) if name in ("tqdm", "list") and args else 1
+
+
+def added(node):
+    """(target, 1 or -1, how much) of `n += 1`, `n -= 1`, `n = n + 1`; None."""
+    if isinstance(node, ast.AugAssign):
+        target, op, value = node.target, node.op, node.value
+    elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.BinOp) and ast.unparse(
+            node.value.left) == ast.unparse(node.targets[0]):
+        target, op, value = node.targets[0], node.value.op, node.value.right
+    else:
+        return None
+    return (target, 1 if isinstance(op, ast.Add) else -1, value) if isinstance(op, (ast.Add, ast.Sub)) else None
+
+
 def counters(scope, nodes):
-    """What counts there, as it stands in the source."""
-    found = set()
+    """What counts there, as it stands in the source: 1 where it rises, -1 where it falls."""
+    found = {}
     if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        found.update(a.arg for a in scope.args.args if COUNTS.match(a.arg))
+        found.update((a.arg, 1) for a in scope.args.args if COUNTS.match(a.arg))
     for node in nodes:
         if isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and word(node.iter.func) in LOOPS:
             first = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
-            found.add(ast.unparse(first))
-        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.value, ast.Constant):
-            found.add(ast.unparse(node.target))
+            found[ast.unparse(first)] = way(node.iter)
+        elif (counted := added(node)) and isinstance(counted[2], ast.Constant):
+            found[ast.unparse(counted[0])] = counted[1]
     return found
 
 
@@ -113,7 +135,7 @@ class Put(ast.NodeTransformer):
         self.counter = counter
 
     def visit(self, node):
-        if isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == self.counter:
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and ast.unparse(node) == self.counter:
             return ast.copy_location(ast.Name("__counter", ast.Load()), node)
         return self.generic_visit(node)
 
@@ -122,11 +144,16 @@ class Asked:
     """Such an expression, of the steps that were seen: how often it asked, after how many steps, its value, its function, and
     where the counter was first and is."""
 
-    def __init__(self, counter):
+    def __init__(self, counter, way=1):
+        """`way`: whether it rises, 1, or falls, -1, as far as its source tells."""
         self.times, self.first, self.last, self.counts, self.steps = 0, counter, counter, True, set()
+        self.way, self.seen = way, 0
 
     def again(self, value, function, counter, step):
-        self.counts = self.counts and self.last <= counter
+        if counter != self.last:
+            way = 1 if counter > self.last else -1
+            self.counts = self.counts and self.seen in (0, way)
+            self.way = self.seen = way
         self.times, self.value, self.function, self.last = self.times + 1, value, function, counter
         self.steps.add(step)
 
@@ -136,22 +163,23 @@ class Asked:
         return self.counts and (len(self.steps) > 1 or around and self.times == 1)
 
     def moved(self):
-        """By how much the counter rose with a step."""
+        """By how much the counter rose with a step, or fell."""
         return (self.last - self.first) / max(self.times - 1, 1) * self.times / (max(self.steps) - min(self.steps) + 1)
 
     def end(self, steps, epochs):
         """What the counter comes to in a run of so many steps and epochs. Before the first step it was asked in front of each."""
         moved, last = self.moved(), steps - (min(self.steps) == 0)
-        return self.last + (moved * max(last - max(self.steps), 0) if moved > 0 else max(epochs - 1, 0))
+        return self.last + (moved * max(last - max(self.steps), 0) if moved else self.way * max(epochs - 1, 0))
 
     def larger(self, end):
         """(its largest value, counters on the way to that, each with a larger value) up to its end, or (None, []), where it
         grows for ever."""
-        ends = [self.function(10**n) for n in (6, 7)] if end is None else []
+        ends = [self.function(self.way * 10**n) for n in (6, 7)] if end is None else []
         if len(set(ends)) > 1:
             return None, []
-        moments = [2**n for n in range(21)] if end is None else (round(self.last + (end - self.last) * n / SAMPLES)
-                                                                 for n in range(SAMPLES + 1))
+        whole = round if type(self.last) is int else float
+        moments = [self.way * 2**n for n in range(21)] if end is None else (whole(self.last + (end - self.last) * n / SAMPLES)
+                                                                            for n in range(SAMPLES + 1))
         found, most = [], self.value
         for counter in moments:
             value = self.function(counter)

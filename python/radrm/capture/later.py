@@ -489,7 +489,7 @@ class Later:
         """A size that hangs on what counts is asked for."""
         frame = sys._getframe(1)
         where = frame.f_code.co_filename, line
-        if type(value) is not int or not isinstance(counter, int):
+        if type(value) is not int or type(counter) not in (int, float):
             return value
         if not self.going:
             self.rising.setdefault(where, growing.Asked(counter)).again(value, function, counter, self.session.learnt())
@@ -633,8 +633,9 @@ class Later:
         if self.behind and self.trainings.held and self.trainings.hurries():
             self.trainings.held = False
         over = self.steps >= most or not self.led and self.where and self.since >= TRIED and not self.frozen()
-        over = over and not (self.turns.waits() and self.steps < STEPS) or self.over_bound()
-        return over and not (self.where and self.frozen() and self.tries() or self.leads())
+        ended = self.over_bound()
+        over = over and not (self.turns.waits() and self.steps < STEPS) or ended
+        return over and not (self.where and self.frozen() and self.tries() or not ended and self.turns.leave() or self.leads())
 
     def is_within(self):
         """Whether it is a step further on in a pass that is not ended: an epoch's end is not reached."""

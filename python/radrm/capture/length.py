@@ -8,30 +8,36 @@ that is left when a number reaches another (or that goes on while it has not) en
 bounds that loop, any other, by how much it moves from one step to the next, the whole run.
 
 Only names, attributes, constants, sums of them and a few functions without effects are worked out. Where one loop's end is not
-found, nothing is known: 0 steps. It is a count of what the script says now; that it stops early when it has learnt enough, nobody
+found, or hangs on the time, nothing is known: 0 steps. It is a count of what the script says now; that it stops early when it has learnt enough, nobody
 can know.
 """
 import ast
+import collections
 import functools
 import inspect
 import math
 import numbers
 import operator
+import os
 import sys
 import weakref
 
-from . import limits
+from . import clocks, growing, limits
 from .source import tree_of
 
 OVER = {"enumerate", "iter", "list", "tuple", "reversed", "sorted", "tqdm", "track", "progress_bar"}  # as long as their first argument
 RANGES = ("range", "trange", "prange")
 FUNCTIONS = {"len": len, "int": int, "float": float, "min": min, "max": max, "abs": abs, "round": round, "ceil": math.ceil,
              "floor": math.floor}
+UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos}
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
              ast.FloorDiv: operator.floordiv}
 BELOW = {ast.Lt: 0, ast.LtE: 1}  # `counter < bound` goes on for so many more than the difference
-REACHED = {ast.GtE: 0, ast.Eq: 0, ast.Gt: 1}  # `counter >= bound` ends it after so many more
-TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
+ABOVE = {ast.Gt: 0, ast.GtE: 1}  # `counter > bound`, of one that falls
+UNTIL = {ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Lt: ast.GtE, ast.Eq: ast.NotEq}  # what ends it -> while what it goes on
+POPS = {"pop", "popleft", "popitem"}
+EVEN = 1e-3  # of it, by which what counts may move more or less from one step to the next
+CLOSE = 1e-6  # of numbers that are no integers
 WHILE = "__radrm_while__"  # what a `while` calls (trainings.py)
 ALONE = 3  # references to a frame's copy of its variables that nobody else has: the frame's and two of who looks
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -96,29 +102,60 @@ def begins(function):
     return min(n.lineno for n in (function, *getattr(function, "decorator_list", ())))
 
 
-def comparisons(test, going_on):
-    """(comparison, whether the loop goes on while it holds) of a condition for going on, or for leaving it."""
+def comparisons(test, going_on, falling):
+    """(comparison, whether the loop goes on while it holds) of a condition for going on, or for leaving it. `falling`: variables that
+    are greater than 0 where they hold."""
     if isinstance(test, ast.Compare):
         yield test, going_on
     elif isinstance(test, ast.BoolOp):
         for part in test.values:
-            yield from comparisons(part, going_on)
+            yield from comparisons(part, going_on, falling)
     elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yield from comparisons(test.operand, not going_on)
+        yield from comparisons(test.operand, not going_on, falling)
+    elif isinstance(test, (ast.Name, ast.Attribute)) and ast.unparse(test) in falling:
+        yield ast.copy_location(ast.Compare(test, [ast.Gt()], [ast.Constant(0)]), test), going_on
+
+
+@functools.lru_cache(256)
+def conditions(loop):
+    """(condition, whether it is one for going on) of all that ends the loop: its own, and where it is left from inside."""
+    found, waiting = [(loop.test, True)] if isinstance(loop, ast.While) else [], list(loop.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.body[-1], (ast.Break, ast.Return)):
+            found.append((node.test, False))
+        # A `break` in a loop inside ends that one.
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(node, (ast.For, ast.While, *FUNCTION))]
+    return found
 
 
 @functools.lru_cache(256)
 def guards(loop):
-    """What comparisons() gives of all that ends the loop: its own condition, and where it is left from inside."""
-    found = list(comparisons(loop.test, True)) if isinstance(loop, ast.While) else []
-    waiting = list(loop.body)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and isinstance(node.body[-1], (ast.Break, ast.Return)):
-            found += comparisons(node.test, False)
-        # A `break` in a loop inside ends that one.
-        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(node, (ast.For, ast.While, *FUNCTION))]
-    return found
+    """What comparisons() gives of these."""
+    falling = {name for name, way in added(loop).items() if way < 0}
+    return [part for test, going_on in conditions(loop) for part in comparisons(test, going_on, falling)]
+
+
+@functools.lru_cache(256)
+def added(loop):
+    """{variable that is counted in the loop: 1 or -1}; a list of which something is taken, too."""
+    inside = [n for statement in loop.body for n in ast.walk(statement)]
+    taken = {ast.unparse(n.func.value): -1 for n in inside if called(n) in POPS and isinstance(n.func, ast.Attribute)}
+    return taken | {ast.unparse(found[0]): found[1] for found in map(growing.added, inside) if found}
+
+
+@functools.lru_cache(256)
+def scaled(loop):
+    """Variables that are multiplied in each round."""
+    return {ast.unparse(n.target) for statement in loop.body for n in ast.walk(statement)
+            if isinstance(n, ast.AugAssign) and isinstance(n.op, (ast.Mult, ast.Div))}
+
+
+@functools.lru_cache(256)
+def timed(loop, path):
+    """The line of a condition that ends the loop by the clock; 0: none does."""
+    scope = next((function for *_, function, one in loops_of(path) if one is loop), None) or tree_of(path)
+    return next((test.lineno for test, _ in conditions(loop) if clocks.hangs(test, scope, tree_of(path))), 0)
 
 
 @functools.lru_cache(256)
@@ -173,6 +210,8 @@ def value(node, frame):
         return value(node.value, frame)[value(node.slice, frame)]
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         return OPERATORS[type(node.op)](number(node.left, frame), number(node.right, frame))
+    if isinstance(node, ast.UnaryOp) and type(node.op) in UNARY:
+        return UNARY[type(node.op)](number(node.operand, frame))
     if isinstance(node, ast.Call) and called(node) in FUNCTIONS and not node.keywords:
         return FUNCTIONS[called(node)](*(value(a, frame) for a in node.args))
     raise Unknown
@@ -219,6 +258,12 @@ def length(node, frame):
     return len(value(node, frame))
 
 
+def amount(node, frame):
+    """A number, or how many are in a list."""
+    found = value(node, frame)
+    return len(found) if isinstance(found, (list, set, dict, collections.deque)) else number(node, frame)
+
+
 def lengthwise(node, frame):
     try:
         return length(node, frame)
@@ -236,14 +281,18 @@ def names_in(node):
 
 
 def counted(test, going_on, frame):
-    """(where the counter stands in the source, the counter, at which value the loop ends)"""
-    if len(test.ops) != 1 or type(test.ops[0]) not in TURNED:
+    """(two numbers that are compared, how far they are from where the loop ends, 1 where the first rises to that, -1 where it falls)"""
+    if len(test.ops) != 1:
         raise Unknown
-    ends, words = type(test.ops[0]), BELOW if going_on else REACHED
-    left, right = test.left, test.comparators[0]
-    if ends not in words:
-        left, right, ends = right, left, TURNED[ends]
-    return left, number(left, frame), number(right, frame) + words[ends] if ends in words else math.inf
+    op = type(test.ops[0]) if going_on else UNTIL.get(type(test.ops[0]))
+    left, right = amount(test.left, frame), amount(test.comparators[0], frame)
+    if op in BELOW:
+        return left, right, right - left + BELOW[op], 1
+    if op in ABOVE:
+        return left, right, left - right + ABOVE[op], -1
+    if op is not ast.NotEq:
+        raise Unknown
+    return left, right, abs(right - left), 1 if left <= right else -1
 
 
 # --- libraries that have loops of their own, and know ---
@@ -306,6 +355,7 @@ class Length:
         self.made = 0
         self.moved = 0  # rounds of the innermost loop between the last two steps
         self.looped = False  # it is in a loop
+        self.clock = ""  # "train.py:12": its end hangs on the time there
         self.summed = 1  # batches whose gradients are one step
         self.inner = 0  # of them, of the innermost loop: an epoch, mostly; infinite: not known
         self.evaluates = None  # where a library does, after each: what has it do so after the next step
@@ -333,7 +383,7 @@ class Length:
         self.fetched.clear()
 
     def look(self, frame):
-        product, whole, first, now = 1, math.inf, True, {}
+        product, whole, first, now, self.clock = 1, math.inf, True, {}, ""
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
             told = LIBRARIES[library](frame) if library in LIBRARIES else Told(0)
@@ -349,7 +399,7 @@ class Length:
                 product, whole, first = product * rounds, min(whole, bound), False
             frame = frame.f_back
         self.before, self.looped = now, not first
-        return 0 if first else min(product, whole)
+        return 0 if first or self.clock else min(product, whole)
 
     def moves(self, loop, frame, now):
         """Rounds of the innermost loop for a step, by the number that it counts; 0: it counts none, or that is not known yet."""
@@ -380,22 +430,32 @@ class Length:
             rounds = len(next(iter(self.fetched)))  # one that is made there
         own = names_in(loop.target) if isinstance(loop, ast.For) else set()
         whole = math.inf
+        if line := timed(loop, frame.f_code.co_filename):
+            self.clock = f"{os.path.basename(frame.f_code.co_filename)}:{line}"
+            return math.inf, math.inf
         for test, going_on in guards(loop):
             try:
-                node, at, end = counted(test, going_on, frame)
-            except (Unknown, AttributeError, KeyError, IndexError, TypeError):
+                left, right, gap, way = counted(test, going_on, frame)
+                sides = {ast.unparse(side) for side in (test.left, test.comparators[0])}
+                if sides & scaled(loop):
+                    gap = abs(math.log(left / right))
+            except (Unknown, AttributeError, KeyError, IndexError, TypeError, ValueError, ZeroDivisionError):
                 continue
-            if ast.unparse(node) in begun_anew(loop):
+            if sides & begun_anew(loop):
                 continue
             key = frame.f_code, test.lineno, test.col_offset
-            now[key] = at
-            moved = at - self.before.get(key, at)
-            if names_in(node) & own:
-                rounds = min(rounds, end) if end > 0 else rounds
-            elif moved > 0 and end > at:
-                whole = min(whole, self.made + math.ceil((end - at) / moved))
-            elif going_on:  # moves when a loop inside has ended
-                rounds = end - at
+            before, usual = self.before.get(key, (gap, None))
+            moved = before - gap
+            now[key] = gap, moved
+            if not sides & (added(loop).keys() | scaled(loop)) and usual and abs(moved - usual) > EVEN * abs(usual):
+                continue  # a value, as a loss, of which nobody knows when it is small enough
+            if names_in(test) & own:
+                end = (left if names_in(test.left) & own else right) + gap
+                rounds = min(rounds, end) if (way > 0) == bool(names_in(test.left) & own) and end > 0 else rounds
+            elif moved > 0 and gap > 0:
+                whole = min(whole, self.made + math.ceil(gap / moved - CLOSE))
+            elif going_on and not sides & scaled(loop):  # moves when a loop inside has ended
+                rounds = gap
         return rounds, whole
 
 

@@ -411,6 +411,8 @@ class Session:
             header.precision = self.precision()
         header.optimizer = self.optimizer
         steps = 0 if self.later.trainings.another or self.solvers.cut else self.length.steps  # those of the first alone were counted
+        if self.length.clock and not steps:
+            self.recorder.note(0, f"{self.length.clock}: the run ends by the clock: how many steps it has is not known")
         return self._whole().file(header, *work, steps=steps, beside=self.later.beside() if steps else 0, loaders=self.loading.result())
 
     def _whole(self):

@@ -353,7 +353,9 @@ class Loop:
     @property
     def counts(self):
         """Whether its rounds are numbers: nothing in them hangs on what it goes over."""
-        return self.what is None or isinstance(unwrapped(self.what), (range, itertools.count)) and not takes(*self.where)
+        if self.what is None:
+            return not takes(*self.where)
+        return isinstance(unwrapped(self.what), (range, itertools.count)) and not takes(*self.where)
 
     def trains(self):
         """Whether each round is a training of its own."""
@@ -603,8 +605,10 @@ def unwrapped(what):
 
 @functools.lru_cache(None)
 def takes(path, line):
-    """Whether that `for` takes something by the numbers that it goes over: `sizes[n]`."""
+    """Whether that `for` takes something by the numbers that it goes over: `sizes[n]`; or a `while` takes from a list."""
     for *_, loop in length.loops_of(path):
+        if loop.lineno == line and isinstance(loop, ast.While):
+            return any(length.called(node) in length.POPS for node in calls(loop.body))
         if loop.lineno == line:
             own = length.names_in(loop.target)
             return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and own & length.names_in(n.slice)
