@@ -336,7 +336,7 @@ void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GP
 	bool mps = mode == SHARE_MPS;
 	struct event ev = { .kind = EV_PLACED, .t_ms = now.wall_ms, .u.placed = {
 		.gpus = gpus, .n_gpus = n_gpus, .mode = mode, .claim_mib = spec->gpu_mem_mib,
-		.fenced = mps && c->config.fence && spec->gpu_mem_mib, .together = mps } };
+		.fence_mib = mps && c->config.fence ? spec->gpu_mem_mib : 0, .together = mps } };
 	assert(n_gpus == spec->gpus && spec->process_pid && !spec->lease);
 	core_submit(c, job, spec, now);
 	tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, now.wall_ms);

@@ -268,7 +268,7 @@ static uint64_t sibling_claim(const struct estimates *e, const struct task *t, c
 {
 	uint64_t had = a->seen.peak_mib > a->claim_mib ? a->seen.peak_mib : a->claim_mib;
 	uint64_t grown = had + e->config->recover.grow_step_mib;
-	return a->fenced || grown > t->claim_floor_mib ? t->claim_floor_mib : grown;
+	return a->fence_mib || grown > t->claim_floor_mib ? t->claim_floor_mib : grown;
 }
 
 void estimates_learn(struct estimates *e, const struct task *t, struct now now)

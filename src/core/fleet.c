@@ -233,7 +233,7 @@ static struct load expected_load(const struct fleet *f, const struct slot *s, co
 static void slot_enter(struct slot *s, const struct run *r, bool extra)
 {
 	const struct attempt *a = task_attempt(r->t);
-	bool for_life = r->t->estimate.enforced_for_life || a->fenced;
+	bool for_life = r->t->estimate.enforced_for_life || a->fence_mib;
 	ledger_enter(&s->ledger, r->t->id, extra ? 0 : a->claim_mib, for_life && !extra);
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define CLAIM_TRIES 8		/* in a pass, where other daemons place tasks at the same moment */
+#define FENCE_SLACK_PART 8	/* of the slack: 256 MiB by default */
 
 const struct planned *pass_planned(const struct pass *p, task_id id)
 {
@@ -184,10 +185,14 @@ static bool pass_find_where_moved(struct pass *p, const struct map_scene *s, con
 	return false;
 }
 
-/* A fence is for a trusted claim of a task that shares: one that has its GPUs to itself may take what it needs. */
-static bool wants_fence(const struct pass *p, const struct task *t, const struct map_request *r, enum share_mode mode)
+/* A fence is for a trusted claim of a task that shares: one that has its GPUs to itself may take what it needs. What its user
+ * declared is his own limit. A claim that was worked out and is too small mostly is so by little, which the slack of its GPU is
+ * there for: it may have a part of that, so that as many can be wrong at once. */
+static uint64_t fence_of(const struct pass *p, const struct task *t, const struct map_request *r, const struct placement *where)
 {
-	return p->config->fence && mode == SHARE_MPS && t->estimate.fenced && !r->start_alone && !r->exclusive;
+	if (!p->config->fence || where->mode != SHARE_MPS || !t->estimate.fenced || r->start_alone || r->exclusive)
+		return 0;
+	return where->claim_mib + (t->spec->gpu_mem_mib ? 0 : p->config->map.slack_mib / FENCE_SLACK_PART);
 }
 
 /* What follows from EV_PLACED (the attempt stands on its slots) is the core's, so that restarts and passes do the same. */
@@ -201,7 +206,7 @@ static void pass_place_there(struct pass *p, struct task *t, const struct map_re
 	pass_give_up(p, t->id);	/* its turn too */
 	struct event ev = { .kind = EV_PLACED, .t_ms = now.wall_ms, .u.placed = {
 		.gpus = uuids, .n_gpus = where->n, .mode = where->mode, .claim_mib = where->claim_mib,
-		.fenced = wants_fence(p, t, r, where->mode),
+		.fence_mib = fence_of(p, t, r, where),
 		.together = where->mode == SHARE_MPS && gpus[where->slots[0]].mps_together } };
 	tasks_emit(p->tasks, t, &ev, now.wall_ms);
 }

@@ -210,7 +210,7 @@ static void a_restart_knows_where_it_went(void **unused)
 	struct attempt *at = task_attempt(was);
 	struct event log[] = {
 		{ .kind = EV_SUBMITTED, .t_ms = 1 }, { .kind = EV_ESTIMATED, .t_ms = 1, .u.estimate = was->estimate },
-		{ .kind = EV_PLACED, .t_ms = 2, .u.placed = { at->given, at->n_given, at->mode, at->claim_mib, at->fenced } },
+		{ .kind = EV_PLACED, .t_ms = 2, .u.placed = { at->given, at->n_given, at->mode, at->claim_mib, at->fence_mib } },
 		{ .kind = EV_MOVED, .t_ms = 3 },
 	};
 	json_t *body = event_to_json(&(struct event){ .kind = EV_MOVED, .u.moved = { at->gpus, at->n_gpus, at->n_extra } });

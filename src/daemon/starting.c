@@ -100,7 +100,7 @@ static struct launch_request request_of(const struct starting_plan *plan, const 
 	}
 	return (struct launch_request){
 		.home = plan->home, .task = t, .gpus = gpus, .n_gpus = (unsigned)n,
-		.fence_mib = a->fenced ? a->claim_mib : 0, .device = plan->device, .mps_pipe_dir = pipe,
+		.fence_mib = a->fence_mib, .device = plan->device, .mps_pipe_dir = pipe,
 		.socket_path = plan->socket_path,
 	};
 }

@@ -40,7 +40,7 @@ struct exit_report {
 	bool device_known;
 	uint64_t device_total_mib, device_free_min_mib;	/* lowest free seen in its last minute */
 	uint64_t peak_mib;		/* the task's own, largest on one GPU; 0: not known */
-	uint64_t claim_mib;
+	uint64_t claim_mib;		/* held for it; where it was fenced, what it could take */
 	bool fenced, mps;
 	bool no_gpu;			/* it asked for none: it cannot run out of its memory */
 	bool had_neighbours;		/* other tasks, or foreign processes with memory, were on one of its GPUs */

@@ -247,7 +247,7 @@ static void note_placed(struct cluster *c, uint32_t serial)
 	for (uint32_t i = 0; i < place.n_nodes && n < SIM_MAX_GPUS; i++, n += a->n_gpus)
 		a = cluster_nodes_placed(&c->nodes, place.nodes[i], serial, gpus + n);
 	enum share_mode mode = a->mode;
-	uint64_t fence_mib = a->fenced ? a->claim_mib : 0;
+	uint64_t fence_mib = a->fence_mib;
 	for (uint32_t i = 0; i < place.n_nodes; i++)
 		cluster_nodes_started(&c->nodes, place.nodes[i], serial);
 	run(c, job, gpus, mode, fence_mib);

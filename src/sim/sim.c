@@ -270,7 +270,7 @@ static void start(struct simulation *s, uint32_t place)
 		gpus[i] = look_place(a->gpus[i]);
 	struct world_task *t = world_start(&s->world, &(struct world_begin){
 		.id = id, .of = &s->o->workloads->list[s->o->trace->list[place].workload], .solo_ms = s->left_ms[place],
-		.mode = a->mode, .fence_mib = a->fenced ? a->claim_mib : 0, .gpus = gpus, .n_gpus = a->n_gpus }, &met);
+		.mode = a->mode, .fence_mib = a->fence_mib, .gpus = gpus, .n_gpus = a->n_gpus }, &met);
 	core_started(s->core, id, (struct proc_id){ (pid_t)place + 1, 1 }, now_of(s));
 	if (met != WORLD_NOTHING)
 		leave(s, t, met);

@@ -122,7 +122,7 @@ static inline struct task *fixture_submit(struct store *s, uid_t uid, int64_t t_
 static inline struct event fixture_placed(int64_t t_ms)
 {
 	return (struct event){ .kind = EV_PLACED, .t_ms = t_ms, .u.placed = { .gpus = fixture_gpus, .n_gpus = 2,
-		.mode = SHARE_MPS, .claim_mib = 9000, .fenced = true } };
+		.mode = SHARE_MPS, .claim_mib = 9000, .fence_mib = 9000 } };
 }
 
 static inline struct event fixture_ended(int64_t t_ms, enum verdict v, enum task_next next, enum task_state state)

@@ -61,7 +61,9 @@ static json_t *placed_to_json(const struct event *ev)
 {
 	json_t *o = json_pack("{so, ss, sI, sb}", "gpus", task_uuids_json(ev->u.placed.gpus, ev->u.placed.n_gpus),
 			      "mode", share_mode_name(ev->u.placed.mode),
-			      "claim_mib", (json_int_t)ev->u.placed.claim_mib, "fenced", ev->u.placed.fenced);
+			      "claim_mib", (json_int_t)ev->u.placed.claim_mib, "fenced", ev->u.placed.fence_mib > 0);
+	if (ev->u.placed.fence_mib)
+		json_object_set_new(o, "fence_mib", json_integer((json_int_t)ev->u.placed.fence_mib));
 	if (ev->u.placed.together)	/* logs from before there was such a server do not have it */
 		json_object_set_new(o, "together", json_true());
 	return o;
@@ -237,13 +239,17 @@ static int read_uuids(const json_t *body, char (**uuids)[GPU_UUID_LEN], uint32_t
 	return 0;
 }
 
+/* A fence was the claim before it had a size of its own. */
 static int read_placed(const json_t *body, struct event *ev, struct error *err)
 {
+	bool fenced = false;
 	if (share_mode_parse(json_member_text(body, "mode"), &ev->u.placed.mode, err) ||
 	    read_u64(body, "claim_mib", &ev->u.placed.claim_mib, err) ||
-	    json_read_bool(body, "fenced", &ev->u.placed.fenced, err) ||
+	    json_read_bool(body, "fenced", &fenced, err) || read_u64(body, "fence_mib", &ev->u.placed.fence_mib, err) ||
 	    json_read_bool(body, "together", &ev->u.placed.together, err))
 		return -1;
+	if (fenced && !ev->u.placed.fence_mib)
+		ev->u.placed.fence_mib = ev->u.placed.claim_mib;
 	return read_uuids(body, &ev->u.placed.gpus, &ev->u.placed.n_gpus, err);
 }
 

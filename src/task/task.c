@@ -267,7 +267,7 @@ static void apply_placed(struct task *t, const struct event *ev)
 	struct attempt *a = &t->attempts[t->n_attempts++];
 	*a = (struct attempt){
 		.placed_ms = ev->t_ms, .start_ms = ev->t_ms, .n_gpus = ev->u.placed.n_gpus, .mode = ev->u.placed.mode,
-		.claim_mib = ev->u.placed.claim_mib, .fenced = ev->u.placed.fenced,
+		.claim_mib = ev->u.placed.claim_mib, .fence_mib = ev->u.placed.fence_mib,
 		.together = ev->u.placed.together, .gpus = alloc_zero(bytes), .seen = task_measured_nothing(),
 	};
 	if (bytes)
@@ -584,7 +584,7 @@ static json_t *attempt_to_json(const struct attempt *a)
 		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms),
 		"gpus", task_uuids_json(a->gpus, a->n_gpus), "given", given,
 		"share", share_mode_name(a->mode), "claim_mib", json_int_or_null((int64_t)a->claim_mib, a->claim_mib != 0),
-		"fence_mib", json_int_or_null((int64_t)a->claim_mib, a->fenced && a->claim_mib),
+		"fence_mib", json_int_or_null((int64_t)a->fence_mib, a->fence_mib != 0),
 		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal && a->exit_code >= 0),
 		"signal", json_int_or_null(a->signal, a->signal != 0),
 		"verdict", verdict_name(a->verdict), "evidence", json_text_or_null(a->evidence),

@@ -147,7 +147,7 @@ struct attempt {
 	uint32_t n_moves;			/* how often it was booked on other GPUs (EV_MOVED) */
 	enum share_mode mode;			/* SHARE_NEVER: had its GPUs alone */
 	uint64_t claim_mib;			/* held on each GPU */
-	bool fenced;				/* MPS enforced the claim */
+	uint64_t fence_mib;			/* what MPS let it take of each; 0: no limit */
 	bool together;				/* under MPS: a client of the server for all users; false: of its user's own */
 	struct proc_id shim;			/* pid 0: not started yet */
 	unsigned slot_asks;			/* how often it was asked to make place, because its time slot was over */
@@ -215,8 +215,8 @@ struct event {
 			char (*gpus)[GPU_UUID_LEN];	/* borrowed by task_apply */
 			uint32_t n_gpus;
 			enum share_mode mode;
-			uint64_t claim_mib;
-			bool fenced, together;
+			uint64_t claim_mib, fence_mib;
+			bool together;
 		} placed;
 		struct { struct proc_id shim; } started;
 		struct {

@@ -35,7 +35,7 @@ static void apply(struct task *t, struct event ev)
 static struct event placed(int64_t t_ms)
 {
 	return (struct event){ .kind = EV_PLACED, .t_ms = t_ms,
-		.u.placed = { .gpus = two_gpus, .n_gpus = 2, .mode = SHARE_MPS, .claim_mib = 9000, .fenced = true } };
+		.u.placed = { .gpus = two_gpus, .n_gpus = 2, .mode = SHARE_MPS, .claim_mib = 9000, .fence_mib = 9000 } };
 }
 
 static struct event ended(int64_t t_ms, enum verdict v, enum task_next next, enum task_state state)
@@ -375,6 +375,11 @@ static void older_bodies_are_read(void **state)
 	body = json_pack("{ss, ss, ss}", "verdict", "failed", "next", "done", "state", "FAILED");
 	assert_int_equal(event_from_json(EV_ENDED, body, &ev, NULL), 0);
 	assert_int_equal(ev.u.ended.next_delay_s, 0);
+	event_clear(&ev);
+	json_decref(body);
+	body = json_pack("{s[s], ss, si, sb}", "gpus", "GPU-1", "mode", "mps", "claim_mib", 7, "fenced", 1);
+	assert_int_equal(event_from_json(EV_PLACED, body, &ev, NULL), 0);
+	assert_int_equal(ev.u.placed.fence_mib, 7);
 	event_clear(&ev);
 	json_decref(body);
 }
