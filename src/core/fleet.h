@@ -92,10 +92,11 @@ void fleet_advance_all(struct fleet *f, struct now now);
  * up to date what was touched, so it costs what changed. */
 const struct map_gpu *fleet_gpus(struct fleet *f, struct now now);
 size_t fleet_size(const struct fleet *f);
-/* Moves when something of a slot moved on which a decision may depend, as of the last fleet_gpus, or what tasks need of cores. */
+/* Moves when something of a slot on which a decision may depend moved, as of the last fleet_gpus, or what tasks need of
+ * cores. */
 uint64_t fleet_version(const struct fleet *f);
-/* Moves when that matters beyond the slot itself: capacity, kind, whether the GPU answers or is drained; and with
- * settings and reservations. */
+/* Moves when that matters beyond the slot itself: capacity, kind, whether the GPU answers or is drained; and with settings and
+ * reservations. */
 uint64_t fleet_shape(const struct fleet *f);
 /* The slots that moved since that version, latest first, into `slots` (room for fleet_size). Returns how many. */
 size_t fleet_moved_since(const struct fleet *f, uint64_t version, uint32_t *slots);

@@ -355,8 +355,7 @@ int64_t pass_watch_keeping(struct pass *p, struct now now)
 	const int64_t ends[] = { keeping_ends_ms(p), passing_ends_ms(p), recovering_ends_ms(p) };
 	int64_t due = INT64_MAX;
 	for (size_t i = 0; i < COUNT_OF(ends); i++) {
-		if (ends[i] <= now.mono_ms)
-			pass_ask(p);
+		p->asked = p->asked || ends[i] <= now.mono_ms;
 		due = ends[i] > now.mono_ms && ends[i] < due ? ends[i] : due;
 	}
 	return due;

@@ -355,7 +355,7 @@ static void plan_make(struct pass *p, struct now now)
 	k->told = fleet_told(p->fleet);
 	k->tasks_version = tasks_version(p->tasks);
 	k->usable = plan_usable(p, now);
-	k->broken = false;
+	k->broken = k->other_gpus = false;
 	k->n_known = 0;
 	bool small = plan_look(p, gpus, now) && plan_list_running(p, &made, &all);
 	if (small)
@@ -377,15 +377,16 @@ static void plan_make(struct pass *p, struct now now)
 void pass_watch_gpus(struct pass *p, struct now now)
 {
 	struct planning *k = &p->plan;
-	k->broken = k->broken || (k->n_waiting && k->usable != plan_usable(p, now));
+	k->other_gpus = k->n_waiting && k->usable != plan_usable(p, now);
 }
 
-/* Whether, since the plan was made, a task came, ended, was changed or first told when it will end, or it was broken.
- * Placements do not count, since they were planned. */
+/* Whether, since the plan was made, a task came, ended, was changed or first told when it will end, or other GPUs are kept or
+ * can be used. Placements do not count, since they were planned. */
 static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;
-	return !k->made_ms || k->broken || k->tasks_version != tasks_version(p->tasks) || k->told != fleet_told(p->fleet);
+	return !k->made_ms || k->broken || k->other_gpus || k->tasks_version != tasks_version(p->tasks) ||
+	       k->told != fleet_told(p->fleet);
 }
 
 /* No task behind the head may start before a plan that is due has placed those before it. If the last plan was empty the next

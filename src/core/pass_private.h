@@ -72,7 +72,8 @@ struct planning {
 	int64_t made_ms;		/* mono; 0: none was made yet */
 	uint64_t tasks_version, told;	/* as of which it was made */
 	uint64_t usable;		/* the GPUs of which it could be, as a number */
-	bool broken;			/* since then other GPUs are kept or usable, or one of it started elsewhere */
+	bool broken;			/* since then other GPUs are kept, or one of it started elsewhere */
+	bool other_gpus;		/* others are usable now */
 };
 
 /* GPUs on which a user's first waiting task goes before others who come after it. */

@@ -109,8 +109,8 @@ static bool lacks_gpus(struct pass *p, const struct map_request *asked, struct n
 	return n < r.gpus;
 }
 
-/* Who lacks GPUs lacks them until the fleet's shape or what is known of tasks moves, or, where there are reservations, time goes
- * on. Neither version ever goes back, so their sum is another one whenever either moves. */
+/* Who lacks GPUs lacks them until the fleet's shape or what is known of tasks moves, or, where there are reservations, time
+ * goes on. Neither version ever goes back, so their sum is another one whenever either moves. */
 void pass_note_out_of_use(struct pass *p, struct now now)
 {
 	const struct map_scene s = pass_scene(p, now);
