@@ -78,6 +78,8 @@ static void pass_place_recovering(struct pass *p, struct now now)
 	for (struct task *t; !blocked && (t = queue_walk_next(&w)) && t->queue == QUEUE_RECOVERY;)
 		blocked = pass_may_try(p, t, &w, now) && pass_blocks_recovering(p, t, now);
 	queue_walk_end(&w);
+	if (!blocked)
+		pass_let_go(p, p->recovering.task);
 }
 
 /* Whether it lacks GPUs that are out of use. Asked before what its user may have: who cannot start leaves that to the user's
@@ -105,15 +107,11 @@ static bool pass_sets_aside(struct pass *p, struct task *t, struct queue_walk *w
  * use, who was found to lack others is set aside. */
 static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, struct now now)
 {
-	if (p->all_out_of_use) {
-		pass_let_go(p, p->head);
-		return NULL;
-	}
-	for (struct task *t; (t = queue_walk_next(w));) {
+	for (struct task *t; !p->all_out_of_use && (t = queue_walk_next(w));) {
 		if (pass_sets_aside(p, t, w, now) || !pass_may_try(p, t, w, now))
 			continue;
 		struct map_request r = request_now(p, t, now);
-		pass_lead(p, t);
+		pass_lead(p, &p->head, t->id);
 		if (!pass_try_first(p, t, &r, now))
 			return t;
 		if (tasks_in_queue(p->tasks, t))
@@ -176,9 +174,10 @@ static void pass_place_reserved(struct pass *p, struct now now)
 static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now)
 {
 	struct task *head = pass_place_in_order(p, w, now);
-	if (!head)
+	if (!head) {
+		pass_let_go(p, p->head.task);
 		return;
-	p->blocked_at = head->id;
+	}
 	struct map_request r = pass_request(p, head, now);
 	pass_keep_for_head(p, head, &r, now);
 	if (p->config->order != ORDER_STRICT)
@@ -190,7 +189,6 @@ static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now
 static void pass_place_all(struct pass *p, struct now now)
 {
 	struct queue_walk w;
-	p->blocked_at = 0;
 	pass_begin_turns(p);
 	pass_note_out_of_use(p, now);
 	pass_place_recovering(p, now);
@@ -252,17 +250,17 @@ int64_t pass_turn(struct pass *p, struct now now)
  * pass. What was refused goes by the fleet's shape, which has moved too (fleet_reconsider). */
 void pass_reconsider(struct pass *p)
 {
-	pass_let_go(p, p->keeping);
-	pass_let_go(p, p->head);
+	pass_let_go(p, p->recovering.task);
+	pass_let_go(p, p->head.task);
 	fair_desist(p->fair, fair_insists(p->fair));
 	pass_forget_turns(p);
 	p->plan.broken = true;
 	pass_ask(p);
 }
 
-task_id pass_blocked_at(const struct pass *p)
+task_id pass_head(const struct pass *p)
 {
-	return p->blocked_at;
+	return p->head.task;
 }
 
 int pass_check(const struct pass *p, struct error *err)
@@ -276,7 +274,7 @@ int pass_check(const struct pass *p, struct error *err)
 			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is the turn of a task that does not wait", i);
 		if (id && !(t && t->state == TASK_PENDING))
 			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is kept for task %s, which does not wait", i, task_id_text(id, text));
-		if (id && id != p->keeping && id != p->head && !pass_vacated_for(p, id))
+		if (id && id != p->recovering.task && id != p->head.task && !pass_vacated_for(p, id))
 			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is still kept for task %s", i, task_id_text(id, text));
 	}
 	return 0;

@@ -86,8 +86,8 @@ void pass_walk_begin(const struct pass *p, struct queue_walk *w);
  * ALLOWANCE_COUNT: none does. */
 struct pass_left_out { enum allowance_kind kind; const struct task *by; uint64_t asks; bool never; };
 struct pass_left_out pass_left_out(struct pass *p, const struct task *t, struct now now);
-/* The head of the main queue that did not fit in the last pass; 0: none. */
-task_id pass_blocked_at(const struct pass *p);
+/* The head of the main queue, which did not fit in the last pass; 0: none. */
+task_id pass_head(const struct pass *p);
 
 /* Checks the invariants: GPUs are kept, and turns given, only for tasks that wait. 0, or -1 with the first that is broken. */
 int pass_check(const struct pass *p, struct error *err);

@@ -103,17 +103,19 @@ static void vacate_no_more(struct pass *p, task_id id)
 	pass_ask(p);
 }
 
+static bool insists(const struct first *f)
+{
+	return f->task && f->insists_ms < PASS_NOT_YET;
+}
+
 /* What is kept for the task is free for others now; some may be kept for it again later. If there was any, a pass is asked for,
  * since tasks that were refused because of it may fit now. */
 void pass_let_go(struct pass *p, task_id id)
 {
 	const struct pass_vacated *v = pass_vacated_for(p, id);
-	if (!id || (id != p->keeping && id != p->head))
+	if (!id || (id != p->recovering.task && id != p->head.task))
 		return;
-	if (id == p->keeping)
-		p->keeping = 0;
-	else
-		p->head = 0;
+	*(id == p->recovering.task ? &p->recovering : &p->head) = (struct first){ 0 };
 	bool room = host_give_up(p->host, id), gpus = keep_no_more(p, id);
 	if (v)
 		keep_vacated(p, v);
@@ -126,8 +128,6 @@ void pass_give_up(struct pass *p, task_id id)
 	const struct task *t = tasks_find(p->tasks, id);
 	if (t)
 		fair_waits_no_more(p->fair, t->spec->uid, id);
-	if (p->recovering.task == id)
-		p->recovering.task = 0;
 	vacate_no_more(p, id);
 	pass_choose_anew(p, id);
 	if (host_give_up(p->host, id))	/* one without GPUs is no head */
@@ -143,81 +143,40 @@ void pass_choose_anew(struct pass *p, task_id id)
 
 bool pass_keeps_anything_for(const struct pass *p, task_id id)
 {
-	return id == p->keeping || (id == p->head && p->passed == id && p->passed_enough) || pass_vacated_for(p, id);
+	return (id == p->recovering.task && insists(&p->recovering)) || pass_is_first(p, id) || pass_vacated_for(p, id);
 }
 
-/* The slot with the fewest tasks among those that the request could have if nobody ran there, but for MIG instances, and that
- * are kept for nobody else, unless it is for the head of the main queue. */
-static int64_t least_busy(const struct pass *p, const struct map_scene *s, const struct map_request *r)
+/* One that was overtaken (by priority, by a release, by one that may start again) loses what was kept for it. How long it was
+ * passed stays in its user's record, so that it does not begin to wait anew when those before it are placed. */
+void pass_lead(struct pass *p, struct first *f, task_id id)
 {
-	int64_t best = -1;
-	for (uint32_t i = 0; i < s->n; i++) {
-		const struct map_gpu *g = &s->gpus[i];
-		task_id kept = fleet_kept_for(p->fleet, i);
-		if (g->mig || (kept && kept != p->head) || !map_suits(s, r, g))
-			continue;
-		if (best < 0 || g->n_tasks < s->gpus[best].n_tasks)
-			best = i;
-	}
-	return best;
-}
-
-/* Those that were chosen stay; what it still lacks, since no other suited, is looked for again. */
-void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now)
-{
-	const struct map_scene s = pass_scene(p, now);
-	unsigned n = 0;
-	int64_t slot;
-	if (p->keeping != r->task) {
-		pass_let_go(p, p->keeping);
-		p->keeping = r->task;
-		p->keep_since_ms = now.mono_ms;
-	}
-	host_give_up(p->host, p->head);	/* which may wait for these GPUs */
-	host_keep(p->host, tasks_find(p->tasks, r->task));
-	for (uint32_t i = 0; i < s.n; i++)
-		n += fleet_kept_for(p->fleet, i) == r->task;
-	for (; n < r->gpus && (slot = least_busy(p, &s, r)) >= 0; n++)
-		fleet_keep(p->fleet, (uint32_t)slot, r->task);
-}
-
-void pass_note_recovering(struct pass *p, const struct map_request *r, struct now now)
-{
-	if (p->recovering.task != r->task)
-		p->recovering.task = r->task, p->recovering.since_ms = now.mono_ms;
-	if (p->keeping == r->task || now.mono_ms - p->recovering.since_ms >= p->config->pass_max_ms)
-		pass_keep_for_recovering(p, r, now);
-}
-
-bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now)
-{
-	return p->keeping == id && now.mono_ms - p->keep_since_ms >= p->config->recover.keep_max_ms;
-}
-
-/* A head that was overtaken (by priority, by a release) loses what was kept for it; `passed` stays, so that it does not begin
- * to wait anew when those before it are placed. */
-void pass_lead(struct pass *p, const struct task *t)
-{
-	if (p->head == t->id)
+	if (f->task == id)
 		return;
-	pass_let_go(p, p->head);
-	p->head = t->id;
+	pass_let_go(p, f->task);
+	*f = (struct first){ .task = id, .insists_ms = PASS_NOT_YET };
 }
 
 bool pass_is_first(const struct pass *p, task_id id)
 {
-	return p->passed_enough && p->head == id && p->passed == id;
+	return p->head.task == id && insists(&p->head);
+}
+
+bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now)
+{
+	return p->recovering.task == id && insists(&p->recovering) &&
+	       now.mono_ms - p->recovering.insists_ms >= p->config->recover.keep_max_ms;
 }
 
 /* GPUs with the fewest tasks, not those whose tasks end first: ends are known of few tasks, and a head is promised the last end
- * on all of its GPUs. Whether a GPU suits is asked as if it were empty (map_suits). */
-static int64_t fewest_tasks(const struct pass *p, const struct map_scene *s, const struct map_request *r)
+ * on all of its GPUs. Whether a GPU suits is asked as if it were empty (map_suits). It is kept for nobody, or for `over`. */
+static int64_t fewest_tasks(const struct pass *p, const struct map_scene *s, const struct map_request *r, task_id over)
 {
 	int64_t best = -1;
-	for (uint32_t i = 0; i < s->n; i++)
-		if (!fleet_kept_for(p->fleet, i) && (best < 0 || s->gpus[i].n_tasks < s->gpus[best].n_tasks) &&
-		    map_suits(s, r, &s->gpus[i]))
+	for (uint32_t i = 0; i < s->n; i++) {
+		task_id kept = fleet_kept_for(p->fleet, i);
+		if ((!kept || kept == over) && (best < 0 || s->gpus[i].n_tasks < s->gpus[best].n_tasks) && map_suits(s, r, &s->gpus[i]))
 			best = i;
+	}
 	return best;
 }
 
@@ -236,6 +195,52 @@ static unsigned drop_unsuited(struct pass *p, const struct map_scene *s, const s
 	return n;
 }
 
+/* In every pass anew: a kept GPU may have been drained, reserved or taken by a foreigner since, and is then exchanged for
+ * another. Each change breaks the plan, so that one is made that keeps to it. */
+static void keep_gpus(struct pass *p, const struct map_request *r, task_id over, struct now now)
+{
+	const struct map_scene s = pass_scene(p, now);
+	int64_t slot;
+	for (unsigned n = drop_unsuited(p, &s, r); n < r->gpus && (slot = fewest_tasks(p, &s, r, over)) >= 0; n++) {
+		fleet_keep(p->fleet, (uint32_t)slot, r->task);
+		p->plan.broken = true;
+	}
+}
+
+/* Whether it was passed for as long as is allowed. The clock is the user's (queue/fair.h), and begins later by twice what a
+ * plan promised: a head with a promise is not passed until that is broken. */
+static bool was_passed(struct pass *p, struct first *f, const struct map_request *r, struct now now)
+{
+	int64_t from_ms = now.mono_ms + (r->planned ? (int64_t)(r->planned_s * PROMISE_SLIP * 1000) : 0);
+	if (!f->passed_ms)
+		f->passed_ms = fair_passed_since(p->fair, r->uid, r->task, from_ms);
+	return now.mono_ms - f->passed_ms >= p->config->pass_max_ms;
+}
+
+/* Once it insists it does so until it starts, is overtaken or waits no more. */
+static void insist(struct pass *p, struct first *f, struct now now)
+{
+	p->plan.broken = p->plan.broken || !insists(f);
+	f->insists_ms = insists(f) ? f->insists_ms : now.mono_ms;
+}
+
+/* GPUs that are kept for the head are for it first. */
+void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now)
+{
+	pass_lead(p, &p->recovering, r->task);
+	insist(p, &p->recovering, now);
+	host_give_up(p->host, p->head.task);	/* which may wait for these GPUs */
+	host_keep(p->host, tasks_find(p->tasks, r->task));
+	keep_gpus(p, r, p->head.task, now);
+}
+
+void pass_note_recovering(struct pass *p, const struct map_request *r, struct now now)
+{
+	pass_lead(p, &p->recovering, r->task);
+	if (was_passed(p, &p->recovering, r, now) || insists(&p->recovering))
+		pass_keep_for_recovering(p, r, now);
+}
+
 /* Whether a head of that user is not to be passed at all. If a user who is owed a start is alone in the queue, there is nobody
  * to keep GPUs from. */
 static bool keeps_at_once(const struct pass *p, uid_t uid)
@@ -243,24 +248,10 @@ static bool keeps_at_once(const struct pass *p, uid_t uid)
 	return p->config->order == ORDER_FIFO || (queue_users(tasks_queue(p->tasks)) > 1 && fair_is_owed(p->fair, uid));
 }
 
-/* Notes since when the head is passed. Returns whether that is enough. The clock is the user's (queue/fair.h), and
- * begins later by twice what a plan promised: a head with a promise is not passed until that is broken. */
-static bool pass_count(struct pass *p, const struct map_request *r, struct now now)
-{
-	int64_t from_ms = now.mono_ms + (r->planned ? (int64_t)(r->planned_s * PROMISE_SLIP * 1000) : 0);
-	p->passed = r->task;
-	p->passed_since_ms = fair_passed_since(p->fair, r->uid, r->task, from_ms);
-	bool waited = now.mono_ms - p->passed_since_ms >= p->config->pass_max_ms;
-	bool enough = waited || keeps_at_once(p, r->uid);
-	if (enough)
-		fair_insist(p->fair, r->task, p->passed_since_ms);
-	return enough;
-}
-
 static bool is_on_kept(const struct pass *p, const struct fleet_run *r)
 {
 	for (unsigned i = 0; i < r->n_slots; i++)
-		if (fleet_kept_for(p->fleet, r->slots[i]) == p->head)
+		if (fleet_kept_for(p->fleet, r->slots[i]) == p->head.task)
 			return true;
 	return false;
 }
@@ -303,56 +294,40 @@ static int64_t free_by_ms(const struct pass *p, struct now now)
 /* Only a limit is believed of it: what others like it took is no promise. */
 bool pass_ends_in_time(struct pass *p, const struct task *t, struct now now)
 {
-	if (p->config->order != ORDER_FIFO || !t->time_limit_s || !pass_is_first(p, p->head))
+	if (p->config->order != ORDER_FIFO || !t->time_limit_s || !insists(&p->head))
 		return false;
 	if (!p->promise.known)
 		p->promise.ms = free_by_ms(p, now), p->promise.known = true;
 	return now.mono_ms + t->time_limit_s * 1000 <= p->promise.ms;
 }
 
-/* In every pass anew: a kept GPU may have been drained, reserved or taken by a foreigner since, and is then exchanged for
- * another. Each change breaks the plan, so that one is made that keeps to it. */
 void pass_keep_for_head(struct pass *p, const struct task *t, const struct map_request *r, struct now now)
 {
-	bool enough = pass_count(p, r, now);
+	struct first *f = &p->head;
 	p->promise.known = false;	/* what runs there may have changed */
-	p->plan.broken = p->plan.broken || (enough && !p->passed_enough);
-	p->passed_enough = enough;
-	if (enough)
-		host_keep(p->host, t);
-	if (!enough || r->planned)
-		return;		/* the next plan keeps what a planned one needs */
-	const struct map_scene s = pass_scene(p, now);
-	int64_t slot;
-	for (unsigned n = drop_unsuited(p, &s, r); n < r->gpus && (slot = fewest_tasks(p, &s, r)) >= 0; n++) {
-		fleet_keep(p->fleet, (uint32_t)slot, r->task);
-		p->plan.broken = true;
-	}
+	if (!was_passed(p, f, r, now) && !insists(f) && !keeps_at_once(p, r->uid))
+		return;
+	insist(p, f, now);
+	fair_insist(p->fair, r->task, f->passed_ms);
+	host_keep(p->host, t);
+	if (!r->planned)	/* the next plan keeps what a planned one needs */
+		keep_gpus(p, r, 0, now);
 }
 
 static int64_t keeping_ends_ms(const struct pass *p)
 {
-	return p->keeping ? p->keep_since_ms + p->config->recover.keep_max_ms : INT64_MAX;
+	return insists(&p->recovering) ? p->recovering.insists_ms + p->config->recover.keep_max_ms : INT64_MAX;
 }
 
-/* Counted while the head is the one that was passed last: a task that came before it by priority and is placed at once leaves
- * its clock alone. */
-static int64_t passing_ends_ms(const struct pass *p)
+static int64_t passing_ends_ms(const struct pass *p, const struct first *f)
 {
-	bool counts = p->head && p->head == p->passed && !p->passed_enough;
-	return counts ? p->passed_since_ms + p->config->pass_max_ms : INT64_MAX;
-}
-
-static int64_t recovering_ends_ms(const struct pass *p)
-{
-	bool counts = p->recovering.task && p->recovering.task != p->keeping;
-	return counts ? p->recovering.since_ms + p->config->pass_max_ms : INT64_MAX;
+	return f->task && !insists(f) ? f->passed_ms + p->config->pass_max_ms : INT64_MAX;
 }
 
 /* They end by time alone, so no version moves: the pass is asked for. */
 int64_t pass_watch_keeping(struct pass *p, struct now now)
 {
-	const int64_t ends[] = { keeping_ends_ms(p), passing_ends_ms(p), recovering_ends_ms(p) };
+	const int64_t ends[] = { keeping_ends_ms(p), passing_ends_ms(p, &p->head), passing_ends_ms(p, &p->recovering) };
 	int64_t due = INT64_MAX;
 	for (size_t i = 0; i < COUNT_OF(ends); i++) {
 		p->asked = p->asked || ends[i] <= now.mono_ms;

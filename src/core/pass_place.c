@@ -72,7 +72,7 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 		r.cores = fleet_cores_room(p->fleet, estimates_cores(p->estimates, t).cores, NULL, NULL);
 	if (t->queue == QUEUE_MAIN)
 		say_planned(p, &r, now);
-	r.lent_by = pass_ends_in_time(p, t, now) ? p->head : 0;
+	r.lent_by = pass_ends_in_time(p, t, now) ? p->head.task : 0;
 	r.now_ms = now.wall_ms;
 	r.run_s = fleet_has_reserves(p->fleet) ? expected_run_s(p, t) : 0;
 	return r;

@@ -294,7 +294,7 @@ static bool is_behind(const struct task *const *tasks, const bool *first, size_t
 static void plan_list_waiting(struct pass *p, struct plan *out, const struct siblings *all, struct now now)
 {
 	const struct planning *k = &p->plan;
-	const struct task *queued[PLAN_WAITING], *head = tasks_find(p->tasks, p->head);
+	const struct task *queued[PLAN_WAITING], *head = tasks_find(p->tasks, p->head.task);
 	bool first[PLAN_WAITING], several = p->config->fair.on && queue_users(tasks_queue(p->tasks)) > 1;
 	struct plan_listing l = { .out = out, .siblings = all, .all_sure = true };
 	size_t n = plan_walk(p, queued, first);

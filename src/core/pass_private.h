@@ -85,6 +85,15 @@ struct turn {
 	bool taken;			/* in this pass, or in the last one where none is under way */
 };
 
+#define PASS_NOT_YET INT64_MAX
+
+/* The first of a queue that did not fit: it is passed, and then insists (the states are in pass.h). */
+struct first {
+	task_id task;			/* 0: there is none */
+	int64_t passed_ms;		/* mono; since when it is passed, as its user's record had it when it became the first */
+	int64_t insists_ms;		/* since when GPUs are kept for it; PASS_NOT_YET: it is passed */
+};
+
 struct pass {
 	const struct core_config *config;
 	const struct core_ops *ops;
@@ -99,15 +108,7 @@ struct pass {
 	bool asked, cpu_asked;		/* for another one, whatever the versions say (pass_ask) */
 
 	uint32_t rr_next;		/* under `rr`: the slot that is next */
-	task_id keeping;		/* the recovering task that GPUs are kept for */
-	int64_t keep_since_ms;
-	struct { task_id task; int64_t since_ms; } recovering;	/* the recovering task that does not fit, and since when; 0: none */
-	task_id head;			/* first in line of the main queue; 0: none */
-	task_id blocked_at;		/* head of the main queue that did not fit in the last pass; 0: none */
-	task_id passed;			/* the last head that did not fit; it stays so while others come before it and are placed */
-	int64_t passed_since_ms;	/* mono; as its user's record has it */
-	bool passed_enough;		/* for pass_max, or it is not to be passed at all: GPUs are kept for it */
-
+	struct first recovering, head;	/* of the recovery queue and of the main queue */
 	struct pass_vacated *vacated;	/* GPUs are kept for these tasks too */
 	size_t n_vacated, cap_vacated;
 
@@ -145,20 +146,20 @@ static inline void pass_ask(struct pass *p)
 bool pass_keeps_anything_for(const struct pass *p, task_id id);
 /* What is kept for the recovering task or the head is free for others now, but for what is vacated. */
 void pass_let_go(struct pass *p, task_id id);
+/* The first of that queue (of `p`) from now on. */
+void pass_lead(struct pass *p, struct first *f, task_id id);
 /* The first recovering task does not fit. What need not be alone is passed for pass_max, as heads are. */
 void pass_note_recovering(struct pass *p, const struct map_request *r, struct now now);
-/* Keeps n GPUs that it could have free for this recovering task, those with the fewest tasks (ties: the lowest slot). */
+/* It insists: keeps n GPUs that it could have free for it, those with the fewest tasks (ties: the lowest slot). */
 void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now);
 bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now);
-/* First in line of the main queue from now on. */
-void pass_lead(struct pass *p, const struct task *t);
 /* What is left of a running attempt's work, alone; *known: whether that is more than a guess. */
 double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known);
 /* The head did not fit. Keeps what it needs once it was passed for long enough, and others where some of that went away. */
 void pass_keep_for_head(struct pass *p, const struct task *t, const struct map_request *r, struct now now);
 /* Whether that task, begun now, is over before what the head is promised. */
 bool pass_ends_in_time(struct pass *p, const struct task *t, struct now now);
-/* It was passed by others for as long as is allowed. */
+/* It is the head, and insists. */
 bool pass_is_first(const struct pass *p, task_id id);
 /* When the times of keeping and passing are over (mono), INT64_MAX: nothing is kept; notes what is over now. */
 int64_t pass_watch_keeping(struct pass *p, struct now now);

@@ -143,9 +143,7 @@ static bool lacks_as_its_kind(struct pass *p, const struct map_request *r, struc
 bool pass_lacks_gpus(struct pass *p, const struct map_request *r, struct now now)
 {
 	bool lacks = p->some_out_of_use && lacks_as_its_kind(p, r, now);
-	if (lacks && p->recovering.task == r->task)
-		p->recovering.task = 0;
-	if (lacks && (p->head == r->task || p->keeping == r->task))
+	if (lacks)
 		pass_let_go(p, r->task);
 	return lacks;
 }

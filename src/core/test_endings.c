@@ -109,6 +109,33 @@ static void a_gpu_that_it_may_not_use_is_not_kept_for_it(void **unused)
 	end_world(w);
 }
 
+/* It would be waited for until somebody mends it, while the other empties. */
+static void a_kept_gpu_that_falls_silent_is_exchanged(void **unused)
+{
+	(void)unused;
+	struct core_config config = plain_config();
+	config.map.max_smact = 1;
+	config.fence = false;
+	struct world *w = new_world(2, &config);
+	task_id n1 = submit(w, spec_of(20000, 1)), n2 = submit(w, spec_of(20000, 1)), n3 = submit(w, spec_of(5000, 1)),
+		oom = submit(w, spec_of(5000, 1));
+	assert_string_equal(gpu_of(w, oom), "GPU-1");
+	hold_memory(w, oom, 20900);
+	pass(w, 3);
+	exits(w, oom, 1, SCAN_GPU_OOM);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 1), oom);
+	w->n_gpus = 1;
+	pass(w, 2);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 0), oom);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 1), 0);
+	exits(w, n1, 0, SCAN_NOTHING);
+	exits(w, n3, 0, SCAN_NOTHING);
+	pass(w, 3);
+	assert_string_equal(gpu_of(w, oom), "GPU-0");
+	assert_int_equal(state(w, n2), TASK_RUNNING);
+	end_world(w);
+}
+
 static void mps_clients_that_die_together_are_one_cohort(void **unused)
 {
 	(void)unused;
@@ -316,6 +343,7 @@ int main(void)
 		cmocka_unit_test(a_lone_out_of_memory_on_an_open_gpu_is_final),
 		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),
 		cmocka_unit_test(a_gpu_that_it_may_not_use_is_not_kept_for_it),
+		cmocka_unit_test(a_kept_gpu_that_falls_silent_is_exchanged),
 		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),
 		cmocka_unit_test(who_waits_for_a_verdict_is_not_stopped),
 		cmocka_unit_test(who_waits_for_a_verdict_can_be_cancelled_or_requeued),

@@ -43,7 +43,7 @@ static void who_lacks_a_gpu_that_is_out_of_use_holds_up_nobody(void **unused)
 		core_drain(w->c, uuid_of(1), false);
 		pass(w, 2);
 		if (order == ORDER_STRICT) {
-			assert_int_equal(pass_blocked_at(w->c->pass), wide);
+			assert_int_equal(pass_head(w->c->pass), wide);
 			assert_int_equal(state(w, b), TASK_PENDING);
 			assert_string_equal(core_task_reason(w->c, core_task(w->c, b), w->now), "Priority");
 			exits(w, a, 0, SCAN_NOTHING);
@@ -171,7 +171,7 @@ static void many_who_lack_a_gpu_hide_nobody_behind_a_head(void **unused)
 	task_id small = submit(w, spec_of(5000, 1));
 	pass(w, 2);
 	assert_int_equal(state(w, runs), TASK_RUNNING);
-	assert_int_equal(pass_blocked_at(w->c->pass), head);
+	assert_int_equal(pass_head(w->c->pass), head);
 	assert_int_equal(state(w, small), TASK_RUNNING);
 	end_world(w);
 }
@@ -189,17 +189,17 @@ static void nobody_is_first_while_all_are_out_of_use(void **unused)
 		wants->cpus = 2;
 		task_id runs = submit(w, spec_of(30000, 1)), head = submit(w, wants), small = submit(w, cpu);
 		pass(w, 2);
-		assert_int_equal(pass_blocked_at(w->c->pass), head);
+		assert_int_equal(pass_head(w->c->pass), head);
 		assert_int_equal(state(w, small), TASK_PENDING);
 		core_drain(w->c, uuid_of(0), drained);
 		w->n_gpus = drained;	/* or it has fallen off the bus */
 		pass(w, 2);
-		assert_int_equal(pass_blocked_at(w->c->pass), 0);
+		assert_int_equal(pass_head(w->c->pass), 0);
 		assert_int_equal(state(w, small), TASK_RUNNING);
 		core_drain(w->c, uuid_of(0), false);
 		w->n_gpus = 1;
 		pass(w, 2);
-		assert_int_equal(pass_blocked_at(w->c->pass), head);
+		assert_int_equal(pass_head(w->c->pass), head);
 		exits(w, small, 0, SCAN_NOTHING);
 		exits(w, runs, 0, SCAN_NOTHING);
 		pass(w, 2);

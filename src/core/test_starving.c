@@ -104,11 +104,9 @@ static int waits_s(struct stream *s, task_id wide)
 	while (w->now.mono_ms - from_ms < NEVER_S * 1000 && state(w, wide) != TASK_RUNNING) {
 		bool strict = core_get_config(w->c)->order == ORDER_STRICT;
 		if (!first_ms && p->recovering.task == wide)
-			first_ms = p->recovering.since_ms;
-		else if (!first_ms && !strict && p->passed == wide)
-			first_ms = p->passed_since_ms;
-		else if (!first_ms && strict && p->blocked_at == wide)
-			first_ms = w->now.mono_ms;
+			first_ms = p->recovering.passed_ms;
+		else if (!first_ms && p->head.task == wide)
+			first_ms = strict ? w->now.mono_ms : p->head.passed_ms;
 		stream_goes_on(s);
 	}
 	return first_ms ? (int)((w->now.mono_ms - first_ms) / 1000) : 0;

@@ -343,6 +343,32 @@ static void what_users_hold_is_told_in_few_rows_too(void **unused)
 	end_world(w);
 }
 
+/* A head whose user has what he may have by now starts when one of his ends: meanwhile the room is for others. */
+static void nothing_is_kept_for_a_head_that_may_not_start(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_FIFO, 600);
+	config.allowance.most[ALLOWANCE_RUNNING] = 2;
+	config.host_cpus = 4;
+	config.max_cpu = 0;
+	struct world *w = new_world(2, &config);
+	struct spec *wide = spec_of(30000, 2), *cpus = spec_of(0, 0);
+	wide->cpus = cpus->cpus = 4;
+	cpus->uid = 1001;
+	struct spec *found = spec_of(1000, 1);
+	char gpus[1][GPU_UUID_LEN] = { "GPU-1" };
+	found->process_pid = 7;
+	submit(w, spec_of(30000, 1));
+	task_id head = submit(w, wide);
+	pass(w, 1);
+	assert_int_equal(pass_head(w->c->pass), head);
+	core_adopt(w->c, ++w->next_job, found, gpus, 1, w->now);
+	task_id other = submit(w, cpus);
+	assert_string_equal(reason_of(w, head), "UserLimit");
+	assert_int_equal(state(w, other), TASK_RUNNING);
+	end_world(w);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test(f)
@@ -352,6 +378,7 @@ int main(void)
 		T(one_server_serves_all_users_or_one),
 		T(users_whose_tasks_die_together_are_told_of_each_other), T(who_dies_of_anothers_kill_is_not_charged),
 		T(a_machine_without_such_a_server_keeps_users_apart), T(what_users_hold_is_told_in_few_rows_too),
+		T(nothing_is_kept_for_a_head_that_may_not_start),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

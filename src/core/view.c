@@ -51,7 +51,7 @@ static bool reason_allowance(struct core *c, const struct task *t, struct now no
 static void reason_behind(const struct core *c, const struct task *t, struct reason *out)
 {
 	char id[TASK_ID_TEXT];
-	task_id blocked = pass_blocked_at(c->pass);
+	task_id blocked = pass_head(c->pass);
 	out->word = "Priority";
 	if (blocked && t->gpus)
 		snprintf(out->text, sizeof out->text, "task %s is before it and waits for a GPU", task_id_text(blocked, id));
