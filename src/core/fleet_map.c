@@ -136,7 +136,7 @@ static void move_slot(struct fleet *f, struct slot *s)
 	f->newest = s;
 }
 
-/* What others' chances hang on too: a claim is cut to what the largest GPUs have, and an n-GPU task needs n in use that suit. */
+/* What others' chances hang on too: a claim is cut to what the largest GPUs have, and an n-GPU task needs n there that suit. */
 static bool same_shape(const struct map_gpu *a, const struct map_gpu *b)
 {
 	return a->total_mib == b->total_mib && a->stale == b->stale && a->drained == b->drained && a->mig == b->mig &&

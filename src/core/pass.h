@@ -1,31 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pass: one walk through the queue that tries to place waiting tasks. A pass is made when something has moved (the versions
- * of tasks, fleet and estimates) or come due. For each kind of request it remembers at which version of the fleet it did not
- * fit, so that only the GPUs that have moved since are asked again.
+ * of tasks, fleet and estimates), was given up or came due. What it remembers, and why each is forgotten, is a table in
+ * pass_private.h.
  *
- * Where MPS servers serve one user each, users take turns at them: pass_turns.c.
+ * The recovery queue comes first, then the main queue, which is ordered by priority, then by whose turn it is (queue/fair.h).
+ * What a waiting task goes through, in either:
  *
- * The recovery queue comes first. If its head is to be alone on its GPUs, these are kept free for it: the n with the fewest
- * tasks that it could have, chosen once. After keep_max it asks for more memory instead (section 7.2), and need not be alone.
- * For one that need not be, they are kept once it was passed for pass_max.
+ *	state		is left
+ *	behind others	when a pass comes to it. It is placed, left out, or the first that does not fit: passed
+ *	left out	its user has what he may have (queue/allowance.h), or it waits for GPUs that are drained, silent or reserved (it is
+ *			set aside): nothing idles for it, and its next may be first. Until that is over
+ *	passed		the first of its queue (`struct first`). Later tasks may start, each queue by its rules below. It is placed,
+ *			overtaken by one that goes before it, or insists after pass_max, at once under `fifo`, where its user is
+ *			owed a start while others wait, and where a recovering task is to be alone
+ *	insists		the GPUs that it needs, those with the fewest tasks, are kept for it, and so is room of the host: nobody else
+ *			starts there, so it starts at the latest when the tasks there have ended. Until it is placed or overtaken
+ *	planned		beside these: the plan says where it starts, and in which order
+ *	made place for	beside these: GPUs that others were asked to vacate are kept for it at once, under every order
  *
- * The main queue is ordered by priority, then by whose turn it is (queue/fair.h). What happens when its head does not fit:
- *	strict		the pass ends: only CPU tasks, which are in no order with it, may pass it, for pass_max
- *	backfill	later tasks may pass the head for pass_max. Then the GPUs that it needs, those with the fewest tasks, are kept
- *			for it: nobody else starts there, so it starts at the latest when the tasks there have ended. Nothing starves
- *	fifo		GPUs are kept at once. Their expected end is the head's promise: other tasks start there only if their time
- *			limits end before it
+ * Whoever is overtaken loses what is kept for it, but not the time for which it was passed: that is noted by user, so that it
+ * does not begin anew when users take turns.
+ *
+ * A recovering task for which GPUs are kept asks for more memory after keep_max (section 7.2), and need not be alone.
+ *
+ * In the main queue later tasks pass the head by the order:
+ *	strict		none does but CPU tasks, which are in no order with it
+ *	backfill	all may
+ *	fifo		the kept GPUs' expected end is the head's promise: others start there only if their time limits end before it
  *	plan		a plan says which task goes where, and in which order (map/plan.h); the filter still decides about each start
  *
- * How long a head was passed is counted for the first task of each user, so that it does not begin anew when users take turns.
- * For a user who is owed a start while others wait, GPUs are kept at once under every order, so that it does not matter how
- * many tasks the others have. Users who have all that they may have (queue/allowance.h) are left out, and so are tasks that
- * wait for GPUs which are drained, silent or reserved: nothing idles for them.
- *
- * GPUs that tasks were asked to vacate are kept at once too, under every order, for whom they were asked to.
- *
- * CPU tasks, which ask for no GPU, stand in a queue of their own and are placed behind the others: pass_cpu.c.
+ * Where MPS servers serve one user each, users take turns at them: pass_turns.c. CPU tasks, which ask for no GPU, stand in a
+ * queue of their own and are placed behind the others: pass_cpu.c.
  */
 #ifndef RAD_CORE_PASS_H
 #define RAD_CORE_PASS_H

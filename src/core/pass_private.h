@@ -8,6 +8,28 @@
  *	pass_plan.c	plans of what starts where
  *	pass_cpu.c	tasks without GPUs
  *	pass.c		the order in which tasks are tried
+ *
+ * What a pass knows of the world are versions that others own: of the tasks, of the fleet (its slots, and what tasks need of
+ * cores), of the fleet's shape (capacity and kind of GPUs, which are in use, settings, reservations) and of the estimates. What
+ * it remembers itself is here. Each is forgotten by what it hangs on, and by no more, since a pass costs what it asks anew:
+ *
+ *	memory		says						until
+ *	seen		a pass would place nobody			any version moves, pass_ask, or a time is over
+ *	refused		that kind of request does not fit		the shape moves; only slots that moved since are asked
+ *	tried		that task's request is of that kind		its record, what was learnt of its like, cores or the shape moves
+ *	aside		those tasks lack GPUs (marked in the queue)	their record, the shape or the estimates move
+ *	recovering,	who is the first of its queue, since when, and	it is placed, overtaken, left out, held or cancelled, or settings
+ *	head		whether GPUs are kept for it			change; since when is in fair.h until it starts or waits no more
+ *	vacated		for whom others make place, and where		timeslots.c says otherwise, or it waits no more
+ *	turns		at which MPS servers a user waits		its user was not tried in a pass, it waits no more, settings change
+ *	promise		when the head's GPUs are expected to be free	the head is asked again: in each pass
+ *	plan		what starts where				tasks come, end or tell when, or it is broken (is_outdated)
+ *	rr_next		under `rr`, the slot that is next		never
+ *
+ * `refused` and `tried` are two, since one kind is that of many tasks, and what a request is made of moves by other causes than
+ * whether it fits. Others remember for the pass: each slot of the fleet for whom it is kept and whose turn it is, the host for
+ * whom room is kept, and fair.h who insists. That one orders users, and may be another than the head: who is owed a start goes
+ * before it.
  */
 #ifndef RAD_CORE_PASS_PRIVATE_H
 #define RAD_CORE_PASS_PRIVATE_H
