@@ -99,11 +99,37 @@ keys(b"ss"); wait(b"by NAME"); frame = wait(b"\033[J"); assert frame.index(b"sec
 keys(b"r"); wait(b"by NAME, reversed"); frame = wait(b"\033[J"); assert frame.index(b"waiting-one") < frame.index(b"second-one"), frame
 keys(b"\033[F"); wait(b"\033[7m")
 keys(b"unobody-here\r"); wait(b"No such task"); keys(b"\033"); wait(b"waiting-one")
-keys(b"?"); wait(b"rad top only looks"); keys(b" "); wait(b"waiting-one")
+keys(b"?"); wait(b"H hold, R release"); keys(b" "); wait(b"waiting-one")
 keys(b"vv"); wait(b"\033[J"); wait(b"\033[J"); assert b"waiting-one" not in wait(b"\033[J")
 keys(b"q")'
 	echo "$output"
 	[ "$output" = 0 ]
+}
+
+@test "top: keys cancel, hold and release the task that is chosen, and the answer is shown" {
+	local id
+	id=$(submit --hold --name third-one --array=3-5 -- sleep 300)
+	on_terminal 'wait(b"third-one"); keys(b"/third\r"); wait(b"with \x27third\x27")
+keys(b"c"); wait(b"cancel '"$id"'_[3-5] (third-one) of "); wait(b", HELD? y: yes"); keys(b"n"); wait(b"nothing was done")
+keys(b"R"); wait(b"Release '"$id"'_[3-5]: 3 tasks"); wait(b"\033[J")
+keys(b"vv"); wait(b"\033[J"); keys(b"c"); wait(b"no task is chosen"); keys(b"v"); wait(b"third-one")
+keys(b"\033[F"); keys(b"c"); wait(b"? y: yes"); keys(b"y"); wait(b"Cancel '"$id"'_"); wait(b"\033[J")
+keys(b"q")'
+	[ "$output" = 0 ]
+	rad cancel "$id"
+	on_terminal 'wait(b"waiting-one"); keys(b"/nothing-here\r"); wait(b"No such task"); keys(b"c"); wait(b"no task is chosen"); keys(b"H")
+wait(b"no task is chosen"); keys(b"\033"); wait(b"waiting-one"); keys(b"/waiting-one\r"); wait(b"with \x27wait"); keys(b"H")
+wait(b"is HELD, so it cannot be held"); keys(b"q")'
+	[ "$output" = 0 ]
+}
+
+@test "top: a task of somebody else is radd's to refuse" {
+	need_root
+	make_users
+	on_terminal_of() { export COMMAND="setpriv --reuid $ALICE --regid $(id -g "$ALICE") --init-groups env HOME=$WORLD/$ALICE rad top --delay 0.2"; on_terminal "$1"; }
+	on_terminal_of 'wait(b"waiting-one"); keys(b"R"); wait(b"belongs to"); keys(b"c"); wait(b"y: yes"); keys(b"y"); wait(b"belongs to"); keys(b"q")'
+	[ "$output" = 0 ]
+	[ "$(rad queue -h -t H | wc -l)" = 2 ]
 }
 
 @test "top: the log of a task as it grows, and why it waits" {

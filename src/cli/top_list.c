@@ -146,6 +146,13 @@ const char *top_list_chosen(const struct top_list *l)
 	return l->rows.n ? member_text(*l->rows.rows[l->at].tasks, "id") : NULL;
 }
 
+const json_t *top_list_chosen_row(const struct top_list *l, char **ids)
+{
+	const struct queue_row *row = l->rows.n ? &l->rows.rows[l->at] : NULL;
+	*ids = row ? queue_table_ids(row->tasks, row->n) : NULL;
+	return row ? *row->tasks : NULL;
+}
+
 /* ---- lines ---- */
 
 /* As wide as the window, so that the whole line is marked. */

@@ -37,6 +37,9 @@ const char *top_list_order(const struct top_list *l);
 void top_list_move(struct top_list *l, long by);
 /* The id of the chosen task, of an array its first element that is there; NULL: there is none. */
 const char *top_list_chosen(const struct top_list *l);
+/* All tasks of the chosen row: the first (borrowed), and their ids as people write them ("12_[3-7]"; free it). NULL: there is
+ * none. */
+const json_t *top_list_chosen_row(const struct top_list *l, char **ids);
 /* In so many lines, titles included. Returns how many were written. */
 unsigned top_list_print(struct top_list *l, unsigned lines, const struct term *term, FILE *out);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * rad top: GPUs and tasks on the whole screen, again and again. It only looks: whoever wants to change something has the verbs
- * for it, which ask and say what they did. Nothing here waits: keys, signals, radd's answers and the output of other verbs are
- * taken as they come.
+ * rad top: GPUs and tasks on the whole screen, again and again, with keys for what is done most often to a task. Nothing here
+ * waits: keys, signals, radd's answers and the output of other verbs are taken as they come.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -13,6 +12,7 @@
 #include "cli/format.h"
 #include "cli/span.h"
 #include "cli/term.h"
+#include "cli/top_act.h"
 #include "cli/top_feed.h"
 #include "cli/top_list.h"
 #include "cli/top_pager.h"
@@ -36,6 +36,7 @@ enum { TOP_BOTH, TOP_TASKS, TOP_GPUS, TOP_VIEWS };
 struct top {
 	struct term term;
 	struct top_feed feed;
+	struct top_act act;
 	struct top_list list;
 	int64_t every_ms;
 	int view;
@@ -45,6 +46,7 @@ struct top {
 	bool help;
 	char asking;			/* 'u' or '/': what is being typed; 0: nothing */
 	char typed[TOP_LIST_WORD];
+	char question[200];		/* whether to do what is chosen to be done */
 	char note[200];			/* to the last key; "": none */
 	char keys[256];			/* not understood yet */
 	size_t n_keys;
@@ -114,6 +116,7 @@ static const char *const help_lines[] = {
 	"Enter, l   its log, as it grows",
 	"w          why it is where it is",
 	"i          all that is known of it",
+	"c          cancel it, after asking;  H hold, R release",
 	"u          only one user's tasks (nothing: everybody's)",
 	"/          only tasks with a text (id, name, user, reason)",
 	"Escape     all tasks again",
@@ -124,15 +127,14 @@ static const char *const help_lines[] = {
 	"In a log or another text the same keys move, Left and",
 	"Right shift long lines, q or Escape goes back.",
 	"",
-	"rad top only looks: rad cancel, hold, release, update,",
-	"suspend and requeue change tasks.",
+	"rad update, suspend, resume and requeue change more.",
 };
 
 /* As many as there is room for: the help has all of them. */
 static void print_keys(char *foot, size_t size, const char *place, unsigned width)
 {
-	static const char *const keys[] = { "q quit", "  ? help", "  l log", "  w why", "  u user", "  / find", "  <> sort",
-					    "  v GPUs" };
+	static const char *const keys[] = { "q quit", "  ? help", "  l log", "  w why", "  c cancel", "  H hold", "  R release",
+					    "  u user", "  / find", "  <> sort", "  v GPUs" };
 	size_t len = (size_t)snprintf(foot, size, "%s", place);
 	for (size_t i = 0; i < COUNT_OF(keys) && (!width || len + strlen(keys[i]) <= width); i++)
 		len += (size_t)snprintf(foot + len, size - len, "%s", keys[i]);
@@ -144,7 +146,9 @@ static void print_foot(FILE *out, struct top *t, unsigned lines)
 	char place[80] = "", foot[400];
 	unsigned width = t->term.width > 1 ? t->term.width - 1 : t->term.width;
 	size_t first = t->list.first + 1, last = t->list.first + (lines ? lines - 1 : 0);
-	if (t->asking) {
+	if (t->act.request) {
+		snprintf(foot, sizeof foot, "%s", t->question);
+	} else if (t->asking) {
 		snprintf(foot, sizeof foot, "%s: %s_", t->asking == 'u' ? "user (nothing: everybody)" : "tasks with the text", t->typed);
 	} else if (*t->note) {
 		snprintf(foot, sizeof foot, "%s", t->note);
@@ -253,6 +257,43 @@ static void open_pager(struct top *t, const char *verb)
 		snprintf(t->note, sizeof t->note, "%.199s", err.text);
 }
 
+static void send_act(struct top *t)
+{
+	struct error err = ERROR_INIT;
+	if (top_act_send(&t->act, &err))
+		snprintf(t->note, sizeof t->note, "%.199s", err.text);
+}
+
+/* Only a cancel is asked about: it alone cannot be taken back. */
+static void begin_act(struct top *t, const char *op)
+{
+	struct error err = ERROR_INIT;
+	scoped_free char *ids = NULL;
+	const json_t *task = t->view == TOP_GPUS ? NULL : top_list_chosen_row(&t->list, &ids);
+	if (!task) {
+		snprintf(t->note, sizeof t->note, "no task is chosen%s", t->view == TOP_GPUS ? " (v: the list)" : "");
+		return;
+	}
+	const char *state = task_state_name(member_state(task)), *user = member_text(task, "user");
+	if (top_act_choose(&t->act, op, ids, state, &err))
+		snprintf(t->note, sizeof t->note, "%.199s", err.text);
+	else if (strcmp(op, "cancel"))
+		send_act(t);
+	else
+		snprintf(t->question, sizeof t->question, "cancel %.60s (%.40s) of %.30s, %s? y: yes, any other key: no", ids,
+			 member_text(task, "name"), user, state);
+}
+
+static void on_answer(struct top *t, int key)
+{
+	if (key == 'y' || key == 'Y') {
+		send_act(t);
+		return;
+	}
+	top_act_forget(&t->act);
+	snprintf(t->note, sizeof t->note, "nothing was done");
+}
+
 /* What was typed is looked for from now on. */
 static void end_asking(struct top *t, bool heed)
 {
@@ -328,6 +369,9 @@ static void on_list_key(struct top *t, int key)
 	case TOP_ENTER: case 'l': open_pager(t, "logs"); break;
 	case 'w': open_pager(t, "why"); break;
 	case 'i': open_pager(t, "show"); break;
+	case 'c': begin_act(t, "cancel"); break;
+	case 'H': begin_act(t, "hold"); break;
+	case 'R': begin_act(t, "release"); break;
 	case 'v': t->view = (t->view + 1) % TOP_VIEWS; break;
 	case 'u': case '/':
 		t->asking = (char)key;
@@ -347,7 +391,9 @@ static void on_key(struct top *t, int key)
 {
 	long lines = lines_of(key, t);
 	t->note[0] = 0;
-	if (t->asking)
+	if (t->act.request)
+		on_answer(t, key);
+	else if (t->asking)
 		on_typed(t, key);
 	else if (t->help)
 		t->help = false;
@@ -409,14 +455,16 @@ static int watch(struct top *t)
 		int64_t left = top_feed_due_ms(&t->feed) - clock_mono_ms();
 		struct pollfd p[] = {
 			{ STDIN_FILENO, POLLIN, 0 }, { top_screen_signals(), POLLIN, 0 }, { top_feed_fd(&t->feed), POLLIN, 0 },
-			{ t->pager ? top_pager_fd(t->pager) : -1, POLLIN, 0 },
+			{ t->pager ? top_pager_fd(t->pager) : -1, POLLIN, 0 }, { top_act_fd(&t->act), POLLIN, 0 },
 		};
 		redraw = poll(p, COUNT_OF(p), left > 0 ? (int)(left < 60000 ? left : 60000) : 0) > 0 &&
-			 (p[0].revents || p[1].revents || p[3].revents);
+			 (p[0].revents || p[1].revents || p[3].revents || p[4].revents);
 		if (p[1].revents)
 			sig = read_signal();
 		if (p[3].revents)
 			top_pager_read(t->pager);
+		if (p[4].revents && top_act_take(&t->act, t->note, sizeof t->note))
+			t->feed.due_ms = 0;	/* what it looks like now */
 		if (p[0].revents && !sig)
 			read_keys(t);
 	}
@@ -457,6 +505,7 @@ int verb_top(struct cli_call *c)
 		return cli_fail(c, &err);
 	int sig = watch(&t);
 	close_pager(&t);
+	top_act_clear(&t.act);
 	top_feed_clear(&t.feed);
 	top_list_clear(&t.list);
 	top_screen_close(sig);
