@@ -109,6 +109,8 @@ on_terminal()
 	id=$(submit --array=0-7%1 --gpu-mem 1G -- sleep 300)
 	running() { rad queue -t R --json "$id" | jq '.tasks | length'; }
 	wait_for 20 eval '[ "$(running)" = 1 ]'
+	rad queue "$id" | grep -q "^ *${id}_\[1-7%1\] "
+	[ "$(rad why "${id}_[1-7%1]" | grep -c ArrayLimit)" -ge 1 ]
 	rad update "$id" --array=%3
 	wait_for 20 eval '[ "$(running)" = 3 ]'
 	[[ "$(rad why "${id}_7")" == *"ArrayLimit: 3 elements of its array run at once"* ]]

@@ -14,6 +14,7 @@
 
 const char *const queue_table_members[QUEUE_TABLE_MEMBERS] = {
 	"priority", "gpus_requested", "run_s", "progress.percent", "progress.left_s", "estimate.claim_mib", "attempts.gpus", "reason",
+	"array_limit",
 };
 
 /* ---- rows ---- */
@@ -121,6 +122,8 @@ char *queue_table_ids(json_t *const *first, size_t n)
 	buf_printf(&text, "%u_[%s", TASK_JOB(member_id(*first)), elements);
 	if (!*elements)
 		queue_table_add_elements(&text, first, n);
+	if (!task_state_terminal(member_state(*first)) && member_int(*first, "array_limit"))
+		buf_printf(&text, "%%%lld", (long long)member_int(*first, "array_limit"));
 	buf_add_text(&text, "]");
 	return buf_steal(&text);
 }

@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 /* What radd is asked of each task for the table, beside id, name, user and state. */
-#define QUEUE_TABLE_MEMBERS 8
+#define QUEUE_TABLE_MEMBERS 9
 extern const char *const queue_table_members[QUEUE_TABLE_MEMBERS];
 
 /* A line: one task, or elements of one array in the order of their indices. */
@@ -31,7 +31,8 @@ void queue_table_clear(struct queue_rows *r);
  * by state. */
 struct queue_rows queue_table_groups(const json_t *tasks);
 
-/* "12_[3-7,9]" for elements of one array in the order of their indices, as Slurm writes it; "12" for a task. Free it. */
+/* "12_[3-7,9%4]" for elements of one array in the order of their indices, as Slurm writes it: with the limit, while they wait;
+ * "12" for a task. Free it. */
 char *queue_table_ids(json_t *const *first, size_t n);
 /* Appends "3-7,9" for elements of one array, as Slurm writes them. */
 void queue_table_add_elements(struct buf *out, json_t *const *tasks, size_t n);

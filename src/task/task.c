@@ -634,7 +634,7 @@ uint64_t task_host_limit_mib(const struct task *t)
 bool task_is_brief(const char *member)
 {
 	static const char *const members[] = {
-		"id", "name", "user", "state", "priority", "gpus_requested", "run_s", "progress", "estimate", "attempts",
+		"id", "name", "user", "state", "priority", "gpus_requested", "run_s", "progress", "estimate", "attempts", "array_limit",
 	};
 	for (size_t i = 0; i < COUNT_OF(members); i++)
 		if (strlen(members[i]) == strcspn(member, ".") && !strncmp(members[i], member, strlen(members[i])))
@@ -648,11 +648,12 @@ json_t *task_to_json_brief(const struct task *t, int64_t now_ms)
 	json_t *attempts = json_array();
 	for (uint32_t i = 0; i < t->n_attempts; i++)
 		json_array_append_new(attempts, attempt_to_json(&t->attempts[i]));
-	return json_pack("{ss, ss, ss, ss, sI, si, so, so, so, so}",
+	return json_pack("{ss, ss, ss, ss, sI, si, so, so, so, so, so}",
 		"id", task_id_text(t->id, id), "name", task_name(t), "user", t->spec->user ? t->spec->user : "",
 		"state", task_state_name(t->state), "priority", (json_int_t)t->priority, "gpus_requested", (int)t->gpus,
 		"run_s", json_round3(task_times(t, now_ms).run_s), "progress", json_null(),
-		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);
+		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts,
+		"array_limit", json_int_or_null(t->array_limit, t->array_limit != 0));
 }
 
 static json_t *deps_json(const struct task *t)

@@ -633,7 +633,7 @@ static void task_objects_have_the_members_of_the_contract(void **state)
 	const char *name;
 	json_object_foreach(brief, name, value)
 		assert_true(task_is_brief(name) && json_equal(value, json_object_get(o, name)));
-	assert_int_equal(json_object_size(brief), 10);
+	assert_int_equal(json_object_size(brief), 11);
 	json_decref(brief);
 	assert_int_equal(json_array_size(json_object_get(o, "attempts")), 1);
 	assert_true(json_is_null(json_object_get(o, "signal")));
