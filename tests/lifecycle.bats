@@ -238,6 +238,43 @@ teardown()
 	rad cancel --all
 }
 
+@test "kill-on-invalid-dep: what waits in vain is cancelled, down a chain, says why, and is so after a restart" {
+	local a stays b c array late
+	a=$(submit --hold -- false)
+	stays=$(submit --dependency "afterok:$a" --kill-on-invalid-dep=no -- true)
+	b=$(submit --dependency "afterok:$a" --kill-on-invalid-dep=yes -- true)
+	c=$(submit --dependency "afterok:$b" --kill-on-invalid-dep=yes -- true)
+	array=$(submit --array=0-1 --dependency "afterany:$c,afterok:$c" --kill-on-invalid-dep yes -- true)
+	rad release "$a"
+	wait_state "$array" CANCELLED
+	wait_state "$c" CANCELLED
+	[ "$(field "$b" '|"\(.state) \(.reason): \(.reason_text)"')" = \
+		"CANCELLED DependencyNeverSatisfied: afterok:$a could no longer be met, so it was cancelled (--kill-on-invalid-dep)" ]
+	rad show --events "$b" | grep -q "cancelled *dependency afterok:$a could no longer be met\$"
+	run rad wait "$b"
+	[ "$status" -eq 125 ]
+	[ "$(field "$stays" '|"\(.state) \(.reason)"')" = "PENDING DependencyNeverSatisfied" ]
+	run --separate-stderr rad submit --parsable --dependency "afterok:$a" --kill-on-invalid-dep=yes -- true
+	late=$output
+	[[ "$stderr" == *"task $late: afterok:$a could no longer be met"* ]]
+	[ "$(state "$late")" = CANCELLED ]
+	run -2 rad submit --kill-on-invalid-dep=maybe -- true
+	rad requeue "$b"	# put back, it would wait in vain again
+	wait_state "$b" CANCELLED
+	rad cancel "$stays"
+	a=$(submit -- sh -c "$(until_file fail); exit 1")
+	b=$(submit --array=0-1 --dependency "afterok:$a" --kill-on-invalid-dep=yes -- true)
+	wait_state "$a" RUNNING
+	kill_radd
+	: >fail
+	start_radd
+	wait_state "$a" FAILED
+	wait_state "${b}_1" CANCELLED
+	kill_radd
+	start_radd
+	[ "$(field "${b}_1" '|"\(.state) \(.reason)"')" = "CANCELLED DependencyNeverSatisfied" ]
+}
+
 @test "update: what a task waits for is set, replaced and taken away" {
 	local a b c array
 	a=$(submit --hold -- true)

@@ -129,7 +129,7 @@ spec_of()
 	# each row of sbatch's: none is unknown, none ends in anything but a task or one line
 	for option in --account=x -A=x --acctg-freq=1 --batch=x --bb=x --bbf=x --cluster-constraint=x -M=x --comment=x --contiguous -S=1 \
 		--cores-per-socket=1 --cpu-freq=low --deadline=now --delay-boot=1 -m=block -x=n1 -B=1 --get-user-env --gpu-bind=none \
-		--gpu-freq=low --gres-flags=x --hint=x --ignore-pbs --kill-on-invalid-dep=yes -L=x --mcs-label=x --mem-bind=none --network=x -k \
+		--gpu-freq=low --gres-flags=x --hint=x --ignore-pbs -L=x --mcs-label=x --mem-bind=none --network=x -k \
 		-F=x -w=n1 --ntasks-per-core=1 --ntasks-per-gpu=1 --ntasks-per-socket=1 -O -s --parsable -p=x --power=x \
 		--prefer=x --profile=all --propagate -q=x -Q --reboot --reservation=x --sockets-per-node=1 --spread-job --switches=1 \
 		--thread-spec=1 --threads-per-core=1 --time-min=1 --tmp=1G --use-min-nodes -v -W --wait-all-nodes=1 --wckey=x --exclusive=user; do

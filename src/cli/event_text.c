@@ -122,6 +122,16 @@ static void say_updated(struct buf *out, const json_t *d, const json_t *gpus)
 	}
 }
 
+static void say_cancelled(struct buf *out, const json_t *d, const json_t *gpus)
+{
+	(void)gpus;
+	const json_t *unmet = json_object_get(d, "unmet");
+	if (!unmet)
+		return;
+	say_deps(out, unmet);
+	buf_add_text(out, " could no longer be met");
+}
+
 static void say_clock_set(struct buf *out, const json_t *data, const json_t *gpus)
 {
 	char text[FORMAT_LEN];
@@ -133,7 +143,7 @@ static void say_clock_set(struct buf *out, const json_t *data, const json_t *gpu
 static const struct { const char *event; void (*say)(struct buf *out, const json_t *data, const json_t *gpus); } texts[] = {
 	{ "estimated", say_estimated }, { "placed", say_placed }, { "moved", say_placed }, { "started", say_started },
 	{ "measured", say_measured }, { "ended", say_ended }, { "stop_asked", say_stop }, { "updated", say_updated },
-	{ "clock_set", say_clock_set },
+	{ "clock_set", say_clock_set }, { "cancelled", say_cancelled },
 };
 
 char *event_text(const json_t *event, const json_t *gpus)

@@ -246,7 +246,12 @@ void submission_tell_vain_at_once(const char *id)
 	scoped_free char *word = alloc_string(id);
 	scoped_json *shown = which_show(&word, 1, &ignored);
 	const json_t *tasks = json_object_get(shown, "tasks");
-	if (!strcmp(member_text(json_array_get(tasks, 0), "reason"), "DependencyNeverSatisfied"))
+	const json_t *first = json_array_get(tasks, 0);
+	if (strcmp(member_text(first, "reason"), "DependencyNeverSatisfied"))
+		return;
+	if (task_state_terminal(member_state(first)))
+		cli_note("task %s: %s", id, member_text(first, "reason_text"));
+	else
 		submission_tell_vain(tasks);
 }
 

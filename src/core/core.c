@@ -269,6 +269,8 @@ void core_reconfigure(struct core *c, const struct core_config *config)
 	c->config.estimators = old.estimators;
 	c->config.estimator = old.estimator;
 	c->config.readings_stand = old.readings_stand;
+	if (c->config.kill_invalid_dep && !old.kill_invalid_dep)
+		tasks_list_vain(c->tasks);
 	fleet_reconsider(c->fleet);
 	pass_reconsider(c->pass);
 	timeslots_reconsider(c->timeslots);
@@ -510,6 +512,15 @@ static int64_t core_let_begin(struct core *c, struct now now)
 	return now.mono_ms + (ahead < LOOK_AT_CLOCK_MS ? ahead : LOOK_AT_CLOCK_MS);
 }
 
+/* Who waits for what can no longer happen, and is not to stay for a person: by what was said of it, else by the setting. */
+static void core_cancel_vain(struct core *c)
+{
+	struct event ev = { .kind = EV_CANCELLED, .t_ms = c->now.wall_ms };
+	for (struct task *t; (t = tasks_next_vain(c->tasks, &ev.u.by.unmet));)
+		if (t->spec->kill_on_invalid_dep > 0 || (!t->spec->kill_on_invalid_dep && c->config.kill_invalid_dep))
+			tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
+}
+
 /* The order follows from causes. Tasks whose time has come are in the queue before the pass. Ends come before placements, so
  * that what they free can be used in the same turn. Time slots come last, so that nobody is asked to make place for a task that
  * the pass has just placed. */
@@ -521,7 +532,9 @@ int64_t core_turn(struct core *c, struct now now)
 		tell_usual(c);
 	int64_t begin = core_let_begin(c, now);
 	timeslots_recall(c->timeslots, now);
-	int64_t limit = limits_turn(c->limits, now), verdict = endings_turn(c->endings, now), pass = pass_turn(c->pass, now);
+	int64_t limit = limits_turn(c->limits, now), verdict = endings_turn(c->endings, now);
+	core_cancel_vain(c);
+	int64_t pass = pass_turn(c->pass, now);
 	int64_t due = limit < verdict ? limit : verdict, slot = timeslots_turn(c->timeslots, now);
 	assert_invariants(c);
 	due = slot < due ? slot : due;

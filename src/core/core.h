@@ -63,6 +63,7 @@ struct core_config {
 	int64_t slot_ms;	/* 0: the time slot of tasks that do not name one (core/timeslots.h); 0: they have none */
 	int64_t slot_grace_ms;	/* 5 min: how long a task that was asked to make place may take to save and exit */
 	int64_t lease_idle_ms;	/* 30 min: a place that is held and unused for so long is reported; 0: never */
+	bool kill_invalid_dep;	/* tasks that wait in vain are cancelled, where they do not say (--kill-on-invalid-dep) */
 	bool fence;		/* give MPS tasks with a trusted claim a memory limit */
 	bool mps_together;	/* one MPS server for all users, where the machine can do that; else one for each user */
 	const struct estimator *estimators;	/* the table `auto` goes through; NULL: the one of estimate.h */

@@ -37,6 +37,8 @@ struct tasks {
 	struct idmap by_user;		/* uid + 1 -> struct user_sum */
 	struct queue *queue, *cpu_queue;
 	struct waiting *waiting;
+	task_id *vain;		/* taken out of it, and looked at up to at_vain */
+	size_t at_vain, n_vain;
 	struct begins *begins;
 	struct named *named;
 	size_t by_state[TASK_STATE_COUNT];
@@ -77,6 +79,7 @@ void tasks_destroy(struct tasks *ts)
 	queue_destroy(ts->queue);
 	queue_destroy(ts->cpu_queue);
 	waiting_destroy(ts->waiting);
+	free(ts->vain);
 	begins_destroy(ts->begins);
 	named_destroy(ts->named);
 	free(ts);
@@ -417,6 +420,31 @@ int64_t tasks_turn(struct tasks *ts, int64_t wall_ms)
 			tasks_emit(ts, t, &ev, wall_ms);
 	}
 	return begins_next_ms(ts->begins);
+}
+
+struct task *tasks_next_vain(struct tasks *ts, struct dependency *unmet)
+{
+	for (;;) {
+		if (ts->at_vain == ts->n_vain) {
+			free(ts->vain);
+			ts->at_vain = 0;
+			ts->n_vain = waiting_take_vain(ts->waiting, &ts->vain);
+		}
+		if (!ts->n_vain)
+			return NULL;
+		bool never = false;
+		struct task *t = tasks_find(ts, ts->vain[ts->at_vain++]);
+		const struct dependency *on = t && t->waiting_for_deps ? waiting_for(ts->waiting, t, &never) : NULL;
+		if (on && never) {
+			*unmet = *on;
+			return t;
+		}
+	}
+}
+
+void tasks_list_vain(struct tasks *ts)
+{
+	waiting_list_vain(ts->waiting);
 }
 
 /* Looking ------------------------------------------------------------------------------------------------------------- */

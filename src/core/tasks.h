@@ -44,6 +44,11 @@ void tasks_add(struct tasks *ts, struct task *t);
 void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms);
 /* The task waits for its dependencies and its time (--begin) from now on. EV_ELIGIBLE follows at once if nothing is open. */
 void tasks_wait(struct tasks *ts, struct task *t, int64_t wall_ms);
+/* One that came to wait in vain since this was asked, and the dependency that is not to be met; NULL: there is none any more.
+ * Those that depend on it come into the list when it is ended, so a chain needs no call in a call. */
+struct task *tasks_next_vain(struct tasks *ts, struct dependency *unmet);
+/* All who do are told of again. */
+void tasks_list_vain(struct tasks *ts);
 /* EV_ELIGIBLE for tasks whose time (--begin) has come. Returns the next such time (wall), INT64_MAX: none. Costs nothing until
  * then. */
 int64_t tasks_turn(struct tasks *ts, int64_t wall_ms);

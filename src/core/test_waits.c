@@ -307,6 +307,80 @@ static void an_array_after_an_array_is_no_square(void **unused)
 	end_world(w);
 }
 
+static struct spec *to_be_killed(struct spec *s, int yes)
+{
+	s->kill_on_invalid_dep = yes;
+	return s;
+}
+
+/* By what is said of the task, else by the setting; who waits in vain behind one that stays, stays. */
+static void who_waits_in_vain_is_cancelled_where_that_is_said(void **unused)
+{
+	(void)unused;
+	struct core_config config = plain_config();
+	struct world *w = new_world(2, &config);
+	task_id a = submit(w, spec_of(1000, 1)), unsaid = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, a)),
+		no = submit(w, to_be_killed(starts_after(spec_of(1000, 1), DEP_AFTEROK, a), -1)),
+		yes = submit(w, to_be_killed(starts_after(spec_of(1000, 1), DEP_AFTEROK, a), 1)),
+		behind = submit(w, to_be_killed(starts_after(spec_of(1000, 1), DEP_AFTEROK, no), 1)),
+		held = submit(w, to_be_killed(starts_after(spec_of(1000, 1), DEP_AFTEROK, a), 1)),
+		any = submit(w, starts_after(spec_of(1000, 1), DEP_AFTERANY, yes));
+	assert_int_equal(core_hold(w->c, held, 1000, w->now, NULL), 0);
+	exits(w, a, 1, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, unsaid), TASK_PENDING);
+	assert_int_equal(state(w, no), TASK_PENDING);
+	assert_int_equal(state(w, yes), TASK_CANCELLED);
+	assert_int_equal(state(w, behind), TASK_PENDING);
+	assert_int_equal(state(w, held), TASK_CANCELLED);
+	assert_int_equal(state(w, any), TASK_RUNNING);
+	config.kill_invalid_dep = true;
+	core_reconfigure(w->c, &config);
+	pass(w, 1);
+	assert_int_equal(state(w, unsaid), TASK_CANCELLED);
+	assert_int_equal(state(w, no), TASK_PENDING);
+	end_world(w);
+}
+
+/* In one turn, and in no call deeper than for one. */
+static void a_long_chain_that_waits_in_vain_is_cancelled(void **unused)
+{
+	(void)unused;
+	enum { LONG = 3000 };
+	struct core_config config = plain_config();
+	config.kill_invalid_dep = true;
+	struct world *w = new_world(1, &config);
+	task_id first = submit(w, spec_of(1000, 1)), id = first;
+	for (int i = 0; i < LONG; i++) {
+		uint32_t job = ++w->next_job;
+		core_submit(w->c, job, starts_after(spec_of(1000, 1), DEP_AFTEROK, id), w->now);
+		id = TASK_ID(job, -1);
+	}
+	exits(w, first, 1, SCAN_NOTHING);
+	assert_int_equal(w->n_ended, LONG + 1);
+	assert_int_equal(state(w, id), TASK_CANCELLED);
+	end_world(w);
+}
+
+/* An element whose fellow failed, the others go on; what ended while no daemon was there is found at its start. */
+static void elements_and_restarts_in_vain(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(2, NULL);
+	task_id a = submit(w, array_of(spec_of(1000, 1), 2)),
+		b = submit(w, array_of(to_be_killed(starts_after(spec_of(1000, 1), DEP_AFTERCORR, a), 1), 2));
+	exits(w, TASK_ID(TASK_JOB(a), 1), 1, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, TASK_ID(TASK_JOB(b), 1)), TASK_CANCELLED);
+	assert_int_equal(state(w, TASK_ID(TASK_JOB(b), 0)), TASK_PENDING);
+	const struct event log[] = { { .kind = EV_SUBMITTED, .t_ms = w->now.wall_ms } };
+	task_id late = TASK_ID(70, -1);
+	restore(w, late, to_be_killed(starts_after(spec_of(1000, 1), DEP_AFTEROK, TASK_ID(TASK_JOB(a), 1)), 1), log, 1);
+	pass(w, 1);
+	assert_int_equal(state(w, late), TASK_CANCELLED);
+	end_world(w);
+}
+
 /* Nor are tasks of their own that all wait for one array: not when it ends, not after a restart. */
 static void many_tasks_after_an_array_are_no_square(void **unused)
 {
@@ -449,6 +523,8 @@ int main(void)
 		cmocka_unit_test(an_arrays_limit_is_changed),
 		cmocka_unit_test(a_changed_limit_is_there_after_a_restart),
 		cmocka_unit_test(only_arrays_have_a_limit),
+		cmocka_unit_test(who_waits_in_vain_is_cancelled_where_that_is_said),
+		cmocka_unit_test(a_long_chain_that_waits_in_vain_is_cancelled), cmocka_unit_test(elements_and_restarts_in_vain),
 		cmocka_unit_test(dependencies_open_and_never_open),
 		cmocka_unit_test(a_task_begins_at_its_time),
 		cmocka_unit_test(a_tasks_time_is_changed),

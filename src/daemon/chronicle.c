@@ -67,6 +67,8 @@ void chronicle_event(struct names *names, const struct event *ev, const struct t
 	else if (ev->kind == EV_ENDED)
 		log_info("task %s: attempt %u: %s: %s%s", id, t->n_attempts, verdict_name(ev->u.ended.verdict),
 			 ev->u.ended.evidence ? ev->u.ended.evidence : "", ev->u.ended.next == NEXT_DONE ? "" : "; it runs again");
+	else if (ev->kind == EV_CANCELLED && ev->u.by.unmet.task)
+		log_info("task %s of %s: cancelled, since what it waited for can no longer happen", id, t->spec->user ? t->spec->user : "?");
 	else if (event_actor(ev, &uid))
 		log_info("task %s of %s: %s by %s", id, t->spec->user ? t->spec->user : "?", what(ev), who(names, uid, t->spec->uid, by));
 }

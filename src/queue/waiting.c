@@ -41,6 +41,7 @@ struct group {
 	task_id *tasks;		/* who joined, in order; those who left stay in the list */
 	size_t n, cap;
 	size_t n_waiting;	/* how many have not left */
+	bool listed;	/* they wait in vain, and stand in waiting.vain */
 	struct edge edges[];
 };
 
@@ -51,6 +52,8 @@ struct waiting {
 	struct idmap groups;	/* address of the spec -> struct group */
 	struct idmap members;	/* id of a waiting task -> struct group */
 	struct group *last;	/* joined last; may be empty */
+	task_id *vain;	/* who began to wait in vain since it was asked; may have left */
+	size_t n_vain, cap_vain;
 };
 
 static enum dependency_kind edge_kind(const struct edge *e)
@@ -188,7 +191,14 @@ void waiting_destroy(struct waiting *w)
 	idmap_free_all(&w->targets);
 	idmap_free(&w->groups);
 	idmap_free(&w->members);
+	free(w->vain);
 	free(w);
+}
+
+static void note_vain(struct waiting *w, task_id id)
+{
+	alloc_grow(w->vain, w->n_vain, w->cap_vain);
+	w->vain[w->n_vain++] = id;
 }
 
 int waiting_add(struct waiting *w, const struct task *t)
@@ -203,6 +213,8 @@ int waiting_add(struct waiting *w, const struct task *t)
 	w->last = g;
 	if (was && was != g && !was->n_waiting)
 		group_destroy(w, was);
+	if (group_is(g) == WAITING_NEVER)
+		note_vain(w, t->id);
 	return group_is(g);
 }
 
@@ -237,6 +249,33 @@ static size_t list_members(const struct waiting *w, const struct group *g, task_
 	return n;
 }
 
+static void list_vain(struct waiting *w, struct group *g)
+{
+	bool never = group_is(g) == WAITING_NEVER;
+	for (size_t i = 0; i < g->n && never && !g->listed; i++)
+		if (idmap_get(&w->members, g->tasks[i]) == g)
+			note_vain(w, g->tasks[i]);
+	g->listed = never;
+}
+
+size_t waiting_take_vain(struct waiting *w, task_id **ids)
+{
+	size_t n = task_ids_sort(w->vain, w->n_vain);
+	*ids = w->vain;
+	w->vain = NULL;
+	w->n_vain = w->cap_vain = 0;
+	return n;
+}
+
+void waiting_list_vain(struct waiting *w)
+{
+	size_t at = 0;
+	for (struct group *g; (g = idmap_next(&w->groups, &at));) {
+		g->listed = false;
+		list_vain(w, g);
+	}
+}
+
 size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state, task_id **ready)
 {
 	struct awaited *t = idmap_get(&w->targets, id);
@@ -252,6 +291,8 @@ size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state,
 		t->exists = w->state_of(id, &t->state, w->ctx);
 	for (struct edge *e = t->edges; e; e = e->after)
 		group_count(e->group, e, 1);
+	for (struct edge *e = t->edges; e; e = e->after)
+		list_vain(w, e->group);
 	/* A group's edges of one target follow each other: those of who names it a thousand times, too. */
 	for (struct edge *e = t->edges; e; e = e->after)
 		if (group_is(e->group) == WAITING_MET && (!e->before || e->before->group != e->group))

@@ -37,6 +37,11 @@ void waiting_remove(struct waiting *w, const struct task *t);
 /* The same before what it depends on is changed: what was known of that goes, too. */
 void waiting_forget(struct waiting *w, const struct task *t);
 
+/* Who came to wait in vain since this was asked last, ascending; some may do so no more. Free *ids. */
+size_t waiting_take_vain(struct waiting *w, task_id **ids);
+/* All who do are told of again. */
+void waiting_list_vain(struct waiting *w);
+
 /* Whether a waiting task names that task, or its job as a whole, as one it depends on. */
 bool waiting_names(const struct waiting *w, task_id id);
 

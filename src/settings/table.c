@@ -142,6 +142,8 @@ const struct setting settings_table[] = {
 	  .help = "in which a task that was asked to make place is expected to have gone" },
 	{ COUNT("max_attempts", core.recover.max_attempts, "4", 1, 100),
 	  .help = "attempts of one task before out-of-memory is final" },
+	{ SWITCH("kill_invalid_depend", core.kill_invalid_dep, "off"),
+	  .help = "cancel tasks that wait for what can no longer happen, where they do not say (--kill-on-invalid-dep)" },
 	{ SECONDS("lease_idle", core.lease_idle_ms, "1800", 0, SECONDS_A_WEEK), .server_only = true,
 	  .help = "time after which a lease or session that computes nothing is told; 0: never" },
 	{ SECONDS("kill_wait", kill_wait_ms, "30", 0, 3600), .server_only = true,

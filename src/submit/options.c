@@ -373,6 +373,16 @@ static int set_no_requeue(struct spec *s, struct submit_pending *p, const char *
 	return 0;
 }
 
+static int set_kill_on_invalid_dep(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	bool yes = false;
+	if (parse_flag(value, &yes, err))
+		return -1;
+	s->kill_on_invalid_dep = yes ? 1 : -1;
+	return 0;
+}
+
 static int set_retries(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)p;
@@ -468,6 +478,8 @@ const struct submit_option submit_options[] = {
 	TASK("hold", 'H', NULL, NULL, NULL, set_hold, "waits for `rad release`"),
 	TASK("output", 'o', "FILE", "output", NULL, set_output, "log file; %j task, %A job, %a index, %x name, %u user, %N machine"),
 	TASK("error", 'e', "FILE", "error", NULL, set_error, "a log file of its own for errors"),
+	CHOICE("kill-on-invalid-dep", 0, "yes|no", "yes no", "kill_on_invalid_dep", NULL, set_kill_on_invalid_dep,
+	       "yes: it is cancelled when what it depends on can no longer be met; no: it waits for a person"),
 	CHOICE("open-mode", 0, "MODE", "append truncate", NULL, NULL, set_open_mode,
 	       "append (default): what is in the log stays; truncate: it is emptied before the first start"),
 	TASK("chdir", 'D', "DIR", NULL, NULL, set_chdir, "working directory"),

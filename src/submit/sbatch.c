@@ -46,7 +46,7 @@ static const struct sbatch_option options[] = {
 	COUNT("gpus-per-task", 0), OURS("gres", 0, '=', "gres"), IDLE("gres-flags", 0, '=', LAYOUT), IDLE("help", 'h', 0, OUTPUT),
 	IDLE("hint", 0, '=', LAYOUT), OURS("hold", 'H', 0, "hold"), IDLE("ignore-pbs", 0, 0, "PBS lines are never read"),
 	NO("input", 'i', '=', "redirect in the script: exec <FILE"), OURS("job-name", 'J', '=', "name"),
-	IDLE("kill-on-invalid-dep", 0, '=', "a task that waits in vain stays, and rad why says so"),
+	OURS("kill-on-invalid-dep", 0, '=', "kill-on-invalid-dep"),
 	IDLE("licenses", 'L', '=', "there are none to count"), OURS("mail-type", 0, '=', "mail-type"),
 	OURS("mail-user", 0, '=', "mail-user"), IDLE("mcs-label", 0, '=', ACCOUNTS), OURS("mem", 0, '=', "mem"),
 	IDLE("mem-bind", 0, '=', LAYOUT), COUNT("mem-per-cpu", 0), COUNT("mem-per-gpu", 0), COUNT("mincpus", 0),

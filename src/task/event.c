@@ -105,7 +105,7 @@ bool event_actor(const struct event *ev, uint32_t *uid)
 	switch (ev->kind) {
 	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: case EV_SUSPENDED: case EV_RESUMED:
 		*uid = ev->u.by.uid;
-		return true;
+		return !ev->u.by.unmet.task;
 	case EV_UPDATED:
 		*uid = ev->u.updated.uid;
 		return ev->u.updated.by_known;
@@ -140,6 +140,8 @@ json_t *event_to_json(const struct event *ev)
 	const struct estimate *e = &ev->u.estimate;
 	switch (ev->kind) {
 	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: case EV_SUSPENDED: case EV_RESUMED:
+		if (ev->u.by.unmet.task)
+			return json_pack("{so}", "unmet", spec_deps_to_json(&ev->u.by.unmet, 1));
 		return json_pack("{sI}", "uid", (json_int_t)ev->u.by.uid);
 	case EV_UPDATED: return updated_to_json(ev);
 	case EV_CLOCK_SET: return json_pack("{sI}", "by_ms", (json_int_t)ev->u.clock.by_ms);
@@ -283,6 +285,18 @@ static int read_uid(const json_t *body, uint32_t *uid, struct error *err)
 	return 0;
 }
 
+static int read_unmet(const json_t *body, struct dependency *unmet, struct error *err)
+{
+	struct dependency *deps;
+	size_t n;
+	if (spec_deps_from_json(json_object_get(body, "unmet"), &deps, &n, err))
+		return -1;
+	if (n)
+		*unmet = *deps;
+	free(deps);
+	return 0;
+}
+
 static int read_updated(const json_t *body, struct event *ev, struct error *err)
 {
 	ev->u.updated.set_priority = json_object_get(body, "priority");
@@ -361,7 +375,7 @@ static int read_body(const json_t *body, struct event *ev, struct error *err)
 {
 	switch (ev->kind) {
 	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: case EV_SUSPENDED: case EV_RESUMED:
-		return read_uid(body, &ev->u.by.uid, err);
+		return read_unmet(body, &ev->u.by.unmet, err) || read_uid(body, &ev->u.by.uid, err) ? -1 : 0;
 	case EV_UPDATED: return read_updated(body, ev, err);
 	case EV_CLOCK_SET: return json_read_int(body, "by_ms", -CLOCK_MOST_MS, CLOCK_MOST_MS, &ev->u.clock.by_ms, err);
 	case EV_ESTIMATED: return read_estimate(body, &ev->u.estimate, err);

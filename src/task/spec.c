@@ -86,6 +86,7 @@ static const struct number numbers[] = {
 	NUMBER(requeue_code, N_INT, 0, 255),
 	NUMBER(begin_s, N_I64, 0, INT64_MAX / 1000),
 	NUMBER(singleton, N_BOOL, 0, 1),
+	NUMBER(kill_on_invalid_dep, N_INT, -1, 1),
 	NUMBER(signal, N_INT, 0, 64),
 	NUMBER(signal_before_s, N_I64, 0, 65535),
 	NUMBER(requeue, N_BOOL, 0, 1),

@@ -130,6 +130,7 @@ struct spec {
 	int64_t begin_s;	/* wall: it does not start before; 0: at once */
 	struct dependency *deps;
 	size_t n_deps;
+	int kill_on_invalid_dep;	/* one can no longer be met: 1: it is cancelled, -1: it stays, 0: the administrator's way */
 	bool singleton;		/* after all earlier tasks of its user and name; radd makes dependencies of that at submission */
 	char *notify, *notify_to;	/* words of submit/notices.h, and where they go; NULL: none */
 	bool requeue;		/* run again when the machine or a neighbour, not the task, was at fault. Default true */

@@ -403,6 +403,7 @@ static void apply_ended(struct task *t, const struct event *ev)
  * and the memory of the machine that it asks for is as it grew, since the kernel ended it for less. */
 static void apply_requeued(struct task *t, const struct event *ev)
 {
+	t->unmet = (struct dependency){ 0 };
 	t->n_earlier = t->n_attempts;
 	t->recoveries = t->n_slots = 0;
 	t->slot_ran_ms = 0;
@@ -494,7 +495,10 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 	case EV_STOP_ASKED: t->stopping = ev->u.stop.reason; break;
 	case EV_MEASURED: task_attempt(t)->seen = ev->u.measured; break;
 	case EV_ENDED: apply_ended(t, ev); break;
-	case EV_CANCELLED: task_finish(t, TASK_CANCELLED, ev->t_ms); break;
+	case EV_CANCELLED:
+		t->unmet = ev->u.by.unmet;
+		task_finish(t, TASK_CANCELLED, ev->t_ms);
+		break;
 	case EV_REQUEUED: apply_requeued(t, ev); break;
 	case EV_SLOT_ASKED:
 		task_attempt(t)->slot_asks++;

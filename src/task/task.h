@@ -197,7 +197,10 @@ struct event {
 	int64_t t_ms;		/* wall time */
 	union {
 		struct { int64_t by_ms; } clock;	/* EV_CLOCK_SET: forward; below 0: back */
-		struct { uint32_t uid; } by;	/* EV_HELD, EV_RELEASED, EV_CANCELLED, EV_REQUEUED, EV_SUSPENDED, EV_RESUMED */
+		struct {	/* EV_HELD, EV_RELEASED, EV_CANCELLED, EV_REQUEUED, EV_SUSPENDED, EV_RESUMED */
+			uint32_t uid;
+			struct dependency unmet;	/* of EV_CANCELLED: nobody did it, but this could no longer be met; task 0: not so */
+		} by;
 		struct {
 			bool set_priority, set_time_limit, set_gpu_mem, set_max_slowdown, set_array_limit, set_begin;
 			bool set_gpus, set_host_mem, set_retries, set_deps;
@@ -248,6 +251,7 @@ struct task {
 	enum task_queue queue;		/* while pending */
 	bool waiting_for_deps;		/* or for its time (begin_s) */
 	bool retrying;			/* while it waits: for nothing but begin_s, the end of the delay before a retry */
+	struct dependency unmet;	/* cancelled because this could no longer be met; task 0: it was not */
 	enum stop_reason stopping;	/* while running */
 	bool suspended;			/* while running: its processes are stopped */
 	int64_t suspended_at_ms;	/* since when (wall) */

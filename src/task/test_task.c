@@ -316,7 +316,7 @@ static void events_survive_json(void **state)
 		{ .kind = EV_STOP_ASKED, .u.stop = { STOP_TIME_LIMIT, 1000 } },
 		{ .kind = EV_MEASURED, .u.measured = { 9, 0.5, NAN, 1.5, true, 0.25, NAN, .cpu = { 9000, 500, -1 } } },
 		ended(0, VERDICT_NEIGHBOUR, NEXT_QUEUE, TASK_PENDING),
-		{ .kind = EV_CANCELLED, .u.by.uid = 3 }, { .kind = EV_REQUEUED, .u.by.uid = 4 },
+		{ .kind = EV_CANCELLED, .u.by.unmet = { DEP_AFTEROK, TASK_ID(3, 4) } }, { .kind = EV_REQUEUED, .u.by.uid = 4 },
 		{ .kind = EV_SLOT_ASKED },
 		{ .kind = EV_MOVED, .u.moved = { .gpus = two_gpus, .n_gpus = 2, .n_extra = 1 } },
 		{ .kind = EV_SUSPENDED, .u.by.uid = 5 }, { .kind = EV_RESUMED, .u.by.uid = 6 },
