@@ -149,8 +149,12 @@ int core_check_deps(struct core *c, const task_id *ids, size_t n, const struct d
 {
 	struct cycle ring;
 	char of[TASK_ID_TEXT], by[TASK_ID_TEXT];
-	if (!cycle_find(c->tasks, ids, n, deps, n_deps, &ring))
+	enum cycle_found found = cycle_find(c->tasks, ids, n, deps, n_deps, &ring);
+	if (found == CYCLE_NONE)
 		return 0;
+	if (found == CYCLE_TOO_MANY)
+		return error_set(err, ERR_UNAVAILABLE, "dependency: what it names leads to a million others, too many to see whether it would "
+				 "wait for itself");
 	if (!ring.by)
 		return error_set(err, ERR_INVALID, "dependency: task %s cannot wait for itself", task_id_text(ring.of, of));
 	return error_set(err, ERR_INVALID, "dependency: task %s would wait for itself, by way of task %s, which waits for it",

@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+#define MOST 1000000
+
 struct cycle_step { task_id task, from; };
 
 struct cycle_walk {
@@ -17,7 +19,7 @@ struct cycle_walk {
 	struct idmap changed, seen;	/* tasks; tasks and jobs */
 	struct idmap specs;		/* whose elements wait as one, and were followed */
 	struct cycle_step *steps;
-	size_t n, cap;
+	size_t n, cap, n_deps;		/* n_deps: that were looked at */
 };
 
 static void *const there = (void *)1;
@@ -58,10 +60,11 @@ static bool walk_on(struct cycle_walk *w, struct cycle_step at, task_id *met)
 		return false;
 	if (!task_waits_alone(t))
 		idmap_put(&w->specs, shared, there);
+	w->n_deps += n;
 	return walk_deps(w, t->id, deps, n, t->id, met);
 }
 
-bool cycle_find(const struct tasks *ts, const task_id *ids, size_t n, const struct dependency *deps, size_t n_deps,
+enum cycle_found cycle_find(const struct tasks *ts, const task_id *ids, size_t n, const struct dependency *deps, size_t n_deps,
 		struct cycle *out)
 {
 	struct cycle_walk w = { .ts = ts };
@@ -74,7 +77,7 @@ bool cycle_find(const struct tasks *ts, const task_id *ids, size_t n, const stru
 		if (idmap_get(&w.changed, ids[i]))
 			found = walk_deps(&w, ids[i], deps, n_deps, 0, &out->of);
 	out->by = 0;
-	for (size_t at = 0; at < w.n && !found; at++) {
+	for (size_t at = 0; at < w.n && !found && w.n_deps < MOST; at++) {
 		const struct cycle_step s = w.steps[at];
 		found = walk_on(&w, s, &out->of);
 		out->by = tasks_find(ts, s.task) ? s.task : s.from;
@@ -83,5 +86,5 @@ bool cycle_find(const struct tasks *ts, const task_id *ids, size_t n, const stru
 	idmap_free(&w.seen);
 	idmap_free(&w.specs);
 	free(w.steps);
-	return found;
+	return found ? CYCLE_CLOSED : w.n_deps < MOST ? CYCLE_NONE : CYCLE_TOO_MANY;
 }

@@ -11,8 +11,9 @@
 struct cycle { task_id of, by; };	/* a task that would wait for itself, and who waits for it; by 0: it names itself */
 
 /* Of those of the tasks that wait (others cannot be changed so), with these dependencies. Each task that is reached is looked
- * at once. */
-bool cycle_find(const struct tasks *ts, const task_id *ids, size_t n, const struct dependency *deps, size_t n_deps,
+ * at once, and no more than a million dependencies, since all others wait for the answer. */
+enum cycle_found { CYCLE_NONE, CYCLE_CLOSED, CYCLE_TOO_MANY };
+enum cycle_found cycle_find(const struct tasks *ts, const task_id *ids, size_t n, const struct dependency *deps, size_t n_deps,
 		struct cycle *out);
 
 #endif

@@ -38,6 +38,7 @@ static struct spec *any_spec(struct storm *s)
 	if (s->w->next_job && !draw(s, 4)) {
 		enum dependency_kind kind = (enum dependency_kind)draw(s, 3);
 		starts_after(spec, kind, TASK_ID(1 + draw(s, s->w->next_job), -1));
+		spec->kill_on_invalid_dep = (int)draw(s, 3) - 1;
 	}
 	return spec;
 }
@@ -91,6 +92,13 @@ static void any_request(struct storm *s)
 		ev.u.updated.set_begin = true, ev.u.updated.begin_s = w->now.wall_ms / 1000 + draw(s, 60) - 20;
 	if (TASK_INDEX(any) >= 0 && draw(s, 2))
 		ev.u.updated.set_array_limit = true, ev.u.updated.array_limit = draw(s, 4);
+	if (!draw(s, 3))
+		ev.u.updated.set_gpus = true, ev.u.updated.gpus = draw(s, 5);
+	struct dependency on = { (enum dependency_kind)draw(s, DEPENDENCY_KIND_COUNT), TASK_ID(1 + draw(s, w->next_job + 1), -1) };
+	if (!draw(s, 3))
+		ev.u.updated.set_deps = true, ev.u.updated.deps = &on, ev.u.updated.n_deps = draw(s, 3) > 0;
+	if (ev.u.updated.set_deps && core_check_deps(w->c, &any, 1, &on, ev.u.updated.n_deps, NULL))
+		ev.u.updated.set_deps = false;
 	switch (draw(s, 7)) {
 	case 0: core_hold(w->c, any, 0, w->now, NULL); break;
 	case 1: core_release(w->c, any, 0, w->now, NULL); break;
@@ -142,6 +150,7 @@ static void other_settings(struct storm *s)
 	c.allowance = (struct allowance){ { draw(s, 6), draw(s, 5), 0, 10000 * draw(s, 7) } };
 	c.host_cpus = draw(s, 2) ? 0 : 8;
 	c.slot_ms = draw(s, 3) ? 0 : 10000;
+	c.kill_invalid_dep = draw(s, 2);
 	core_reconfigure(s->w->c, &c);
 }
 

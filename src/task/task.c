@@ -121,6 +121,8 @@ const char *task_signature(const struct task *t)
 
 unsigned task_cpus(const struct task *t)
 {
+	if (t->gpus == t->spec->gpus)
+		return spec_cpus(t->spec);
 	const struct spec s = task_as_submitted(t, NULL);
 	return spec_cpus(&s);
 }
