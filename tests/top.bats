@@ -108,15 +108,15 @@ keys(b"q")'
 
 @test "top: keys cancel, hold and release the task that is chosen, and the answer is shown" {
 	local id
-	id=$(submit --hold --name third-one --array=3-5 -- sleep 300)
+	id=$(submit --hold --name third-one --begin=now+1hour --array=3-5 -- true)	# so that nothing changes by itself
 	on_terminal 'wait(b"third-one"); keys(b"/third\r"); wait(b"with \x27third\x27")
 keys(b"c"); wait(b"cancel '"$id"'_[3-5] (third-one) of "); wait(b", HELD? y: yes"); keys(b"n"); wait(b"nothing was done")
-keys(b"R"); wait(b"Release '"$id"'_[3-5]: 3 tasks"); wait(b"\033[J")
+keys(b"R"); wait(b"Release '"$id"'_[3-5]: 3 tasks"); wait(b"(BeginTime)")
 keys(b"vv"); wait(b"\033[J"); keys(b"c"); wait(b"no task is chosen"); keys(b"v"); wait(b"third-one")
-keys(b"\033[F"); keys(b"c"); wait(b"? y: yes"); keys(b"y"); wait(b"Cancel '"$id"'_"); wait(b"\033[J")
+keys(b"\033[F"); keys(b"c"); wait(b"? y: yes"); keys(b"y"); wait(b"Cancel '"$id"'_[3-5]: 3 tasks"); wait(b"No such task")
 keys(b"q")'
 	[ "$output" = 0 ]
-	rad cancel "$id"
+	[ "$(state "${id}_5")" = CANCELLED ]
 	on_terminal 'wait(b"waiting-one"); keys(b"/nothing-here\r"); wait(b"No such task"); keys(b"c"); wait(b"no task is chosen"); keys(b"H")
 wait(b"no task is chosen"); keys(b"\033"); wait(b"waiting-one"); keys(b"/waiting-one\r"); wait(b"with \x27wait"); keys(b"H")
 wait(b"is HELD, so it cannot be held"); keys(b"q")'
