@@ -250,6 +250,7 @@ teardown()
 	wait_state "$c" CANCELLED
 	[ "$(field "$b" '|"\(.state) \(.reason): \(.reason_text)"')" = \
 		"CANCELLED DependencyNeverSatisfied: afterok:$a could no longer be met, so it was cancelled (--kill-on-invalid-dep)" ]
+	[[ "$(rad why "$b")" == "Task $b: CANCELLED: afterok:$a could no longer be met, so it was cancelled"* ]]
 	rad show --events "$b" | grep -q "cancelled *dependency afterok:$a could no longer be met\$"
 	run rad wait "$b"
 	[ "$status" -eq 125 ]

@@ -294,13 +294,16 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 {
 	size_t i;
 	json_t *a;
-	printf("Task %s: %s\n", member_text(task, "id"), member_text(task, "state"));
+	const char *reason = member_text(task, "reason_text");
+	bool ended = task_state_terminal(member_state(task));	/* of one that runs it is told below */
+	printf("Task %s: %s%s%s\n", member_text(task, "id"), member_text(task, "state"), ended && *reason ? ": " : "",
+	       ended ? reason : "");
 	const json_t *attempts = json_object_get(task, "attempts");
 	json_array_foreach(attempts, i, a) {
 		scoped_free char *where = format_place(json_object_get(a, "gpus"), gpus, member_text(a, "share"));
 		const char *said = member_text(a, "evidence");
-		bool ended = *member_text(a, "end");
-		scoped_free char *line = alloc_printf("attempt %zu %s: %s%s%s", i + 1, where, ended ? member_text(a, "verdict") : "running",
+		bool over = *member_text(a, "end");
+		scoped_free char *line = alloc_printf("attempt %zu %s: %s%s%s", i + 1, where, over ? member_text(a, "verdict") : "running",
 						      *said ? ": " : "", said);
 		format_below(line, STYLE_PLAIN, term);
 	}

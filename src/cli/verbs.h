@@ -34,7 +34,7 @@
 	X(resume, verb_change, "let suspended tasks go on", "[options] ID... | --user --name --state", OWN_CODE) \
 	X(requeue, verb_change, "put running or ended tasks back into the queue", \
 	  "[options] ID... | --user --name --state", OWN_CODE) \
-	X(update, verb_update, "change a task's priority, limits, memory or name", "[options] ID... [KEY=VALUE...]", OWN_CODE) \
+	X(update, verb_update, "change what a task asks for, its limits or name", "[options] ID... [KEY=VALUE...]", OWN_CODE) \
 	X(purge, verb_purge, "remove ended tasks from the accounts", "--older TIME [options]", OWN_CODE) \
 	X(gpus, verb_gpus, "GPUs: load, memory, tasks, processes", "[options]", OWN_CODE) \
 	X(top, verb_top, "GPUs and tasks on the whole screen, renewed every second", "[options]", OWN_CODE) \

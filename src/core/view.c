@@ -315,8 +315,9 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 	} else if (t->state == TASK_CANCELLED && t->unmet.task) {
 		char id[TASK_ID_TEXT];
 		out->word = "DependencyNeverSatisfied";
-		snprintf(out->text, sizeof out->text, "%s:%s could no longer be met, so it was cancelled (--kill-on-invalid-dep)",
-			 dependency_kind_name(t->unmet.kind), task_id_text(t->unmet.task, id));
+		snprintf(out->text, sizeof out->text, "%s:%s could no longer be met, so it was cancelled (%s)",
+			 dependency_kind_name(t->unmet.kind), task_id_text(t->unmet.task, id),
+			 t->spec->kill_on_invalid_dep > 0 ? "--kill-on-invalid-dep" : "kill_invalid_depend in rad.conf");
 	} else if (t->state == TASK_PENDING && t->waiting_for_deps) {
 		reason_dependency(c, t, now, out);
 	} else if (t->state == TASK_PENDING && !t->estimated) {
