@@ -153,8 +153,8 @@ int core_check_deps(struct core *c, const task_id *ids, size_t n, const struct d
 	if (found == CYCLE_NONE)
 		return 0;
 	if (found == CYCLE_TOO_MANY)
-		return error_set(err, ERR_UNAVAILABLE, "dependency: what it names leads to a million others, too many to see whether it would "
-				 "wait for itself");
+		return error_set(err, ERR_UNAVAILABLE, "dependency: what it names leads to a million others, too many to see whether it "
+				 "would wait for itself");
 	if (!ring.by)
 		return error_set(err, ERR_INVALID, "dependency: task %s cannot wait for itself", task_id_text(ring.of, of));
 	return error_set(err, ERR_INVALID, "dependency: task %s would wait for itself, by way of task %s, which waits for it",

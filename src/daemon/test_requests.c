@@ -127,11 +127,13 @@ static void hold_release_update_cancel_requeue(void **state)
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"max_slowdown\":0.5", ERR_INVALID, "max_slowdown");	/* as at submission */
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"time_limit_s\":\"x\"", ERR_INVALID, "time_limit_s");
 	const struct { const char *members; enum error_code code; const char *says; } bad[] = {
-		{ "\"gpus\":-1", ERR_INVALID, "'gpus'" }, { "\"gpus\":65", ERR_INVALID, "'gpus'" }, { "\"gpus\":\"2\"", ERR_INVALID, "'gpus'" },
+		{ "\"gpus\":-1", ERR_INVALID, "'gpus'" }, { "\"gpus\":65", ERR_INVALID, "'gpus'" },
+		{ "\"gpus\":\"2\"", ERR_INVALID, "'gpus'" },
 		{ "\"retries\":101", ERR_INVALID, "'retries'" }, { "\"host_mem_mib\":-1", ERR_INVALID, "'host_mem_mib'" },
 		{ "\"deps\":7", ERR_INVALID, "'deps'" }, { "\"deps\":[7]", ERR_INVALID, "'deps'" },
 		{ "\"deps\":[[\"afterok\"]]", ERR_INVALID, "task id" }, { "\"deps\":[[\"before\",\"1\"]]", ERR_INVALID, "no kind" },
-		{ "\"deps\":[[\"afterok\",\"0\"]]", ERR_INVALID, "task id" }, { "\"deps\":[[\"afterok\",\"9\"]]", ERR_NOT_FOUND, "no such task" },
+		{ "\"deps\":[[\"afterok\",\"0\"]]", ERR_INVALID, "task id" },
+		{ "\"deps\":[[\"afterok\",\"9\"]]", ERR_NOT_FOUND, "no such task" },
 		{ "\"deps\":[[\"afterok\",\"1\"]]", ERR_INVALID, "cannot wait for itself" },
 	};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
