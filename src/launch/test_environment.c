@@ -45,7 +45,7 @@ static void fill(struct bench *b, task_id id)
 	b->spec.environ = user_env;
 	b->spec.gpus = 2;
 	b->attempt = (struct attempt){ .mode = SHARE_STREAMS, .claim_mib = 12578 };
-	b->task = (struct task){ .id = id, .spec = &b->spec, .attempts = &b->attempt, .n_attempts = 1 };
+	b->task = (struct task){ .id = id, .spec = &b->spec, .gpus = 2, .attempts = &b->attempt, .n_attempts = 1 };
 	b->gpus[0] = (struct launch_gpu){ .uuid = "GPU-a", .index = 2 };
 	b->gpus[1] = (struct launch_gpu){ .uuid = "GPU-b", .index = 5 };
 	b->request = (struct launch_request){ .task = &b->task, .gpus = b->gpus, .n_gpus = 2, .device = real,
@@ -159,7 +159,7 @@ static void test_submitted_inside_a_task(void **state)
 	env = launch_environment(&b.in);
 	assert_var(env, "OMP_NUM_THREADS", NULL);
 	alloc_free_list(env);
-	b.spec.gpus = 0;	/* counts as one CPU, and computes as one */
+	b.task.gpus = 0;	/* counts as one CPU, and computes as one */
 	env = launch_environment(&b.in);
 	assert_var(env, "RAD_CPUS", "1");
 	assert_var(env, "OMP_NUM_THREADS", "1");

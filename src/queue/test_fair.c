@@ -93,7 +93,8 @@ static struct spec specs[USERS] = {
 
 static struct task task_of(uint32_t job, unsigned user, int64_t priority, int64_t queued_ms)
 {
-	return (struct task){ .id = TASK_ID(job, -1), .spec = &specs[user], .priority = priority, .queued_ms = queued_ms };
+	return (struct task){ .id = TASK_ID(job, -1), .spec = &specs[user], .gpus = specs[user].gpus, .priority = priority,
+			      .queued_ms = queued_ms };
 }
 
 /* The jobs in order, ended by 0. */
@@ -181,7 +182,7 @@ static void ten_thousand_of_twenty_five(void **unused)
 	struct queue *q = queue_create(f);
 	for (uint32_t i = 0; i < TASKS; i++) {
 		many[i % 25] = (struct spec){ .uid = 100 + i % 25, .gpus = 1 };
-		t[i] = (struct task){ .id = TASK_ID(i + 1, -1), .spec = &many[i % 25], .queued_ms = i };
+		t[i] = (struct task){ .id = TASK_ID(i + 1, -1), .spec = &many[i % 25], .gpus = 1, .queued_ms = i };
 		queue_push(q, &t[i]);
 		fair_change_rate(f, 100 + i % 25, 0.001, i);
 	}

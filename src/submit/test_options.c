@@ -317,7 +317,7 @@ static void test_keys(void **state)
 	static const char *const keys[] = {
 		"name", "model", "batch_size", "seq_len", "input_size", "optimizer", "precision", "gpus", "gpu_mem", "policy", "share",
 		"priority", "time",
-		"dependency", "env", "capture", "output", "error", "requeue", "retries", "notify", "notify_to",
+		"dependency", "env", "capture", "output", "error", "requeue", "retries", "kill_on_invalid_dep", "notify", "notify_to",
 		"slot", "feed", "feed_cpus", "feed_mem",
 	};
 	size_t n = 0;
