@@ -17,7 +17,8 @@ static struct task make(uint32_t job, enum task_queue queue, int64_t priority, i
 {
 	static struct spec spec = { .uid = 1000, .gpus = 1 };
 
-	return (struct task){ .id = TASK_ID(job, -1), .spec = &spec, .gpus = 1, .queue = queue, .priority = priority, .queued_ms = queued_ms };
+	return (struct task){ .id = TASK_ID(job, -1), .spec = &spec, .gpus = 1, .queue = queue, .priority = priority,
+			      .queued_ms = queued_ms };
 }
 
 /* A queue of users who are all alike. */
