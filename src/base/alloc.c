@@ -3,6 +3,8 @@
  */
 #include "base/alloc.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -78,10 +80,10 @@ void alloc_free_list(char **list)
 
 char *alloc_printf(const char *fmt, ...)
 {
-	char *p;
+	char *p, copy[TEXT_FORMAT];
 	va_list ap;
 	va_start(ap, fmt);
-	int n = vasprintf(&p, fmt, ap);
+	int n = vasprintf(&p, text_format(fmt, ap, copy), ap);
 	va_end(ap);
 	if (n < 0)
 		out_of_memory(0);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +39,10 @@ void buf_add_text(struct buf *b, const char *text)
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap, again;
+	char copy[TEXT_FORMAT];
 	va_start(ap, fmt);
 	va_copy(again, ap);
+	fmt = text_format(fmt, ap, copy);
 	int n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
 	if (n > 0) {

@@ -3,8 +3,9 @@
  */
 #include "base/error.h"
 
+#include "base/text.h"
+
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char *const code_names[] = {
@@ -19,28 +20,10 @@ static const char *const code_names[] = {
 	[ERR_INTERNAL] = "internal",
 };
 
-/* Of a text that did not fit: takes away the part of a character at its end. */
-static void trim(char *text)
-{
-	size_t n = strlen(text), at = n - 1;
-	while (at > n - 4 && ((unsigned char)text[at] & 0xc0) == 0x80)
-		at--;
-	unsigned char first = (unsigned char)text[at];
-	if (n - at < (first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1))
-		text[at] = 0;
-}
-
-static void put(struct error *err, const char *fmt, va_list ap)
-{
-	if (vsnprintf(err->text, sizeof err->text, fmt, ap) >= (int)sizeof err->text)
-		trim(err->text);
-}
-
 static void add(struct error *err, const char *why)
 {
-	size_t used = strlen(err->text), room = sizeof err->text - used;
-	if (snprintf(err->text + used, room, ": %s", why) >= (int)room)
-		trim(err->text);
+	size_t used = strlen(err->text);
+	text_printf(err->text + used, sizeof err->text - used, ": %s", why);
 }
 
 int error_set(struct error *err, enum error_code code, const char *fmt, ...)
@@ -51,7 +34,7 @@ int error_set(struct error *err, enum error_code code, const char *fmt, ...)
 	va_start(ap, fmt);
 	err->code = code;
 	err->no = 0;
-	put(err, fmt, ap);
+	text_vprintf(err->text, sizeof err->text, fmt, ap);
 	va_end(ap);
 	return -1;
 }
@@ -66,7 +49,7 @@ int error_errno(struct error *err, const char *fmt, ...)
 	va_start(ap, fmt);
 	err->code = ERR_SYSTEM;
 	err->no = no;
-	put(err, fmt, ap);
+	text_vprintf(err->text, sizeof err->text, fmt, ap);
 	va_end(ap);
 	add(err, why);
 	return -1;
@@ -88,7 +71,7 @@ int error_wrap(struct error *err, const char *fmt, ...)
 	memcpy(inner, err->text, sizeof inner);
 	va_list ap;
 	va_start(ap, fmt);
-	put(err, fmt, ap);
+	text_vprintf(err->text, sizeof err->text, fmt, ap);
 	va_end(ap);
 	add(err, inner);
 	return -1;

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -95,7 +96,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 	int n = log_begin(line, sizeof line, level);
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
+	text_vprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
 	va_end(ap);
 	size_t len = strlen(line);
 	for (size_t i = 0; i < len; i++)

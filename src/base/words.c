@@ -5,6 +5,7 @@
 #include "base/words.h"
 
 #include "base/buf.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -116,11 +117,8 @@ size_t words_utf8(const char *text, size_t left)
 
 size_t words_cut(const char *text, size_t max)
 {
-	size_t n = strnlen(text, max + 1);
-	if (n > max)
-		for (n = max; n && ((unsigned char)text[n] & 0xc0) == 0x80;)
-			n--;
-	return n;
+	size_t n = strnlen(text, max);
+	return n < max ? n : text_whole(text, n);
 }
 
 /* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069, U+E0000 to U+E007F. */

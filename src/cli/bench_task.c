@@ -9,6 +9,7 @@
 #include "base/proc.h"
 #include "base/proc_tree.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "cli/bench.h"
 #include "parse/progress.h"
 
@@ -292,7 +293,7 @@ int bench_task_check(const struct bench_task *t, struct error *err)
 	char last[sizeof t->last];
 	if (!t->ended)
 		return 0;
-	snprintf(last, sizeof last, "%s", *t->last ? t->last : "it printed nothing");
+	text_printf(last, sizeof last, "%s", *t->last ? t->last : "it printed nothing");
 	bench_make_showable(last);
 	if (WIFSIGNALED(t->status))
 		return error_set(err, ERR_CONFLICT, "ended by signal %d: %s", WTERMSIG(t->status), last);

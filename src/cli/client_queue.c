@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "cli/client_queue_tell.h"
 #include "cli/member.h"
 #include "cli/pilot_after.h"
@@ -71,7 +72,7 @@ static int check_silence(struct queued *q, const struct spool_record *r, struct 
 			break;
 		if (member_int(json_object_get(now, "status"), "beat") == beat)
 			continue;
-		snprintf(text, sizeof text, "%s lives, and has it: leave out --force, and it is told", r->pilot);
+		text_printf(text, sizeof text, "%s lives, and has it: leave out --force, and it is told", r->pilot);
 		return refuse(c, id, text);
 	}
 	snprintf(c->silent, sizeof c->silent, "%s", r->pilot);

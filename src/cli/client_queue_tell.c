@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "cli/format.h"
 #include "cli/member.h"
 #include "cli/pilot_after.h"
@@ -76,11 +77,11 @@ static void waiting_reason(const struct queued *q, const char *id, const char **
 	}
 	*word = !n ? "NoPilot" : refused == n ? "NeverFits" : "Resources";
 	if (!n)
-		snprintf(text, SPOOL_TEXT, "no pilot is at this queue: run rad pilot in an allocation, or rad pilot --submit");
+		text_printf(text, SPOOL_TEXT, "no pilot is at this queue: run rad pilot in an allocation, or rad pilot --submit");
 	else if (refused == n)
-		snprintf(text, SPOOL_TEXT, "none of the %zu pilots here can ever run it: %.300s", n, why);
+		text_printf(text, SPOOL_TEXT, "none of the %zu pilots here can ever run it: %.300s", n, why);
 	else
-		snprintf(text, SPOOL_TEXT, "waits for room at one of %zu pilots", n - refused);
+		text_printf(text, SPOOL_TEXT, "waits for room at one of %zu pilots", n - refused);
 }
 
 static bool is_silent(const struct queued *q, const char *pilot)
@@ -112,7 +113,7 @@ static void record_reason(struct queued *q, const struct spool_record *r, task_i
 	char text[SPOOL_TEXT], id[TASK_ID_TEXT];
 	const char *word = r->state == SPOOL_PENDING ? other_reason(q, task, text) : NULL;
 	if (!word)
-		snprintf(text, sizeof text, "%s", r->text);
+		text_printf(text, sizeof text, "%s", r->text);
 	if (!word && r->state == SPOOL_PENDING) {
 		waiting_reason(q, task_id_text(task, id), &word, text);
 	} else if (r->state == SPOOL_HELD) {
@@ -121,14 +122,14 @@ static void record_reason(struct queued *q, const struct spool_record *r, task_i
 		word = "Broken";
 	} else if (r->state == SPOOL_CLAIMED && is_silent(q, r->pilot)) {
 		word = "PilotSilent";
-		snprintf(text, sizeof text, "%s is not heard of any more, and nobody can say whether its node is dead: rad requeue --force, "
-			 "once it is known to be", r->pilot);
+		text_printf(text, sizeof text, "%s is not heard of any more, and nobody can say whether its node is dead: rad requeue "
+			    "--force, once it is known to be", r->pilot);
 	} else if (r->state == SPOOL_CLAIMED && r->wish != SPOOL_WISH_NONE) {
 		word = r->wish == SPOOL_WISH_CANCEL ? "Cancelling" : "Requeueing";
-		snprintf(text, sizeof text, "%s is told", r->pilot);
+		text_printf(text, sizeof text, "%s is told", r->pilot);
 	} else if (r->state == SPOOL_CLAIMED && !r->started) {
 		word = "Claimed";
-		snprintf(text, sizeof text, "%s has it, and starts it", r->pilot);
+		text_printf(text, sizeof text, "%s has it, and starts it", r->pilot);
 	}
 	json_object_set_new(o, "reason", json_text_or_null(word));
 	json_object_set_new(o, "reason_text", json_text_or_null(text));

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ void doctor_say(struct doctor *d, enum grade grade, const char *check, const cha
 	char text[1400];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	text_vprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	scoped_free char *clean = term_text(text, 0, &d->term);
 	d->failed = d->failed || grade == GRADE_FAIL;

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/client_queue.h"
 #include "cli/format.h"
@@ -42,7 +43,7 @@ int cli_usage(const struct cli_call *c, const char *fmt, ...)
 	char message[1000];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(message, sizeof message, fmt, ap);
+	text_vprintf(message, sizeof message, fmt, ap);
 	va_end(ap);
 	buf_printf(&text, "%s%s%s (see rad %s --help)", c->verb ? c->verb->name : "", c->verb ? ": " : "", message,
 		   c->verb ? c->verb->name : "");
@@ -55,7 +56,7 @@ void cli_note(const char *fmt, ...)
 	char text[1400];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	text_vprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	fflush(stdout);
 	print_line(text);

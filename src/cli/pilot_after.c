@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "submit/validate.h"
 
 #include <stdio.h>
@@ -132,7 +133,7 @@ bool pilot_after_is_needed(const struct spec *s)
 static enum pilot_after say(enum pilot_after is, char why[SPOOL_TEXT], const char *text)
 {
 	if (why)
-		snprintf(why, SPOOL_TEXT, "%s", text);
+		text_printf(why, SPOOL_TEXT, "%s", text);
 	return is;
 }
 
@@ -145,20 +146,20 @@ enum pilot_after pilot_after(const struct pilot_known *k, const struct pilot_kno
 	enum pilot_after is = dependencies(k, t->job, t->id, 0, &on);
 	size_t limit = pilot_after_limit(s);
 	if (is != PILOT_READY) {
-		snprintf(text, sizeof text, is == PILOT_DEPENDENCY_NEVER ? "%s:%s can no longer be met: cancel it, or requeue that one" :
-			 "waits for %s:%s", dependency_kind_name(on->kind), task_id_text(on->task, id));
+		text_printf(text, sizeof text, is == PILOT_DEPENDENCY_NEVER ? "%s:%s can no longer be met: cancel it, or requeue that one" :
+			    "waits for %s:%s", dependency_kind_name(on->kind), task_id_text(on->task, id));
 		return say(is, why, text);
 	}
 	if (other) {
-		snprintf(text, sizeof text, "waits for task %u, which is of its name and earlier (singleton)", other);
+		text_printf(text, sizeof text, "waits for task %u, which is of its name and earlier (singleton)", other);
 		return say(PILOT_DEPENDENCY, why, text);
 	}
 	if (s->begin_s * 1000 > clock_wall_ms()) {
-		snprintf(text, sizeof text, "begins at %s, as it asks (--begin)", clock_iso(s->begin_s * 1000, begin));
+		text_printf(text, sizeof text, "begins at %s, as it asks (--begin)", clock_iso(s->begin_s * 1000, begin));
 		return say(PILOT_BEGIN_TIME, why, text);
 	}
 	if (limit && pilot_after_claimed(t->job) >= limit) {
-		snprintf(text, sizeof text, "%zu elements of its array run at once", limit);
+		text_printf(text, sizeof text, "%zu elements of its array run at once", limit);
 		return say(PILOT_ARRAY_LIMIT, why, text);
 	}
 	return say(PILOT_READY, why, "");

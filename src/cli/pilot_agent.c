@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/format.h"
 #include "cli/member.h"
@@ -129,8 +130,8 @@ static bool has_time(const struct agent *a, const struct pilot_known_task *t, ch
 		return true;
 	if (!s->time_limit_s || saves(s))	/* else it would be told to save before it has done anything */
 		return left_s >= (double)margin / 2000;
-	snprintf(why, SPOOL_TEXT, "asks for %s, and this allocation has %s left: ask for a longer one, or have it save when it is "
-		 "told to (--slot)", format_seconds(wants_s, asked), format_seconds(left_s > 0 ? left_s : 0, left));
+	text_printf(why, SPOOL_TEXT, "asks for %s, and this allocation has %s left: ask for a longer one, or have it save when it is "
+		    "told to (--slot)", format_seconds(wants_s, asked), format_seconds(left_s > 0 ? left_s : 0, left));
 	return false;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "cli/pilot_outcome.h"
 
+#include "base/text.h"
 #include "cli/member.h"
 #include "cli/pilot_node.h"
 
@@ -18,7 +19,7 @@ struct spool_record pilot_outcome_cut_off(const struct spool_record *r, const st
 	next.state = SPOOL_PENDING;
 	next.started = false;
 	next.wish = SPOOL_WISH_NONE;
-	snprintf(next.text, sizeof next.text, "%.300s", why);
+	text_printf(next.text, sizeof next.text, "%.300s", why);
 	if (r->wish == SPOOL_WISH_CANCEL || !spec->requeue) {
 		next.state = SPOOL_ENDED;
 		next.end = r->wish == SPOOL_WISH_CANCEL ? TASK_CANCELLED : TASK_LOST;
@@ -26,8 +27,8 @@ struct spool_record pilot_outcome_cut_off(const struct spool_record *r, const st
 	} else if (next.cuts >= CUTS) {
 		next.state = SPOOL_HELD;
 		snprintf(next.event, sizeof next.event, "held");
-		snprintf(next.text, sizeof next.text, "%u times in a row it was begun and cut off without having saved (%.200s): let it save "
-			 "when it is told to (rad-pilot(1), SAVING), or ask for longer allocations; then rad release", next.cuts, why);
+		text_printf(next.text, sizeof next.text, "%u times in a row it was begun and cut off without having saved (%.200s): let it "
+			    "save when it is told to (rad-pilot(1), SAVING), or ask for longer allocations; then rad release", next.cuts, why);
 	}
 	return next;
 }

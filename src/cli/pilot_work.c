@@ -13,6 +13,7 @@
 #include "base/idmap.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/member.h"
@@ -127,7 +128,7 @@ static int hold_refused(struct pilot_work *w, const struct pilot_known_task *t, 
 	next.end = TASK_CANCELLED;
 	next.started = false;
 	next.wish = SPOOL_WISH_NONE;
-	snprintf(next.text, sizeof next.text, "%s could not give it to its radd: %.250s", w->p->who.name, why->text);
+	text_printf(next.text, sizeof next.text, "%s could not give it to its radd: %.250s", w->p->who.name, why->text);
 	int rc = spool_change(w->p->s, t->id, &next, err);
 	if (rc)
 		return rc;
@@ -155,7 +156,7 @@ static int hand_over(struct pilot_work *w, const struct pilot_known_task *t, str
 		return *err = why, -1;
 	struct pilot_handed h = { .id = t->id, .claim = t->record.claim, .signal = s->signal, .before_ms = s->signal_before_s * 1000,
 				  .code = s->requeue_code ? s->requeue_code : SPEC_REQUEUE_CODE };
-	snprintf(h.local, sizeof h.local, "%.20s", member_text(reply, "first"));
+	text_printf(h.local, sizeof h.local, "%.20s", member_text(reply, "first"));
 	if (pilot_node_note(w->p, &h, err))
 		return -1;
 	add_handed(w, &h);

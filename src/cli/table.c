@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/scope.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ void table_printf(struct table *t, enum style style, const char *fmt, ...)
 	char text[1000];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	text_vprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	table_cell(t, style, text);
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "cli/client.h"
 #include "cli/member.h"
 #include "cli/queue_table.h"
@@ -116,7 +117,7 @@ int64_t top_feed_due_ms(const struct top_feed *f)
 
 static bool fail(struct top_feed *f, const struct error *err, int64_t every_ms)
 {
-	snprintf(f->why, sizeof f->why, "%.399s", err->text);
+	text_printf(f->why, sizeof f->why, "%.399s", err->text);
 	end_asking(f);
 	f->due_ms = clock_mono_ms() + every_ms;
 	return true;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "base/words.h"
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -40,7 +41,7 @@ static void line(const struct term *term, const char *label, const char *fmt, ..
 	char text[4200];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	text_vprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	scoped_free char *wrapped = term_wrap(text, LABEL + 2, term);
 	printf("%s%*s%s  %s\n", term_style(term, STYLE_DIM), LABEL, label, term_style(term, STYLE_PLAIN), wrapped);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -254,7 +255,7 @@ static void open_pager(struct top *t, const char *verb)
 	t->pager = top_pager_create(words, log, t->term.width, &err);
 	snprintf(t->title, sizeof t->title, "rad %s %s", verb, id);
 	if (!t->pager)
-		snprintf(t->note, sizeof t->note, "%.199s", err.text);
+		text_printf(t->note, sizeof t->note, "%.199s", err.text);
 }
 
 static void send_act(struct top *t)

@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/feeds.h"
@@ -219,7 +220,7 @@ static void print_log_end(const json_t *task, const struct term *term)
 	}
 	char last[LOG_END_QUOTED] = "";
 	if (n)
-		snprintf(last, sizeof last, "'%s", lines[0] + strspn(lines[0], " \t"));	/* as evidence quotes it */
+		text_printf(last, sizeof last, "'%s", lines[0] + strspn(lines[0], " \t"));	/* as evidence quotes it */
 	if (!n || strstr(member_text(member_last_attempt(task), "evidence"), last))
 		return;
 	puts("Its output ends:");

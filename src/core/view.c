@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "core/begins.h"
 
@@ -104,8 +105,8 @@ static void say_gpus(const struct core *c, char (*uuids)[GPU_UUID_LEN], uint32_t
 		int64_t slot = fleet_slot_of(c->fleet, uuids[i]);
 		const struct gpu_reading *g = slot < 0 ? NULL : fleet_look(c->fleet, (uint32_t)slot, 0).reading;
 		char number[GPU_NUMBER_LEN];
-		int more = snprintf(text + len, size - len, "%s%.20s", i ? ", " : "",
-				    g ? reading_number(g->index, g->mig, g->instance, number) : uuids[i]);
+		int more = text_printf(text + len, size - len, "%s%.20s", i ? ", " : "",
+				       g ? reading_number(g->index, g->mig, g->instance, number) : uuids[i]);
 		len += more > 0 ? (size_t)more : 0;
 	}
 }
@@ -126,7 +127,7 @@ static bool reason_from_host(struct core *c, const struct task *t, struct reason
 	enum host_lack lack;
 	if (host_feasible(&c->config, t->spec, t->host_mem_mib, &err)) {
 		out->word = "Infeasible";
-		snprintf(out->text, sizeof out->text, "%.399s", err.text);
+		text_printf(out->text, sizeof out->text, "%.399s", err.text);
 		return true;
 	}
 	lack = host_asks(c->host, t, NULL, out->text);
@@ -174,7 +175,7 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 		snprintf(out->text, sizeof out->text, "no GPU has been read yet");
 	} else if (reason_feasible(c, &r, &err)) {
 		out->word = "Infeasible";
-		snprintf(out->text, sizeof out->text, "%.399s", err.text);
+		text_printf(out->text, sizeof out->text, "%.399s", err.text);
 	} else if (reason_from_host(c, t, out)) {
 		return;
 	} else if (pass_would_place(c->pass, &r, findings, now)) {
@@ -195,8 +196,8 @@ static void reason_again(const struct task *t, struct reason *out)
 	if (t->queue != QUEUE_RECOVERY || !t->n_attempts || task_attempt(t)->verdict != VERDICT_NEIGHBOUR)
 		return;
 	memcpy(why, out->text, sizeof why);
-	snprintf(out->text, sizeof out->text, "it runs again, alone at first, since another task under its MPS server ended at the "
-		 "same time as it; %.200s", why);
+	text_printf(out->text, sizeof out->text, "it runs again, alone at first, since another task under its MPS server ended at the "
+		    "same time as it; %.200s", why);
 }
 
 /* Its processes are not where it was sent, which its owner may not know. */

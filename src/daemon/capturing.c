@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "estimate/margin.h"
 
 #include <assert.h>
@@ -57,7 +58,7 @@ static void capturing_decline(struct capturing *c, const struct capturing_questi
 {
 	struct estimate_result said = { .note[0] = 0 };
 	snprintf(said.value.estimator, sizeof said.value.estimator, "%s", q->row->name);
-	snprintf(said.note, sizeof said.note, "%s: no capture: %.150s", q->row->name, *why ? why : "it failed");
+	text_printf(said.note, sizeof said.note, "%s: no capture: %.150s", q->row->name, *why ? why : "it failed");
 	c->done(c->ctx, q->number, false, &said);
 }
 

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static const char *who(struct names *names, uid_t uid, uid_t owner, char text[12
 	const char *name;
 	bool admin = uid != owner && (uid == 0 || uid == geteuid());
 	names_of(names, uid, &name);
-	snprintf(text, 128, "%.90s%s", name, admin ? " (administrator)" : "");
+	text_printf(text, 128, "%.90s%s", name, admin ? " (administrator)" : "");
 	return text;
 }
 
@@ -79,7 +80,7 @@ void chronicle_act(struct names *names, uid_t uid, const char *fmt, ...)
 	char text[600], by[128];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	text_vprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	log_info("%s: %s", who(names, uid, (uid_t)-1, by), text);
 }

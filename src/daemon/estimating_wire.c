@@ -10,6 +10,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "daemon/estimating.h"
 
 #include <stdio.h>
@@ -69,7 +70,7 @@ int estimating_read_answer(const char *text, bool *spoke, struct estimate_result
 	if (json_read_text(o, "note", sizeof said->note - 1, &note, err) || read_value(o, said, err) ||
 	    json_read_bool(o, "spoke", spoke, err))
 		return -1;
-	snprintf(said->note, sizeof said->note, "%s", note ? note : "");
+	text_printf(said->note, sizeof said->note, "%s", note ? note : "");
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "daemon/troubles.h"
 #include "daemon/trust.h"
 #include "launch/worker.h"
@@ -240,8 +241,8 @@ static void hook_explain(struct hook *k, const char *kind, const char *path, con
 	size_t from = n;
 	while (from && output->data[from - 1] != '\n' && n - from < 300)
 		from--;
-	snprintf(k->why, sizeof k->why, "%s %.200s: %s%s%.*s", kind, path, why, n ? ": " : "", (int)(n - from),
-		 n ? output->data + from : "");
+	text_printf(k->why, sizeof k->why, "%s %.200s: %s%s%.*s", kind, path, why, n ? ": " : "", (int)(n - from),
+		    n ? output->data + from : "");
 	for (char *p = k->why; *p; p++)
 		if ((unsigned char)*p < ' ')
 			*p = '?';
@@ -259,7 +260,7 @@ static int hook_start(struct hook *k, const char *kind, const char *path, worker
 	const struct worker_plan plan = { .program = args[0], .args = args, .env = k->env, .deadline_ms = k->h->config->hook_wait_ms,
 					  .max_answer = MAX_OUTPUT };
 	if (check_trust(path, real, &err)) {
-		snprintf(k->why, sizeof k->why, "%s %.600s", kind, err.text);
+		text_printf(k->why, sizeof k->why, "%s %.600s", kind, err.text);
 		return -1;
 	}
 	k->worker = worker_start(k->h->loop, &plan, alloc_string(""), done, k, why, sizeof why);
@@ -372,7 +373,7 @@ static void epilog_over(struct hook *k)
 		}
 	if (*k->why) {
 		log_warn_limited("task %s: %s", k->id, k->why);
-		snprintf(h->trouble, sizeof h->trouble, "task %s: %s", k->id, k->why);
+		text_printf(h->trouble, sizeof h->trouble, "task %s: %s", k->id, k->why);
 		h->trouble_ms = clock_mono_ms();
 	}
 	hook_free(k);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "daemon/now.h"
 #include "submit/validate.h"
 
@@ -358,7 +359,7 @@ static task_id requeue_go_on(const json_t *so_far, struct changes *c)
 	c->done = (size_t)json_integer_value(json_object_get(so_far, "done"));
 	c->denied = (size_t)json_integer_value(json_object_get(so_far, "denied"));
 	c->why.code = (enum error_code)json_integer_value(json_object_get(so_far, "code"));
-	snprintf(c->why.text, sizeof c->why.text, "%s", json_member_text(so_far, "why"));
+	text_printf(c->why.text, sizeof c->why.text, "%s", json_member_text(so_far, "why"));
 	return json_integer_value(json_object_get(so_far, "last"));
 }
 

@@ -16,6 +16,7 @@
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "daemon/asking.h"
 #include "daemon/delaying.h"
 #include "daemon/forgetting.h"
@@ -328,7 +329,7 @@ static void runner_failed(struct watch *w, const char *why)
 	char id[TASK_ID_TEXT];
 	log_warn("task %s: not started: %s", task_id_text(w->task, id), why);
 	report.output.kind = SCAN_OTHER_ERROR;
-	snprintf(report.output.line, sizeof report.output.line, "%s", why);
+	text_printf(report.output.line, sizeof report.output.line, "%s", why);
 	runner_end(w, &report);
 }
 

@@ -10,6 +10,7 @@
 #include "estimate/alloc.h"
 
 #include "base/scope.h"
+#include "base/text.h"
 #include "base/units.h"
 
 #include <ctype.h>
@@ -260,7 +261,7 @@ static int pass_over(struct conf_reading *r)
 {
 	size_t len = strlen(r->conf->note);
 
-	snprintf(r->conf->note + len, sizeof r->conf->note - len, "%s%.40s passed over", len ? ", " : "", r->in.token);
+	text_printf(r->conf->note + len, sizeof r->conf->note - len, "%s%.40s passed over", len ? ", " : "", r->in.token);
 	return skip_value(r);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "estimate/capture.h"
 
@@ -61,7 +62,7 @@ bool estimate_faketensor(const struct spec *s, uint64_t declared_mib, const stru
 		return false;
 	}
 	if (capture_read_text(s->capture, &capture, &err)) {
-		snprintf(out->note, sizeof out->note, "%.*s", (int)sizeof out->note - 1, err.text);
+		text_printf(out->note, sizeof out->note, "%.*s", (int)sizeof out->note - 1, err.text);
 		return false;
 	}
 	p = find_passes(&capture);

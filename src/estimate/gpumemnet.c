@@ -12,6 +12,7 @@
  * the nets' word without either, to compare with what is published.
  */
 #include "estimate/gpumemnet.h"
+#include "base/text.h"
 #include "estimate/gpumemnet_domain.h"
 #include "estimate/gpumemnet_task.h"
 #include "estimate/table.h"
@@ -68,7 +69,7 @@ static bool gpumemnet_answer(const struct gpumemnet_task *t, struct net *net, st
 	if (!net_read(gpumemnet_weights, (size_t)(gpumemnet_weights_end - gpumemnet_weights), t->features.family, net, &err) &&
 	    !gpumemnet_figures(net, &t->vector, figures, &err))
 		return true;
-	snprintf(note, 200, "%.190s", err.text);
+	text_printf(note, 200, "%.190s", err.text);
 	return false;
 }
 
@@ -82,15 +83,15 @@ static bool gpumemnet_inside(const struct gpumemnet_task *t, const struct estima
 	if (!gpumemnet_answer(t, &net, &figures, out->note))
 		return false;
 	if (*gpumemnet_outside(&net, &t->vector, text, sizeof text)) {
-		snprintf(out->note, sizeof out->note, "outside what it learnt: %.160s", text);
+		text_printf(out->note, sizeof out->note, "outside what it learnt: %.160s", text);
 		return false;
 	}
 	bool beyond = gpumemnet_beyond(&net, &t->vector), cut = figures.claim > bounds.most;
 	gpumemnet_bound(&bounds, &figures);
 	gpumemnet_conclude(&figures, gpumemnet_context_more(c->gpu_name, net.card),
 			   fmax(beyond ? MARGIN_SUMMARY : 0, c->margin), out);
-	snprintf(source, sizeof source, "trained on %.31s%s%s", net.card, beyond ? ", at its edge" : "",
-		 cut ? ", cut by arithmetic" : "");
+	text_printf(source, sizeof source, "trained on %.31s%s%s", net.card, beyond ? ", at its edge" : "",
+		    cut ? ", cut by arithmetic" : "");
 	gpumemnet_task_about(t, source, out->note);
 	return true;
 }

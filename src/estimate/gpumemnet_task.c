@@ -5,6 +5,7 @@
  */
 #include "estimate/gpumemnet_task.h"
 
+#include "base/text.h"
 #include "estimate/given.h"
 #include "estimate/replay.h"
 
@@ -32,12 +33,12 @@ bool gpumemnet_task_ask(const struct spec *s, const struct estimate_context *c, 
 	struct gpumemnet_task t;
 	struct error err = ERROR_INIT;
 	if (given_read(s, &t.summary, &t.features, &err)) {
-		snprintf(out->note, sizeof out->note, "%.190s", err.text);
+		text_printf(out->note, sizeof out->note, "%.190s", err.text);
 		return false;
 	}
 	const char *why = why_not(&t);
 	if (why)
-		snprintf(out->note, sizeof out->note, "%s", why);
+		text_printf(out->note, sizeof out->note, "%s", why);
 	bool spoke = !why && say(&t, c, out);
 	features_clear(&t.features);
 	summary_clear(&t.summary);
@@ -49,11 +50,11 @@ const char *gpumemnet_task_about(const struct gpumemnet_task *t, const char *sou
 	const struct features *f = &t->features;
 	const char *assumed = t->vector.optimizer_known ? t->vector.precision_known ? "" : "; taken as fp32" :
 			      t->vector.precision_known ? "; taken as Adam" : "; taken as Adam, fp32";
-	int n = snprintf(text, 200, "%s, batch %lld, %.70s%s", features_family_name(f->family), (long long)f->batch_size, source,
-			 assumed);
+	int n = text_printf(text, 200, "%s, batch %lld, %.70s%s", features_family_name(f->family), (long long)f->batch_size, source,
+			    assumed);
 
 	if (f->n_notes && n > 0 && n < 200)
-		snprintf(text + n, 200 - (size_t)n, "; %s", f->notes[0]);
+		text_printf(text + n, 200 - (size_t)n, "; %s", f->notes[0]);
 	return text;
 }
 

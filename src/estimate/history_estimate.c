@@ -9,6 +9,7 @@
 #include "estimate/table.h"
 
 #include "base/least.h"
+#include "base/text.h"
 
 #include "models/margins.h"
 
@@ -67,8 +68,8 @@ static void tell_gpu(const struct estimate_history *h, struct estimate_result *o
 {
 	size_t len = strlen(out->note);
 
-	snprintf(out->note + len, sizeof out->note - len, ", seen on another model of GPU: %.60s",
-		 h->gpu_name && *h->gpu_name ? h->gpu_name : "not known");
+	text_printf(out->note + len, sizeof out->note - len, ", seen on another model of GPU: %.60s",
+		    h->gpu_name && *h->gpu_name ? h->gpu_name : "not known");
 }
 
 bool estimate_from_history(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,

@@ -9,6 +9,7 @@
  */
 #include "estimate/table.h"
 
+#include "base/text.h"
 #include "base/units.h"
 #include "estimate/given.h"
 
@@ -22,7 +23,7 @@
 
 static bool horus_decline(struct estimate_result *out, const char *why)
 {
-	snprintf(out->note, sizeof out->note, "%.190s", why);
+	text_printf(out->note, sizeof out->note, "%.190s", why);
 	return false;
 }
 
@@ -37,8 +38,8 @@ static bool horus_apply(const struct features *f, struct estimate_result *out)
 	if (!(mib < MOST_MIB))
 		return horus_decline(out, "the model summary comes to more memory than there is anywhere");
 	out->value.need_mib = out->value.comfort_mib = out->value.claim_mib = (uint64_t)ceil(mib);
-	snprintf(out->note, sizeof out->note, "%" PRIu64 " parameters, %" PRIu64 " activations, batch %" PRId64 "%s%.90s", f->params,
-		 activations, f->batch_size, f->n_notes ? "; " : "", f->n_notes ? f->notes[0] : "");
+	text_printf(out->note, sizeof out->note, "%" PRIu64 " parameters, %" PRIu64 " activations, batch %" PRId64 "%s%.90s",
+		    f->params, activations, f->batch_size, f->n_notes ? "; " : "", f->n_notes ? f->notes[0] : "");
 	return true;
 }
 

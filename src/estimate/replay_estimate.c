@@ -10,6 +10,7 @@
 #include "estimate/table.h"
 
 #include "base/scope.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "estimate/replay.h"
 #include "models/margins.h"
@@ -193,6 +194,6 @@ bool estimate_replay(const struct spec *s, uint64_t declared_mib, const struct e
 	}
 	if (!replay_estimate(s, c, out, &err))
 		return true;
-	snprintf(out->note, sizeof out->note, "%.*s", (int)sizeof out->note - 1, err.text);
+	text_printf(out->note, sizeof out->note, "%.*s", (int)sizeof out->note - 1, err.text);
 	return false;
 }

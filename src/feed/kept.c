@@ -3,6 +3,7 @@
  * for it.
  */
 #include "base/clock.h"
+#include "base/text.h"
 #include "feed/copies.h"
 #include "feed/fds.h"
 #include "feed/writer.h"
@@ -51,7 +52,7 @@ static void refuse(struct feed_answer *answer, enum error_code code, const char 
 {
 	answer->welcome = false;
 	answer->code = code;
-	snprintf(answer->text, sizeof answer->text, "%s", text);
+	text_printf(answer->text, sizeof answer->text, "%s", text);
 }
 
 bool feed_kept_answer(struct feed_writer *w, int sock, const unsigned char *bytes, size_t n, int fds[2])

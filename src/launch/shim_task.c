@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "launch/attempt.h"
 #include "launch/cpu_watch.h"
 #include "launch/host_watch.h"
@@ -303,7 +304,7 @@ static void record_failure(struct attempt_run *run, const struct error *err)
 	run->record.end_ms = clock_wall_ms();
 	run->record.again = error_is_shortage(err);
 	run->record.output = (struct scan_result){ .kind = SCAN_OTHER_ERROR };
-	snprintf(run->record.output.line, sizeof run->record.output.line, "%.239s", err->text);
+	text_printf(run->record.output.line, sizeof run->record.output.line, "%.239s", err->text);
 }
 
 int shim_task(const char *folder)

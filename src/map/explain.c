@@ -2,6 +2,7 @@
  * What `rad why` and the queue's REASON column say: the filter's findings as text. Every line tells what is short and, where
  * there is something, what would help.
  */
+#include "base/text.h"
 #include "base/units.h"
 #include "device/reading.h"
 #include "map/filter.h"
@@ -54,7 +55,7 @@ static void say(struct explain_line *l, const char *fmt, ...)
 		return;
 	va_list ap;
 	va_start(ap, fmt);
-	int n = vsnprintf(l->buf + l->len, l->size - l->len, fmt, ap);
+	int n = text_vprintf(l->buf + l->len, l->size - l->len, fmt, ap);
 	va_end(ap);
 	l->len += n > 0 ? (size_t)n : 0;
 }

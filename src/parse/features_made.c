@@ -2,6 +2,7 @@
  *
  * Features as their readers and makers handle them: names, notes, what to free.
  */
+#include "base/text.h"
 #include "parse/features_private.h"
 
 #include <stdarg.h>
@@ -24,7 +25,7 @@ void features_note(struct features *f, const char *fmt, ...)
 		return;
 	va_list args;
 	va_start(args, fmt);
-	vsnprintf(f->notes[f->n_notes], sizeof f->notes[0], fmt, args);
+	text_vprintf(f->notes[f->n_notes], sizeof f->notes[0], fmt, args);
 	va_end(args);
 	f->n_notes++;
 }

@@ -12,6 +12,7 @@
  */
 #include "recover/recover.h"
 
+#include "base/text.h"
 #include "base/units.h"
 #include "base/words.h"
 
@@ -41,7 +42,7 @@ static void verdict_say(struct verdict_result *out, const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(out->evidence + len, sizeof out->evidence - len, fmt, args);
+	text_vprintf(out->evidence + len, sizeof out->evidence - len, fmt, args);
 	va_end(args);
 }
 

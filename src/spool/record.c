@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ static int read_word(const json_t *o, const char *key, const char *const *words,
 
 static void read_text(const json_t *o, const char *key, char *to, size_t size)
 {
-	snprintf(to, size, "%s", json_member_text(o, key));
+	text_printf(to, size, "%s", json_member_text(o, key));
 }
 
 /* A name of a pilot becomes a path. */
@@ -74,7 +75,7 @@ static bool read_members(const json_t *o, struct spool_record *r)
 			&claims, &err) ||
 	    json_read_int(o, "cuts", 0, SPOOL_MAX_VERSION, &cuts, &err) || json_read_int(o, "time_ms", 0, INT64_MAX, &time, &err) ||
 	    json_read_double(o, "ran_s", &r->ran_s, &err) || json_read_bool(o, "started", &r->started, &err))
-		return snprintf(r->text, sizeof r->text, "%.300s", err.text), false;
+		return text_printf(r->text, sizeof r->text, "%.300s", err.text), false;
 	r->end = TASK_COMPLETED;
 	if (state == SPOOL_ENDED && (!end || task_state_parse(end, &r->end) || !task_state_terminal(r->end)))
 		return snprintf(r->text, sizeof r->text, "has ended, and 'end' is no end of a task"), false;
@@ -101,7 +102,7 @@ bool spool_parse_record(const char *text, size_t len, struct spool_record *r)
 	*r = (struct spool_record){ .state = SPOOL_BROKEN };
 	scoped_json *o = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	if (!o)
-		return snprintf(r->text, sizeof r->text, "%.200s", why.text), false;
+		return text_printf(r->text, sizeof r->text, "%.200s", why.text), false;
 	if (!json_is_object(o))
 		return snprintf(r->text, sizeof r->text, "no object"), false;
 	if (!read_members(o, r)) {
@@ -125,12 +126,12 @@ int spool_read_version(const struct spool *s, task_id id, unsigned version, stru
 	if (spool_file_text(s, path, SPOOL_MAX_FILE, &text, &why)) {
 		if (why.code != ERR_CORRUPT && why.code != ERR_INVALID)
 			return error_set(err, why.code, "%s", why.text);
-		snprintf(r->text, sizeof r->text, "its record cannot be read: %.300s", why.text);
+		text_printf(r->text, sizeof r->text, "its record cannot be read: %.300s", why.text);
 		return 0;
 	}
 	if (!spool_parse_record(buf_text(&text), text.len, r)) {
 		char broken[SPOOL_TEXT];
-		snprintf(broken, sizeof broken, "its record %.80s cannot be read: %.250s", path, r->text);
+		text_printf(broken, sizeof broken, "its record %.80s cannot be read: %.250s", path, r->text);
 		memcpy(r->text, broken, sizeof r->text);
 	}
 	r->version = version;
@@ -173,7 +174,7 @@ static int read_submission(const struct spool *s, task_id id, struct spool_recor
 		return error_set(err, why.code, "%s", why.text);
 	if (failed) {
 		r->state = SPOOL_BROKEN;
-		snprintf(r->text, sizeof r->text, "%.300s", why.text);
+		text_printf(r->text, sizeof r->text, "%.300s", why.text);
 		return 0;
 	}
 	memcpy(r->by, s->seen->by, sizeof r->by);

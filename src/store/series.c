@@ -3,6 +3,7 @@
  * bytes, since these are by far the most rows; what is not known is NULL. Joining and dropping are SQL on ranges of time, in
  * the transaction of a turn like everything else: a crash in between leaves the old rows.
  */
+#include "base/text.h"
 #include "store/store_internal.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ static void hand_over(sqlite3_stmt *st, store_each_means each, void *ctx)
 	double values[SERIES_VALUES];
 	int64_t from_ms = sqlite3_column_int64(st, 0) * 1000;
 	snprintf(gpu.uuid, sizeof gpu.uuid, "%s", (const char *)sqlite3_column_text(st, 2));
-	snprintf(gpu.name, sizeof gpu.name, "%s", (const char *)sqlite3_column_text(st, 3));
+	text_printf(gpu.name, sizeof gpu.name, "%s", (const char *)sqlite3_column_text(st, 3));
 	for (int i = 0; i < SERIES_VALUES; i++)
 		values[i] = i >= SERIES_KEPT || sqlite3_column_type(st, 6 + i) == SQLITE_NULL ? NAN
 			  : sqlite3_column_double(st, 6 + i) / scale[i];
