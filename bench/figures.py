@@ -55,6 +55,9 @@ BENCHES = [
     script("sbatch", [], full=["{build}"], short=["{build}", "--short"]),
     script("turns", ["nothing_stall_ms", "acct_stall_ms", "array_stall_ms", "list_stall_ms"], full=["{build}"],
            short=["{build}", "--short"]),
+    script("history", ["show_ended_cpu_ms", "why_ended_cpu_ms", "acct_7d_cpu_ms", "queue_cpu_ms", "start_ms"], full=["{build}"],
+           short=["{build}", "--short"]),
+    script("waiting", ["submit_ms", "why_ms", "cancel_ms"], full=["{build}"], short=["{build}", "--short"]),
 ]
 
 

@@ -80,12 +80,16 @@ void alloc_free_list(char **list)
 
 char *alloc_printf(const char *fmt, ...)
 {
-	char *p, copy[TEXT_FORMAT];
-	va_list ap;
+	va_list ap, again;
 	va_start(ap, fmt);
-	int n = vasprintf(&p, text_format(fmt, ap, copy), ap);
+	va_copy(again, ap);
+	int n = text_vprintf(NULL, 0, fmt, ap);
+	size_t room = n < 0 ? SIZE_MAX : (size_t)n + 1;
+	char *p = n < 0 ? NULL : malloc(room);
+	if (!p)
+		out_of_memory(room);
+	text_vprintf(p, room, fmt, again);
+	va_end(again);
 	va_end(ap);
-	if (n < 0)
-		out_of_memory(0);
 	return p;
 }

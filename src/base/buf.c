@@ -39,15 +39,13 @@ void buf_add_text(struct buf *b, const char *text)
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap, again;
-	char copy[TEXT_FORMAT];
 	va_start(ap, fmt);
 	va_copy(again, ap);
-	fmt = text_format(fmt, ap, copy);
-	int n = vsnprintf(NULL, 0, fmt, ap);
+	int n = text_vprintf(NULL, 0, fmt, ap);
 	va_end(ap);
 	if (n > 0) {
 		reserve(b, (size_t)n);
-		vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+		text_vprintf(b->data + b->len, (size_t)n + 1, fmt, again);
 		b->len += (size_t)n;
 	}
 	va_end(again);

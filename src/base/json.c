@@ -134,13 +134,11 @@ json_t *json_text_n(const char *text, size_t n)
 json_t *json_printf(const char *fmt, ...)
 {
 	va_list ap, again;
-	char copy[TEXT_FORMAT];
 	va_start(ap, fmt);
 	va_copy(again, ap);
-	fmt = text_format(fmt, ap, copy);
-	size_t room = (size_t)vsnprintf(NULL, 0, fmt, ap) + 1;
+	size_t room = (size_t)text_vprintf(NULL, 0, fmt, ap) + 1;
 	scoped_free char *text = alloc_zero(room);
-	vsnprintf(text, room, fmt, again);
+	text_vprintf(text, room, fmt, again);
 	va_end(again);
 	va_end(ap);
 	return json_text(text);

@@ -86,7 +86,9 @@ static int pass_argument(const struct conversion *c, va_list *ap)
 	}
 }
 
-const char *text_format(const char *fmt, va_list ap, char copy[TEXT_FORMAT])
+/* The format with precisions that cut no character of these arguments: itself, or made in `copy`. */
+__attribute__((format(printf, 1, 0)))
+static const char *mend_format(const char *fmt, va_list ap, char copy[TEXT_FORMAT])
 {
 	size_t n = strlen(fmt);
 	struct conversion c;
@@ -109,7 +111,7 @@ const char *text_format(const char *fmt, va_list ap, char copy[TEXT_FORMAT])
 int text_vprintf(char *out, size_t room, const char *fmt, va_list ap)
 {
 	char copy[TEXT_FORMAT];
-	int n = vsnprintf(out, room, text_format(fmt, ap, copy), ap);
+	int n = vsnprintf(out, room, mend_format(fmt, ap, copy), ap);
 	if (n >= 0 && room && (size_t)n >= room)
 		out[text_whole(out, room - 1)] = 0;
 	return n;

@@ -18,8 +18,4 @@ size_t text_whole(const char *text, size_t n);
 int text_printf(char *out, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int text_vprintf(char *out, size_t room, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
 
-/* The format with precisions that cut no character of these arguments: itself, or made in `copy`. */
-const char *text_format(const char *fmt, va_list ap, char copy[TEXT_FORMAT])
-	__attribute__((format(printf, 1, 0), nonnull(1), returns_nonnull));
-
 #endif
