@@ -60,7 +60,8 @@ def operations(folder, ids):
     yield "submit", [{"op": "submit", "spec": one, "environ": []}] * TIMES
     yield "submit_singleton", [{"op": "submit", "spec": dict(one, name="alone", singleton=True), "environ": []}] * TIMES
     yield "submit_dependent", [{"op": "submit", "spec": dict(one, deps=[["afterany", i]]), "environ": []} for i in some]
-    yield "submit_waits_for_capture", [{"op": "submit", "spec": dict(one, argv=["python", "train.py"]), "environ": [], "capture": "auto"}] * TIMES
+    training = dict(one, argv=["python", "train.py"])
+    yield "submit_waits_for_capture", [{"op": "submit", "spec": training, "environ": [], "capture": "auto"}] * TIMES
     yield "hold", [{"op": "hold", "id": i} for i in some]
     yield "release", [{"op": "release", "id": i} for i in some]
     yield "update", [{"op": "update", "id": i, "priority": -1} for i in some]

@@ -17,7 +17,11 @@ setup_file()
 
 teardown_file() { end_world; }
 setup() { cd "$WORLD/work"; }
-teardown() { stop_web; }
+teardown()
+{
+	stop_web
+	[ -z "${between:-}" ] || kill "$between" 2>/dev/null || :
+}
 
 # start_web [options]: returns when it listens; $url is what it printed, $address and $token are in it. Of the user ${whose[@]} begins commands as.
 start_web()
@@ -296,8 +300,6 @@ viewers()
 		esac
 	done
 	jq -e '.hours == 24 and (.users | length > 0)' said.5
-	kill "$between"
-	gone "$between"
 }
 
 @test "the end of a task's log, as rad logs has it, for who has the token; a file system that hangs holds up nobody" {

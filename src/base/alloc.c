@@ -85,9 +85,7 @@ char *alloc_printf(const char *fmt, ...)
 	va_copy(again, ap);
 	int n = text_vprintf(NULL, 0, fmt, ap);
 	size_t room = n < 0 ? SIZE_MAX : (size_t)n + 1;
-	char *p = n < 0 ? NULL : malloc(room);
-	if (!p)
-		out_of_memory(room);
+	char *p = alloc_resize(NULL, room, 1);
 	text_vprintf(p, room, fmt, again);
 	va_end(again);
 	va_end(ap);
