@@ -4,6 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch import nn  # noqa: E402
+
 from radrm.capture import remembered  # noqa: E402
 
 SCRIPT = """
@@ -21,9 +23,13 @@ SCRIPT = """
             u = z.transpose(1, 2).contiguous().transpose(1, 2)[:, 1:, ::2]
             u = u.masked_fill(u > 0.5, 0).half().float().cumsum(1)
             v = torch.zeros_like(u).copy_(u).add_(1)
+            q, k = nn.functional.layer_norm(z, (8,)).chunk(2, -1)
+            a, b = torch.var_mean(nn.functional.dropout(q + k, 0.1), -1)
+            c = torch.stack(z.unbind(1)).split([2, 4])[1].permute(1, 0, 2).reshape(-1, 4).max(1)[0]
+            v = v + a.sum() + b.sum() + c.sum()
             return self.head(z[:, -1]).log_softmax(-1), w.sum() + v.sum() + u.flatten()[3:].sort()[0].sum()
     model = Odd().cuda()
-    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    optimizer = torch.optim.Adam(model.parameters(), foreach=FOREACH, amsgrad=FOREACH)
     for step in range(4):
         for n in (2, 3):
             x = torch.randn(n, 3, 16, 16, device="cuda")
@@ -48,10 +54,12 @@ def ordered(f):
     return [*found, sorted(freed)]
 
 
-def test_a_capture_is_as_if_all_were_asked(capture, monkeypatch):
-    code, once, f = capture(SCRIPT)
+@pytest.mark.parametrize("foreach", ["False", "True"])
+def test_a_capture_is_as_if_all_were_asked(capture, monkeypatch, foreach):
+    script = SCRIPT.replace("FOREACH", foreach)
+    code, once, f = capture(script)
     monkeypatch.setattr(remembered.Remembered, "run", lambda self, func, args, kwargs, ask: ask())
-    _, said, other = capture(SCRIPT, options=["--no-cache"])
+    _, said, other = capture(script, options=["--no-cache"])
     assert code == 0 and said == once and ordered(f) == ordered(other) and f.kernels == other.kernels and f.host == other.host, said
 
 
@@ -71,6 +79,11 @@ def test_what_is_remembered_is_as_it_was(traced, monkeypatch):
             assert y.untyped_storage()._cdata == x.untyped_storage()._cdata != (x + 1).untyped_storage()._cdata
             assert (x + y.sum()).to(torch.half).dtype == torch.half and x.mul_(2) is x and x.view(torch.int32).dtype == torch.int32
             assert x.add(1).dtype == torch.float32 and x.int().add(1).dtype == torch.int32 and x.int().add(1.0).dtype == torch.float32
+            torch._foreach_mul_([x, y.contiguous()], 0.5 + len(asked) / 7)
+            each = torch._foreach_sqrt([x, y])
+            mean, left = x.unbind(), nn.functional.layer_norm(x, (6,))
+            assert len(each) == 2 and each[1].shape == y.shape and not x.is_set_to(each[0]) and left.shape == x.shape
+            assert len(mean) == 4 and mean[2].untyped_storage()._cdata == x.untyped_storage()._cdata and mean[2].storage_offset() == 12
             step.asked = len(asked) - before
             assert step.asked < 3 or step.first
             step.first = False

@@ -240,7 +240,8 @@ class Recorder(TorchDispatchMode):
 
     def _count(self, nbytes):
         self.live_bytes += nbytes
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        if self.live_bytes > self.peak_bytes:
+            self.peak_bytes = self.live_bytes
 
     def scratch(self, *sizes):
         """Blocks that an operator takes and gives back, last one first, before it returns."""

@@ -5,6 +5,7 @@ blocks it is cut; for the host how many operators it dispatches.
 Which kernel a library takes, and how long that takes, is the reader's knowledge (models/activity.h), since it depends on the
 GPU. Here stands only what follows from operators and shapes: alike kernels are counted together (see `Work.entries`).
 """
+import functools
 import math
 import operator
 
@@ -100,6 +101,13 @@ BETWEEN = (ff.SETUP, ff.ITERATION, ff.EVAL, ff.ZERO_GRAD)  # phases that are ove
 RATES = {ff.NONE: 4e13, ff.SINGLE: 4e13, ff.TF32: 2e14, ff.HALF: 4e14, ff.DOUBLE: 3e13}  # operations a second, about
 
 
+@functools.lru_cache(100_000)
+def bounded(flops, moved, blocks, depth):
+    """(these, as a file has them, their steps): most kernels are like others."""
+    figures = [min(max(int(n), 0), limits.MAX_WORK) for n in (flops, moved, max(blocks, 1), depth)]
+    return figures, [round(FINE * math.log2(n + 1)) for n in figures]
+
+
 class Tally:
     """What was done."""
 
@@ -109,8 +117,8 @@ class Tally:
 
     def add(self, which, flops, moved, blocks, *, unit=ff.NONE, layout=0, depth=0, count=1):
         """`count` kernels with these figures each."""
-        figures = [min(max(int(n), 0), limits.MAX_WORK) for n in (flops, moved, max(blocks, 1), depth)]
-        key = which, unit, layout, *(round(FINE * math.log2(n + 1)) for n in figures)
+        figures, steps = bounded(flops, moved, blocks, depth)
+        key = which, unit, layout, *steps
         entry = self.kernels.setdefault(key, [0] * (1 + len(figures)))
         entry[0] += count
         for n, figure in enumerate(figures, 1):
