@@ -90,7 +90,8 @@ class Remembered:
 
     @staticmethod
     def is_plain(first):
-        return type(first) is FakeTensor or type(first) in (list, tuple) and len(first) > 0 and all(type(one) is FakeTensor for one in first)
+        return type(first) is FakeTensor or type(first) in (list, tuple) and len(first) > 0 and all(
+            type(one) is FakeTensor for one in first)
 
     def forms(self, result):
         several = type(result) if type(result) in (list, tuple) else None
