@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 CUT_SHORT, PAIR = 128, 256
 SCRIPT = """
-    import os, sys, torch
+    import os, pickle, sys, torch
     import torch.distributed as dist
     import torch.multiprocessing as mp
     from concurrent.futures import ProcessPoolExecutor
@@ -55,6 +55,16 @@ SCRIPT = """
 
     def double(n):
         return 2 * n
+
+    class Sent(mp.Process):
+        # As joblib's: what is to be done is sent to a new interpreter.
+        @staticmethod
+        def _Popen(process):
+            pickle.dumps(process)
+            raise AssertionError("it does without what is around it")
+
+    def score(number, queue):
+        queue.put(number)
 
     def fail(rank, model):
         raise ValueError("no data")
@@ -100,6 +110,16 @@ def test_one_that_nobody_waits_for(started, method):
 def test_a_thread_that_nobody_waits_for(started):
     code, said, f = started("import threading; threading.Thread(target=steps, args=(model,)).start()")
     assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and f.steps == 50, said
+
+
+def test_processes_of_a_librarys_own_kind(started):
+    """They score what is trained on the CPU."""
+    code, said, f = started("""queue = mp.Queue()
+        for n in range(2):
+            Sent(target=score, args=(n, queue)).start()
+        print(sorted([queue.get(), queue.get()]), flush=True)
+        steps(model)""")
+    assert code == 0 and "[0, 1]" in said and f.header["flags"] & CUT_SHORT == 0 and f.steps == 50, said
 
 
 def test_a_process_leaves_folders_of_who_started_it(started, tmp_path):

@@ -217,11 +217,13 @@ def test_folders_of_many_files_are_removed(weights, tmp_path, monkeypatch):
     ("torch.load(open('opened.pt', 'rb'))['model']", 1), ("torch.load(io.BytesIO(memory.getvalue()))['model']", 1),
     ("torch.load(passing.name)['model']", 1), ("torch.load('opened.pt', map_location='cpu')['model']", 0),
     ("torch.load('whole.pt', weights_only=False).state_dict()", 1),
+    ("torch.load('within.pt', weights_only=False)['ema'].state_dict()", 1),
+    ("torch.load('within.pt', 'cpu', weights_only=False)['ema'].state_dict()", 0),
 ])
 def test_the_best_weights_are_tested(capture, load, copies):
     """They were not saved, and are loaded: the test behind the training was missing without a word."""
     code, said, f = capture(f"""
-    import io, os, tempfile, torch
+    import copy, io, os, tempfile, torch
     model = torch.nn.Linear(512, 512, bias=False).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     passing = tempfile.NamedTemporaryFile()
@@ -234,6 +236,9 @@ def test_the_best_weights_are_tested(capture, load, copies):
             print(model(torch.ones(100, 512, device="cuda")).sum().item())
         torch.save({{"model": model.state_dict(), "epoch": epoch}}, "best.pt")
         torch.save(model, "whole.pt")
+        ema = copy.deepcopy(model)
+        torch.save({{"ema": ema, "epoch": epoch}}, "within.pt")
+        del ema
         with open("opened.pt", "wb") as f:
             torch.save({{"model": model.state_dict()}}, f)
         memory = io.BytesIO()

@@ -45,18 +45,17 @@ class Processes:
         self.patience, self.mine, self.switches = {}, None, 0  # with each of them; with this one; how often it waited
 
     def install(self, patch):
-        context, base = multiprocessing.context, multiprocessing.process.BaseProcess
-        for kind in (context.SpawnProcess, context.ForkServerProcess):  # a new interpreter would be without all this
-            patch(kind, "_Popen", staticmethod(context.ForkProcess._Popen))
+        base = multiprocessing.process.BaseProcess
         real = base.start
 
         def start(process):
+            """A new interpreter, as also kinds that libraries have of their own begin one (joblib's), would be without all this."""
             run = process.run
-            process.run = lambda: self.work(run)
+            process.run, process._Popen = lambda: self.work(run), multiprocessing.context.ForkProcess._Popen
             try:
                 real(process)
             finally:
-                del process.run
+                del process.run, process._Popen
             if not self.has_answers():
                 self.beside.append(process.pid)
         patch(base, "start", start)

@@ -5,7 +5,6 @@ there, or moves away. What was not saved can be loaded again, as the best weight
 that was made for them, and is called like a checkpoint, is gone in the end, with what else is in it: a run would go on from it.
 Other folders stay: somebody else may write there meanwhile."""
 import builtins
-import copy
 import functools
 import inspect
 import io
@@ -15,7 +14,6 @@ import re
 import shutil
 import sys
 import tempfile
-import weakref
 
 from .recorder import Form
 
@@ -63,29 +61,33 @@ def formed(value):
     """What is to be saved, without the GPU's memory; None: it has something in it that cannot be made anew."""
     from torch.utils._pytree import tree_flatten, tree_unflatten
     leaves, spec = tree_flatten(value)
-    if leaves == [value] and hasattr(value, "parameters"):
-        return weakref.ref(value)  # a whole model: another like it, while there is one
-    if any(hasattr(leaf, "state_dict") for leaf in leaves):
-        return None
+    if any(hasattr(leaf, "state_dict") for leaf in leaves):  # a whole model, or an optimizer
+        try:
+            return Pickled(value)
+        except Exception:  # of whatever objects do when they are pickled
+            return None
     return tree_unflatten(map(Form.of, leaves), spec)
 
 
-def another(model):
-    """A model like that, without gradients; None: it is gone."""
-    gradients = [(parameter, parameter.grad) for parameter in (model.parameters() if model is not None else ())]
-    try:
-        for parameter, _ in gradients:
-            parameter.grad = None
-        return copy.deepcopy(model)
-    finally:
-        for parameter, gradient in gradients:
-            parameter.grad = gradient
+class Pickled:
+    """What has objects of the script in it, each in a place that nobody can see from without: as it is read again."""
+    tensor = None  # while one is read: what gives a tensor
+
+    def __init__(self, value):
+        self.data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+    def read(self, tensor):
+        before, Pickled.tensor = Pickled.tensor, tensor
+        try:
+            return pickle.loads(self.data)
+        finally:
+            Pickled.tensor = before
 
 
 def unpickled(form, device, learns):
     """A tensor in place of one that was pickled; `learns`: it was a parameter. A run, which has none of this, fails here."""
     import torch
-    tensor = torch.empty(form.shape, dtype=form.dtype, device=device)
+    tensor = Pickled.tensor(form) if Pickled.tensor else torch.empty(form.shape, dtype=form.dtype, device=device)
     return torch.nn.Parameter(tensor, form.learns) if learns else tensor.requires_grad_(form.learns)
 
 
@@ -209,8 +211,8 @@ class Weights:
             at = f.tell()
             found = self.marks.get(f.read(MARK))
             f.seek(at)
-        if isinstance(found, weakref.ref):
-            return another(found())
+        if isinstance(found, Pickled):
+            return found.read(one)
         return torch.utils._pytree.tree_map(one, found)
 
     def opens(self, real):
