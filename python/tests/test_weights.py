@@ -226,6 +226,9 @@ def test_the_best_weights_are_tested(capture, load, copies):
     import copy, io, os, tempfile, torch
     model = torch.nn.Linear(512, 512, bias=False).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    ema = copy.deepcopy(model)
+    torch.save({{"ema": ema, "optimizer": optimizer}}, "within.pt")
+    del ema
     passing = tempfile.NamedTemporaryFile()
     for epoch in range(20):
         for x in torch.utils.data.DataLoader(torch.randn(64, 512), batch_size=4):
@@ -236,9 +239,6 @@ def test_the_best_weights_are_tested(capture, load, copies):
             print(model(torch.ones(100, 512, device="cuda")).sum().item())
         torch.save({{"model": model.state_dict(), "epoch": epoch}}, "best.pt")
         torch.save(model, "whole.pt")
-        ema = copy.deepcopy(model)
-        torch.save({{"ema": ema, "epoch": epoch}}, "within.pt")
-        del ema
         with open("opened.pt", "wb") as f:
             torch.save({{"model": model.state_dict()}}, f)
         memory = io.BytesIO()
