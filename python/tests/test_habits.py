@@ -7,7 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from radrm.capture import script  # noqa: E402
+from radrm.capture import ending, script  # noqa: E402
+from radrm.capture.session import Finished, Session  # noqa: E402
 from reader import peak  # noqa: E402
 
 DATA_DEPENDENT, CUT_SHORT = 1, 128
@@ -429,6 +430,57 @@ def test_a_pass_of_many_modules_before_the_first_optimizer(capture, tmp_path):
     """)
     assert code == 0 and "no training" not in said and f.header["optimizer"] == "adam", said
     assert peak(f.events, 512) > (1 << 32) + 400 * 16 * 64 * 4
+
+
+EVALUATES = """
+import torch
+
+@torch.inference_mode()
+def evaluate(model):
+    for n in range(1000):
+        model(torch.randn(8, 64, device="cuda"))
+"""
+
+
+@pytest.mark.parametrize("where", [".", "site-packages"])
+def test_a_long_evaluation_before_the_training(capture, tmp_path, where):
+    """By the script, or by a library whose loops are not the script's."""
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / where / "evaluating.py").write_text(EVALUATES)
+    code, said, f = capture("""
+    import sys, torch
+    sys.path.append("site-packages")
+    from evaluating import evaluate
+    model = torch.nn.Sequential(torch.nn.Linear(64, 4096), torch.nn.Linear(4096, 64)).cuda()
+
+    class Trainer:
+        def train(self):
+            optimizer = torch.optim.Adam(model.parameters())
+            for _ in range(50):
+                optimizer.zero_grad()
+                model(torch.randn(4096, 64, device="cuda")).sum().backward()
+                optimizer.step()
+    evaluate(model)
+    trainer = Trainer()
+    trainer.train()
+    """)
+    assert code == 0 and not f.header["flags"] & CUT_SHORT and "no training" not in said, said
+    assert f.header["optimizer"] == "adam" and f.steps == 50 and peak(f.events, 512) > 4096 * 4096 * 4
+
+
+def test_an_evaluation_without_end_before_the_training():
+    session = Session(iterations=3)
+    try:
+        with session:
+            model = torch.nn.Linear(64, 64).cuda()
+            session.later.awaiting = True
+            session.later.counts(50)
+            with pytest.raises(Finished), torch.no_grad():
+                for n in range(1000):
+                    model(torch.randn(64 * 2 ** (n % 8), 64, device="cuda"))
+    finally:
+        ending.came()
+    assert session.recorder.flags & CUT_SHORT and any("the training behind" in note for note in session.recorder.notes)
 
 
 def test_a_layer_of_a_transformer_that_evaluates(capture):

@@ -277,6 +277,7 @@ class Later:
     def __init__(self, session):
         self.session = session
         self.going = self.trying = False
+        self.awaiting = False  # nothing learns yet, and a training follows
         self.trainings = trainings.Trainings(session)
         self.streams = Streams()
         self.loaded = set(sys.modules) - {"__main__"}
@@ -536,6 +537,16 @@ class Later:
         return learn, len(self.session.shapes)
 
     # --- what follows ---
+
+    def awaits(self, frame):
+        """Many forward passes were seen, the last at that frame, and nothing that learns. Whether a training follows."""
+        try:
+            names = trainings.functions(own_files(self.loaded))
+            self.awaiting = trainings.follows(trainings.outwards(frame), names, is_own, stepping=False)
+        except Exception:  # of whatever stands in a script
+            return False
+        self.counts(PATIENCE)
+        return self.awaiting
 
     def begins(self, frame):
         """Enough was seen, at that frame. Whether the script goes on."""

@@ -216,7 +216,12 @@ class Session:
             if torch.is_grad_enabled() and self.recorder.live_bytes > self.kept and self.passes < PARTS:
                 self.steady = self.recorder.peak_bytes, self.passes  # kept is what gradients will come from
             self.kept = self.recorder.live_bytes
-            self._pass(self.passes, STEADY)
+            if not self.later.awaiting:
+                self._pass(self.passes, STEADY)
+            elif self.later.over_bound():
+                self.recorder.note(ff.CUT_SHORT, f"the training behind {self.passes} forward passes was not seen: say what it needs "
+                                                 "(rad submit --gpu-mem)")
+                self._finish()
         elif not self.lives and self.iterations is not None:
             self.begin_iteration()
         if self.later.going:
@@ -229,7 +234,7 @@ class Session:
         if torch.is_grad_enabled() and not (self.later.going and self.later.tests()) or not self.learns:
             self.guessed = not self.learns
             self._describe(module, args, kwargs)
-        if not self.learns or self.iterations is None:
+        if not (self.learns or self.later.awaiting) or self.iterations is None:
             return None
         if torch.is_grad_enabled():
             return None if self.world or self.repeated.asked or self.later.trying else self.repeated.learn
@@ -251,7 +256,7 @@ class Session:
         if self.later.going:
             if self.later.step():
                 self._finish()
-        elif number - self.steady[1] >= enough:
+        elif number - self.steady[1] >= enough and (self.learns or not self.later.awaits(sys._getframe(1))):
             self._go_on(sys._getframe(1))
         self.begin_iteration()
 
