@@ -611,6 +611,13 @@ class Later:
         self.led, self.trainings.going, self.trainings.held = self.steps + STEPS, True, False
         return True
 
+    def knows(self):
+        """Whether a loader can say which of its batches is the largest."""
+        try:
+            return any(map(may_differ, self.session.length.passes))
+        except Exception:  # of a loader with ideas of its own
+            return False
+
     def looks_for(self, one):
         """Of batches that differ in size the largest is to be in the capture."""
         try:

@@ -22,6 +22,7 @@ from .masked import Masked
 from .onhost import OnHost
 from .recorder import Recorder, is_gpu
 from .repeated import Repeated
+from .varied import Varied
 
 
 class Finished(End):
@@ -59,6 +60,7 @@ class Session:
         self.recorder.masked, self.recorder.host = Masked(), OnHost(self.recorder)
         self.gpu = Gpu(self.recorder, **(gpu or {}))
         self.repeated = Repeated(self.recorder)
+        self.varied = Varied(self.recorder)
         self.iterations = iterations
         self.finished = self.late = False  # Finished was raised; the limit of time was reached
         self.steps = 0
@@ -138,6 +140,7 @@ class Session:
 
     def begin_iteration(self):
         self.lives.append(self.recorder.held())
+        self.varied.begins()
         self.kinds.add(frozenset(self.kind))
         self.kind.clear()
         self.repeated.clear()
@@ -159,6 +162,7 @@ class Session:
                 if session.optimizes and not session.lives and session.iterations is not None and session.used():
                     session.begin_iteration()  # of a script that has no module
                 session.mark(ff.BACKWARD)
+                session.varied.learns()
                 try:
                     result = real(*args, **kwargs)
                 finally:
@@ -275,7 +279,7 @@ class Session:
         self.recorder.back_to(recorded)
         self.phase = phase
         self.steps = self.since = self.taught = self.passes = 0
-        del self.lives[lives:]
+        del self.lives[lives:], self.varied.taken[lives:]
         self.stepped.clear()
         self.optimizer, self.parameters = "", 0
         self.length.begin()
@@ -368,7 +372,8 @@ class Session:
     def _enough(self):
         """By its loops a training may be over that early: a warm-up, after which the real one begins."""
         late, over = self.iterations + LATER, 0 < self.length.steps <= self.length.made
-        return self.since >= self.iterations and (not self.waiting and not over or self.since >= late) or self.steps >= MOST * late
+        seen = self.since >= self.iterations and (over or self.later.knows() or not self.varied.waits(self.since))
+        return seen and (not self.waiting and not over or self.since >= late) or self.steps >= MOST * late
 
     def _finish(self):
         if not self.finished:
@@ -433,9 +438,12 @@ class Session:
         """(work, flags, growth) of the steps that were seen."""
         flags, growth = self.recorder.flags, 0
         if len(self.lives) >= 3:
-            growth = max(0, self.lives[-1] - self.lives[-2])
+            last = self.lives[-4 if self.varied.drawn() else -2:]  # what is kept of the last step is of its size, too
+            growth = max(0, min(after - before for before, after in zip(last, last[1:])))
         if self.varies():
             flags |= ff.VARIABLE_SHAPES
+        elif self.varied.drawn():
+            self.recorder.note(ff.VARIABLE_SHAPES, f"steps differ in size: the largest of {self.steps} was taken")
         if torch.backends.cudnn.benchmark:
             flags |= ff.CUDNN_BENCHMARK
         if not torch.backends.cudnn.enabled:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""Steps that take differently much, though their batches look alike or no loader knows of them: patches whose sizes are drawn in the
+model, tables that a loop of the script cuts at random.
+
+The first few are not the largest, and PyTorch's allocator keeps blocks of each size. So more of them are seen; what they take is noted
+as the backward pass of each begins."""
+
+STEPS = 32  # of which the largest is believed
+FEW = 8  # after which those of two kinds, as of a critic and a generator in turn, are believed
+OPERATORS = 50_000  # that may run for that
+DIFFERENT = 1.01  # times as much
+
+
+class Varied:
+    def __init__(self, recorder):
+        self.recorder, self.taken, self.began = recorder, [], None
+
+    def begins(self):
+        """An iteration."""
+        self.taken.append(0)
+
+    def learns(self):
+        """A backward pass of it begins."""
+        if self.taken:
+            self.taken[-1] = max(self.taken[-1], self.recorder.live_bytes)
+
+    def sizes(self):
+        """Of the iterations but the first, which has no optimizer's state."""
+        return [size for size in self.taken if size][1:]
+
+    def kinds(self):
+        found = sorted(self.sizes())
+        return len(found[:1]) + sum(after > DIFFERENT * before for before, after in zip(found, found[1:]))
+
+    def waits(self, steps):
+        """Whether more are to be seen, after so many."""
+        kinds, ran = self.kinds(), self.recorder.operators
+        if kinds < 2 or kinds == 2 and steps >= FEW or steps >= STEPS:
+            return False
+        self.began = self.began or ran
+        return ran <= self.began + OPERATORS
+
+    def drawn(self):
+        """Whether sizes are of many kinds, in no order; steps that each leave something behind are in one."""
+        sizes = self.sizes()
+        return self.kinds() > 2 and sizes != sorted(sizes)
