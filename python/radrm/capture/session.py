@@ -372,8 +372,9 @@ class Session:
     def _enough(self):
         """By its loops a training may be over that early: a warm-up, after which the real one begins."""
         late, over = self.iterations + LATER, 0 < self.length.steps <= self.length.made
-        seen = self.since >= self.iterations and (over or self.later.knows() or not self.varied.waits(self.since))
-        return seen and (not self.waiting and not over or self.since >= late) or self.steps >= MOST * late
+        seen = self.since >= self.iterations and (not self.waiting and not over or self.since >= late) or self.steps >= MOST * late
+        self.finished |= seen  # others differ in size at most: an error there is none of the capture
+        return seen and (over or self.later.knows() or not self.varied.waits(self.since))
 
     def _finish(self):
         if not self.finished:

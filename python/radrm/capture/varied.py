@@ -8,29 +8,33 @@ as the backward pass of each begins."""
 STEPS = 32  # of which the largest is believed
 FEW = 8  # after which those of two kinds, as of a critic and a generator in turn, are believed
 OPERATORS = 50_000  # that may run for that
-DIFFERENT = 1.01  # times as much
+DIFFERENT = 0.01  # of what is alive at most
 
 
 class Varied:
     def __init__(self, recorder):
-        self.recorder, self.taken, self.began = recorder, [], None
+        self.recorder, self.began = recorder, None
+        self.taken = []  # bytes that each iteration has more alive than it began with; None: no backward pass yet
+        self.before = self.most = 0  # alive as it began, and at most
 
     def begins(self):
         """An iteration."""
-        self.taken.append(0)
+        self.taken.append(None)
+        self.before = self.recorder.live_bytes
 
     def learns(self):
         """A backward pass of it begins."""
+        live, self.most = self.recorder.live_bytes, max(self.most, self.recorder.live_bytes)
         if self.taken:
-            self.taken[-1] = max(self.taken[-1], self.recorder.live_bytes)
+            self.taken[-1] = max(live - self.before, live - self.before if self.taken[-1] is None else self.taken[-1])
 
     def sizes(self):
         """Of the iterations but the first, which has no optimizer's state."""
-        return [size for size in self.taken if size][1:]
+        return [size for size in self.taken if size is not None][1:]
 
     def kinds(self):
         found = sorted(self.sizes())
-        return len(found[:1]) + sum(after > DIFFERENT * before for before, after in zip(found, found[1:]))
+        return len(found[:1]) + sum(after > before + DIFFERENT * self.most for before, after in zip(found, found[1:]))
 
     def waits(self, steps):
         """Whether more are to be seen, after so many."""
@@ -41,6 +45,6 @@ class Varied:
         return ran <= self.began + OPERATORS
 
     def drawn(self):
-        """Whether sizes are of many kinds, in no order; steps that each leave something behind are in one."""
+        """Whether sizes are of many kinds, in no order."""
         sizes = self.sizes()
         return self.kinds() > 2 and sizes != sorted(sizes)
