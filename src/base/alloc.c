@@ -85,7 +85,7 @@ char *alloc_printf(const char *fmt, ...)
 	va_copy(again, ap);
 	int n = text_vprintf(NULL, 0, fmt, ap);
 	size_t room = n < 0 ? SIZE_MAX : (size_t)n + 1;
-	char *p = alloc_resize(NULL, room, 1);
+	char *p = alloc_zero(room);
 	text_vprintf(p, room, fmt, again);
 	va_end(again);
 	va_end(ap);
