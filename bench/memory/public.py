@@ -4,7 +4,7 @@
 
     public.py --rad build/rad --out FILE [--workers N] [--only NAME,...] PART...                 # anywhere
     public.py --run CAPTURED --out FILE [--workers N] [--seconds S] [--fenced] [--only NAME,...] PART...
-    public.py --score doc/results/memory/public.jsonl.gz     # or public-unseen, public-fresh, public-new, public-latest
+    public.py --score doc/results/memory/public.jsonl.gz     # or public-unseen, public-fresh, public-new, public-latest, public-recent
 
 --run wants a GPU of 80 GiB that nobody else uses.
 
@@ -16,7 +16,7 @@ tells what PyTorch's allocator reserved and had in use at most, what NVML showed
 made, until the script ended or S seconds after it first used CUDA; with --fenced PyTorch's allocator may take no more than was
 said. A line of doc/results/memory/public.jsonl.gz and public-unseen.jsonl.gz have `first` beside `captured`: what was said
 before anybody had seen a script run, and by captures that were mended since; and `fenced` (`first_fenced`), where a run was
-limited to the claim. public-fresh.jsonl.gz, public-new.jsonl.gz and public-latest.jsonl.gz have others, captured
+limited to the claim. public-fresh.jsonl.gz, public-new.jsonl.gz, public-latest.jsonl.gz and public-recent.jsonl.gz have others, captured
 once. --score prints the tables of doc/results/memory/scripts.md.
 """
 import argparse
