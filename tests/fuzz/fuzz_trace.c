@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "sim/import.h"
+#include "task/spec.h"
 
 static void check_trace(const struct sim_trace *t, const struct sim_workloads *w)
 {
@@ -42,7 +43,7 @@ static void check_workloads(const char *path)
 	struct error err;
 	if (!sim_workloads_read(&w, path, NULL, &err))
 		for (size_t i = 0; i < w.n; i++)
-			FUZZ_HOLDS(w.list[i].missing || (w.list[i].gpus > 0 && w.list[i].solo_ms > 0));
+			FUZZ_HOLDS(w.list[i].missing || (w.list[i].gpus <= SPEC_MAX_GPUS && w.list[i].solo_ms > 0));
 	sim_workloads_clear(&w);
 }
 
