@@ -78,15 +78,22 @@ void alloc_free_list(char **list)
 	free(list);
 }
 
+/* Printed once where it is short, as most texts are. */
 char *alloc_printf(const char *fmt, ...)
 {
+	char brief[256];
 	va_list ap, again;
 	va_start(ap, fmt);
 	va_copy(again, ap);
-	int n = text_vprintf(NULL, 0, fmt, ap);
-	size_t room = n < 0 ? SIZE_MAX : (size_t)n + 1;
+	int n = text_vprintf(brief, sizeof brief, fmt, ap);
+	if (n < 0)	/* longer than printf can count */
+		out_of_memory(SIZE_MAX);
+	const size_t room = (size_t)n + 1;
 	char *p = alloc_zero(room);
-	text_vprintf(p, room, fmt, again);
+	if (room <= sizeof brief)
+		memcpy(p, brief, room);
+	else
+		text_vprintf(p, room, fmt, again);
 	va_end(again);
 	va_end(ap);
 	return p;

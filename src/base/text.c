@@ -3,6 +3,7 @@
  */
 #include "base/text.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,10 +68,10 @@ static void lessen(const struct conversion *c, const char *text)
 }
 
 /* False: what follows is not known, so it stays as it is. */
-static int pass_argument(const struct conversion *c, va_list *ap)
+static bool pass_argument(const struct conversion *c, va_list *ap)
 {
 	switch (c->kind) {
-	case 's': lessen(c, va_arg(*ap, const char *)); return 1;
+	case 's': lessen(c, va_arg(*ap, const char *)); return true;
 	case 'd': case 'i': case 'u': case 'x': case 'X': case 'o': case 'c':
 		if (c->longs > 1)
 			(void)va_arg(*ap, long long);
@@ -78,12 +79,21 @@ static int pass_argument(const struct conversion *c, va_list *ap)
 			(void)va_arg(*ap, long);
 		else
 			(void)va_arg(*ap, int);
-		return 1;
-	case 'e': case 'f': case 'g': case 'E': case 'F': case 'G': (void)va_arg(*ap, double); return 1;
-	case 'p': (void)va_arg(*ap, void *); return 1;
-	case '%': case 'm': return 1;
-	default: return 0;
+		return true;
+	case 'e': case 'f': case 'g': case 'E': case 'F': case 'G': (void)va_arg(*ap, double); return true;
+	case 'p': (void)va_arg(*ap, void *); return true;
+	case '%': case 'm': return true;
+	default: return false;
 	}
+}
+
+/* Whether a precision stands in it, and is no argument. */
+static bool says_precision(const char *fmt)
+{
+	for (const char *p = fmt; (p = strstr(p, "%.")); p += 2)
+		if (p[2] >= '0' && p[2] <= '9')
+			return true;
+	return false;
 }
 
 /* The format with precisions that cut no character of these arguments: itself, or made in `copy`. */
@@ -93,7 +103,7 @@ static const char *mend_format(const char *fmt, va_list ap, char copy[TEXT_FORMA
 	size_t n = strlen(fmt);
 	struct conversion c;
 	va_list rest;
-	if (!strstr(fmt, "%.") || n >= TEXT_FORMAT)
+	if (n >= TEXT_FORMAT || !says_precision(fmt))
 		return fmt;
 	memcpy(copy, fmt, n + 1);
 	va_copy(rest, ap);

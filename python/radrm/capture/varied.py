@@ -32,19 +32,19 @@ class Varied:
         """Of the iterations but the first, which has no optimizer's state."""
         return [size for size in self.taken if size is not None][1:]
 
-    def kinds(self):
-        found = sorted(self.sizes())
+    def kinds(self, sizes):
+        found = sorted(sizes)
         return len(found[:1]) + sum(after > before + DIFFERENT * self.most for before, after in zip(found, found[1:]))
 
     def waits(self, steps):
         """Whether more are to be seen, after so many."""
-        kinds, ran = self.kinds(), self.recorder.operators
+        kinds, ran = self.kinds(self.sizes()), self.recorder.operators
         if kinds < 2 or kinds == 2 and steps >= FEW or steps >= STEPS:
             return False
         self.began = self.began or ran
         return ran <= self.began + OPERATORS
 
     def drawn(self):
-        """Whether sizes are of many kinds, in no order."""
+        """Whether sizes are of many kinds, in no order: in the later half, since the first steps may do more, in a way that is theirs."""
         sizes = self.sizes()
-        return self.kinds() > 2 and sizes != sorted(sizes)
+        return self.kinds(sizes[len(sizes) // 2:]) > 2 and sizes != sorted(sizes)
