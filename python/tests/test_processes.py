@@ -218,7 +218,7 @@ def test_processes_that_help_and_begin_late(started):
         p = mp.Process(target=double, args=(3,)); p.start(); p.join()
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
         steps(model)""")
-    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and [p for _, p in f.marks].count(1) == 3, said
+    assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and 3 <= [p for _, p in f.marks].count(1) <= 8, said
 
 
 def test_a_process_for_each_gpu(started):
