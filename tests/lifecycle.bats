@@ -426,7 +426,7 @@ teardown()
 	[ "$(rad queue --json -t R | jq '.tasks | length')" -eq 2 ]
 	[ "$(field "${id}_5" .reason)" = ArrayLimit ]
 	run rad queue
-	[[ "$output" == *"${id}_[2-5]"* ]]
+	[[ "$output" == *"${id}_[2-5%2]"* ]]
 	run rad logs "$id"
 	[ "$status" -eq 2 ]
 	one_line_error "${id}_0"
