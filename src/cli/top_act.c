@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "cli/client.h"
 #include "cli/ids.h"
 #include "cli/member.h"
@@ -83,13 +84,15 @@ static void end_asking(struct top_act *a)
 static void say_done(const struct top_act *a, const json_t *reply, char *text, size_t size)
 {
 	long long n = member_int(reply, "changed"), denied = member_int(reply, "denied");
-	int len = snprintf(text, size, "%c%s %s", toupper((unsigned char)*a->op), a->op + 1, a->ids);
+	scoped_buf said = { 0 };
+	buf_printf(&said, "%c%s %s: ", toupper((unsigned char)*a->op), a->op + 1, a->ids);
 	if (n > 1)
-		len += snprintf(text + len, size - (size_t)len, ": %lld tasks", n);
+		buf_printf(&said, "%lld tasks", n);
 	else
-		len += snprintf(text + len, size - (size_t)len, ": done");
-	if (denied && (size_t)len < size)
-		snprintf(text + len, size - (size_t)len, "; %lld not: %s", denied, member_text(reply, "why"));
+		buf_add_text(&said, "done");
+	if (denied)
+		buf_printf(&said, "; %lld not: %s", denied, member_text(reply, "why"));
+	text_printf(text, size, "%s", buf_text(&said));
 }
 
 bool top_act_take(struct top_act *a, char *text, size_t size)

@@ -187,7 +187,7 @@ static void add_device_evidence(struct exit_report *r, const struct fleet_end *s
 		r->device_free_min_mib = seen->device_free_min_mib;
 	}
 	r->peak_mib = seen->peak_mib;
-	r->claim_mib = a->fence_mib ? a->fence_mib : a->claim_mib;
+	r->claim_mib = attempt_limit_mib(a);
 	r->fenced = a->fence_mib > 0;
 	r->mps = a->mode == SHARE_MPS;
 	r->no_gpu = !t->gpus;

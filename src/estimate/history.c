@@ -227,7 +227,7 @@ struct outcome history_outcome(const struct task *t, const char *gpu_name, int64
 	struct outcome o = {
 		.told_ms = told_ms, .signature = signature ? signature : "", .gpu_name = gpu_name,
 		.estimator = t->estimate.estimator, .comfort_mib = t->estimate.comfort_mib, .verdict = a->verdict,
-		.fenced = a->fence_mib > 0, .claim_mib = a->fence_mib ? a->fence_mib : a->claim_mib, .host_pace = host_pace_of(t, a),
+		.fenced = a->fence_mib > 0, .claim_mib = attempt_limit_mib(a), .host_pace = host_pace_of(t, a),
 		.cores = cores_of(&a->seen.cpu), .seen = a->seen };
 	/* One that went on after slots did the last part of the task: all of them together are it. A slot alone is no time of it. */
 	o.seen.work_s = work_of(a) + (t->n_slots && a->verdict != VERDICT_SLOT ? t->slot_work_s : 0);

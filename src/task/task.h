@@ -158,6 +158,12 @@ struct attempt {
 	struct measured seen;
 };
 
+/* What it could take of each of its GPUs: up to its fence; without one, what is held for it. */
+static inline uint64_t attempt_limit_mib(const struct attempt *a)
+{
+	return a->fence_mib ? a->fence_mib : a->claim_mib;
+}
+
 /* The events: name, word in the store, meaning. */
 #define TASK_EVENTS(X) \
 	X(EV_SUBMITTED, "submitted")	/* the task exists; held if its spec says so, waiting if it has dependencies */ \
