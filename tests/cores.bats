@@ -65,7 +65,7 @@ told() { field "$1" ".attempts[0] | $2"; }
 	c=$(sleeps)
 	wait_for 10 eval '[ "$(field $c .reason)" = Cores ]'
 	rad why --json "$c" | jq -e '.cores | .have == 1 and .used_up and ([.tasks[] | select(.cores_waited > 0.1)] | length) == 2'
-	rad why "$c" | grep -q "task $a needs 0.7: it takes 0.[0-9] and waits for 0.[0-9] more"
+	rad why "$c" | grep -q "task $a needs 0.[1-7]: it takes 0.[0-9] and waits for 0.[1-9] more"
 	: >go
 	wait_state "$a" COMPLETED 20
 	wait_state "$c" COMPLETED 20
