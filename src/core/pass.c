@@ -56,10 +56,12 @@ static bool pass_try_first(struct pass *p, struct task *t, const struct map_requ
 	return true;
 }
 
-/* Whether it blocks those behind it: it does not fit now, but will when others end. */
+/* Whether it blocks those behind it: it does not fit now, but will when others end. Its user has waited once already, so it
+ * does not wait for what a plan says. */
 static bool pass_blocks_recovering(struct pass *p, struct task *t, struct now now)
 {
-	struct map_request r = request_now(p, t, now);
+	struct map_request r = pass_request(p, t, now);
+	r.planned = NULL;
 	bool lacks = pass_lacks_gpus(p, &r, now);
 	if (!lacks && r.start_alone && p->config->recover.mode == RECOVER_EXCLUSIVE)
 		pass_keep_for_recovering(p, &r, now);

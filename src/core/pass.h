@@ -16,7 +16,7 @@
  *			owed a start while others wait, and where a recovering task is to be alone
  *	insists		the GPUs that it needs, those with the fewest tasks, are kept for it, and so is room of the host: nobody else
  *			starts there, so it starts at the latest when the tasks there have ended. Until it is placed or overtaken
- *	planned		beside these: the plan says where it starts, and in which order
+ *	planned		beside these: the plan says where it starts, and in which order. A recovering task does not wait for that
  *	made place for	beside these: GPUs that others were asked to vacate are kept for it at once, under every order
  *
  * Whoever is overtaken loses what is kept for it, but not the time for which it was passed: that is noted by user, so that it

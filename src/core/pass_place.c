@@ -70,7 +70,7 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 		r.share = SHARE_STREAMS;
 	if (fleet_places_by_cores(p->fleet))
 		r.cores = fleet_cores_room(p->fleet, estimates_cores(p->estimates, t).cores, NULL, NULL);
-	if (t->queue == QUEUE_MAIN)
+	if (!r.start_alone)
 		say_planned(p, &r, now);
 	r.lent_by = pass_ends_in_time(p, t, now) ? p->head.task : 0;
 	r.now_ms = now.wall_ms;

@@ -257,23 +257,32 @@ static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struc
 	out->tasks[out->n++] = w;
 }
 
-static bool plan_waits(const struct pass *p, const struct task *t)
+/* One that is to start alone knows its place: the first GPU that empties. */
+static bool is_plannable(const struct task *t)
 {
-	return t && t->queue == QUEUE_MAIN && tasks_in_queue(p->tasks, t);
+	return t->queue == QUEUE_MAIN || !t->exclusive_next;
 }
 
-/* The first of the queue, in its order, without those who lack GPUs that are out of use; by_turn[i]: it is the next of its
- * user. Returns how many. */
+static bool plan_waits(const struct pass *p, const struct task *t)
+{
+	return t && is_plannable(t) && tasks_in_queue(p->tasks, t);
+}
+
+/* The first of the queues, in their order, without those who lack GPUs that are out of use; by_turn[i]: it is the next of its
+ * user in the main queue. Returns how many. */
 static size_t plan_walk(const struct pass *p, const struct task *tasks[PLAN_WAITING], bool by_turn[PLAN_WAITING])
 {
 	size_t n = 0;
 	struct queue_walk w;
-	queue_walk_begin_past(&w, tasks_queue(p->tasks), QUEUE_MAIN, p->aside);
-	for (const struct task *t; n < PLAN_WAITING && (t = queue_walk_next(&w)); n++) {
+	queue_walk_begin_past(&w, tasks_queue(p->tasks), QUEUE_RECOVERY, p->aside);
+	for (const struct task *t; n < PLAN_WAITING && (t = queue_walk_next(&w));) {
+		if (!is_plannable(t))
+			continue;
 		tasks[n] = t;
-		by_turn[n] = true;
+		by_turn[n] = t->queue == QUEUE_MAIN;
 		for (size_t i = 0; i < n && by_turn[n]; i++)
-			by_turn[n] = tasks[i]->spec->uid != t->spec->uid;
+			by_turn[n] = !by_turn[i] || tasks[i]->spec->uid != t->spec->uid;
+		n++;
 	}
 	queue_walk_end(&w);
 	return n;
@@ -290,7 +299,8 @@ static bool is_behind(const struct task *const *tasks, const bool *first, size_t
 
 /* The head if its time has come; where several users wait, the next of each, in the order of their turns, since a plan may
  * shift tasks but not users, and for whom GPUs are vacated; then those of the last plan, in its order; then the others as they
- * stand in the queue. */
+ * stand in the queue. Those that recover are planned as well as tried before the plan (pass.c): it has some start where they
+ * would wait for gain. */
 static void plan_list_waiting(struct pass *p, struct plan *out, const struct siblings *all, struct now now)
 {
 	const struct planning *k = &p->plan;

@@ -580,6 +580,30 @@ static task_id submit_shared(struct world *w, uint64_t mib, enum share_mode mode
 	return id;
 }
 
+/* It ran out of memory at its fence and asks for more now. Two heavy tasks gain nothing on one GPU, so by gain it would wait for
+ * the other to end; a plan holds no user's task back for another's. One that is to be alone waits for a GPU to itself. */
+static void a_plan_has_recovering_tasks_start_too(void **unused)
+{
+	(void)unused;
+	for (int alone = 0; alone < 2; alone++) {
+		struct core_config config = ordered(ORDER_PLAN, 100000);
+		config.map.share = SHARE_STREAMS;
+		config.map.rank = RANK_GAIN;
+		struct world *w = new_world(1, &config);
+		teach(w, 9000, 1);
+		task_id runs = submit(w, spec_of(9000, 1));
+		hold_memory(w, runs, 9000);
+		struct spec *theirs = spec_of(9000, 1);
+		theirs->uid = 1001;
+		struct task *t = left_behind(w, theirs, true, alone);
+		assert_int_equal(t->queue, QUEUE_RECOVERY);
+		pass(w, 5);
+		assert_int_equal(state(w, runs), TASK_RUNNING);
+		assert_int_equal(t->state, alone ? TASK_PENDING : TASK_RUNNING);
+		end_world(w);
+	}
+}
+
 /* The recovering task is asked first, and the GPU that it could have is kept for the head; which then starts elsewhere. */
 static void what_the_head_did_not_need_is_for_those_before_it_at_once(void **unused)
 {
@@ -726,6 +750,7 @@ int main(void)
 		cmocka_unit_test(a_plan_takes_an_unknown_load_for_more_than_half),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
 		cmocka_unit_test(a_plan_after_a_restart),
+		cmocka_unit_test(a_plan_has_recovering_tasks_start_too),
 		cmocka_unit_test(what_the_head_did_not_need_is_for_those_before_it_at_once),
 		cmocka_unit_test(what_is_kept_for_the_head_ends_with_it),
 		cmocka_unit_test(being_overtaken_does_not_begin_the_wait_anew),
