@@ -238,12 +238,15 @@ static void on_reading(void *ctx, const struct snapshot *snap)
 	server_keep_socket(d->server);
 }
 
-/* A limit may be of a name or a group: what users may have is looked up again, and whoever waits to be named goes on. */
-static void on_names(void *ctx)
+/* Whoever waits to be named goes on. A limit may be of a name or a group: what users may have is looked up again, but only where
+ * that can be something else, since to reconsider begins anew what is kept for a task, and since when. */
+static void on_names(void *ctx, bool anew)
 {
 	struct daemon *d = ctx;
-	allowing_forget(d->allowing);
-	core_reconsider(d->core);
+	if (anew) {
+		allowing_forget(d->allowing);
+		core_reconsider(d->core);
+	}
 	server_names_changed(d->server);
 }
 

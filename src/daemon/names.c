@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Users' names, asked outside of the loop: see names.h.
  *
- * An answer is never waited for: until there is one a user is called by his number, and `changed` says when to look again. It
+ * An answer is never waited for: until there is one a user is called by his number, and `told` says when to look again. It
  * is asked for anew when it is old; a database that fails then takes back nothing that it said before, as accounts do not end
  * with their server. Workers are started from the loop, not where a name is wanted, which may be in the middle of a turn.
  */
@@ -13,6 +13,7 @@
 #include "base/idmap.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "launch/worker.h"
 
 #include <errno.h>
@@ -43,8 +44,8 @@ struct names {
 	uv_loop_t *loop;
 	char *program;
 	const char *flag;
-	int64_t deadline_ms;
-	void (*changed)(void *ctx);
+	int64_t deadline_ms, fresh_ms;
+	names_told *told;
 	void *ctx;
 	struct idmap users;	/* uid + 1 -> struct user */
 	size_t most;		/* of them */
@@ -57,10 +58,12 @@ struct names {
 static void on_pump(uv_timer_t *t);
 
 /* What the worker said. A failure of the database leaves what it said before. An empty first line means that there is no
- * such user; what follows it is whose subordinate uid that is (names_tell_owner). */
-static void names_take_answer(struct user *u, const char *text, const char *why)
+ * such user; what follows it is whose subordinate uid that is (names_tell_owner). Returns whether he is called otherwise now. */
+static bool names_take_answer(struct user *u, const char *text, const char *why)
 {
 	size_t len = strcspn(text, "\n");
+	scoped_free char *before = alloc_string(u->name);
+	bool was_known = u->state == NAME_KNOWN;
 	if (why && u->state != NAME_KNOWN)
 		u->state = NAME_NO_ANSWER;
 	if (!why && !len) {
@@ -78,9 +81,10 @@ static void names_take_answer(struct user *u, const char *text, const char *why)
 		free(u->name);
 		u->name = alloc_printf("%u", (unsigned)u->uid);
 	}
-	u->good_until_ms = clock_mono_ms() + (why ? NAMES_RETRY_MS : NAMES_FRESH_MS);
+	u->good_until_ms = clock_mono_ms() + (why ? NAMES_RETRY_MS : u->n->fresh_ms);
 	if (why)
 		log_warn_limited("the user database says nothing of uid %u: %s", (unsigned)u->uid, why);
+	return was_known != (u->state == NAME_KNOWN) || strcmp(before, u->name);
 }
 
 static void on_answer(void *ctx, const struct buf *answer, const char *why)
@@ -89,9 +93,9 @@ static void on_answer(void *ctx, const struct buf *answer, const char *why)
 	struct names *n = u->n;
 	u->worker = NULL;
 	n->running--;
-	names_take_answer(u, answer ? buf_text(answer) : "", why);
+	bool anew = names_take_answer(u, answer ? buf_text(answer) : "", why);
 	uv_timer_start(&n->pump, on_pump, 0, 0);
-	n->changed(n->ctx);
+	n->told(n->ctx, anew);
 }
 
 /* The file of subordinate uids is read by the worker too: it may lie on the network as well. */
@@ -208,18 +212,19 @@ uid_t names_payer(struct names *n, uid_t uid, bool ask)
 }
 
 struct names *names_create(uv_loop_t *loop, const char *program, const char *flag, int64_t deadline_ms,
-			   void (*changed)(void *ctx), void *ctx)
+			   names_told *told, void *ctx)
 {
 	struct names *n = alloc_zero(sizeof *n);
 	n->loop = loop;
 	n->program = alloc_string(program);
 	n->flag = flag;
 	n->deadline_ms = deadline_ms;
-	n->changed = changed;
+	n->told = told;
 	n->ctx = ctx;
 	n->last = &n->first;
-	const char *most = getenv("RAD_NAMES_MOST");	/* for tests */
+	const char *most = getenv("RAD_NAMES_MOST"), *fresh_ms = getenv("RAD_NAMES_FRESH_MS");	/* for tests */
 	n->most = most ? (size_t)atoi(most) : MAX_USERS;
+	n->fresh_ms = fresh_ms ? atoi(fresh_ms) : NAMES_FRESH_MS;
 	uv_timer_init(loop, &n->pump);
 	n->pump.data = n;
 	return n;

@@ -18,7 +18,7 @@
 #define NAMES_RETRY_MS (30 * INT64_C(1000))		/* after no answer */
 
 enum name_state {
-	NAME_ASKED,		/* not known yet: `changed` will come */
+	NAME_ASKED,		/* not known yet: `told` will come */
 	NAME_KNOWN,
 	NAME_NO_ACCOUNT,	/* the database answered that there is none */
 	NAME_NO_ANSWER,		/* nor was there one before */
@@ -26,10 +26,14 @@ enum name_state {
 
 struct names;
 
+/* An answer, or none, has come; anew: it is another one than names_of gave before. Mostly it is not: each is asked for again when
+ * it is old. */
+typedef void names_told(void *ctx, bool anew);
+
 /* `program` is run with the argument `flag`, --name or --groups: names_of then says, as the name, the groups of a user, ':'
- * between them; `changed` comes from the loop when an answer, or none, has come. */
+ * between them; `told` comes from the loop. */
 struct names *names_create(uv_loop_t *loop, const char *program, const char *flag, int64_t deadline_ms,
-			   void (*changed)(void *ctx), void *ctx);
+			   names_told *told, void *ctx);
 /* Ends the workers. Frees itself once the loop has closed its handles. Takes NULL. */
 void names_destroy(struct names *n);
 

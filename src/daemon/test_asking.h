@@ -79,8 +79,9 @@ static inline bool departed(void *ctx, task_id id, const struct exit_report *rep
 	return !again;
 }
 
-static inline void on_named(void *ctx)
+static inline void on_named(void *ctx, bool anew)
 {
+	(void)anew;
 	((struct asking *)ctx)->named++;
 }
 

@@ -61,7 +61,7 @@ struct world {
 	uv_check_t turns;
 	struct names *names;
 	struct lookups *lookups;
-	unsigned changes, answers;
+	unsigned changes, news, answers;
 	char said[10][40], why[80];
 };
 
@@ -78,9 +78,11 @@ static void out_of_patience(uv_timer_t *t)
 	fail_msg("nothing came in a minute");
 }
 
-static void on_change(void *ctx)
+static void on_told(void *ctx, bool anew)
 {
-	((struct world *)ctx)->changes++;
+	struct world *w = ctx;
+	w->changes++;
+	w->news += anew;
 }
 
 static void on_answer(void *ctx, const struct buf *reply, const char *why)
@@ -97,7 +99,7 @@ static void set_up(struct world *w, const char *program, int64_t deadline_ms)
 	uv_loop_init(w->loop);
 	uv_timer_init(w->loop, &w->patience);
 	uv_timer_start(&w->patience, out_of_patience, PATIENCE_MS, 0);
-	w->names = names_create(w->loop, program, "--name", deadline_ms, on_change, w);
+	w->names = names_create(w->loop, program, "--name", deadline_ms, on_told, w);
 	w->lookups = lookups_create(w->loop, program, "/");
 }
 
@@ -147,6 +149,23 @@ static void the_number_until_the_name_is_known(void **state)
 	check_name(&w, 13, NAME_NO_ACCOUNT, "13");
 	check_name(&w, 14, NAME_KNOWN, "us?r14");	/* a name that JSON cannot hold would lose each answer it is in */
 	check_name(&w, 2001, NAME_NO_ANSWER, "2001");
+	assert_int_equal(w.news, 2);		/* the others are called by their numbers still */
+	tear_down(&w);
+}
+
+static void what_is_said_again_is_no_news(void **state)
+{
+	struct world w;
+	(void)state;
+	setenv("RAD_NAMES_FRESH_MS", "0", 1);
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	unsetenv("RAD_NAMES_FRESH_MS");
+	for (unsigned times = 1; times <= 3; times++) {
+		check_name(&w, 12, times == 1 ? NAME_ASKED : NAME_KNOWN, times == 1 ? "12" : "user12");
+		check_name(&w, 13, NAME_ASKED, "13");
+		wait_until(&w, &w.changes, 2 * times);
+		assert_int_equal(w.news, 1);
+	}
 	tear_down(&w);
 }
 
@@ -355,6 +374,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_number_until_the_name_is_known),
+		cmocka_unit_test(what_is_said_again_is_no_news),
 		cmocka_unit_test(a_database_that_hangs),
 		cmocka_unit_test(a_name_that_hangs_does_not_hold_up_others),
 		cmocka_unit_test(who_waits_for_a_name_goes_before_who_only_came_by),
