@@ -249,10 +249,13 @@ int64_t pass_turn(struct pass *p, struct now now)
 }
 
 /* Kept GPUs are given up too, but for those that are vacated: a task that still goes first has them kept again in the next
- * pass. What was refused goes by the fleet's shape, which has moved too (fleet_reconsider). */
+ * pass. For how long they were kept for one that recovers is not forgotten: any user may set a limit of his own, and each would
+ * begin keep_max anew. What was refused goes by the fleet's shape, which has moved too (fleet_reconsider). */
 void pass_reconsider(struct pass *p)
 {
-	pass_let_go(p, p->recovering.task);
+	const struct first recovering = p->recovering;
+	pass_let_go(p, recovering.task);
+	p->recovering = recovering;
 	pass_let_go(p, p->head.task);
 	fair_desist(p->fair, fair_insists(p->fair));
 	pass_forget_turns(p);

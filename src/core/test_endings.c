@@ -52,9 +52,18 @@ static void a_lone_out_of_memory_on_an_open_gpu_is_final(void **unused)
 	end_world(w);
 }
 
-static void kept_gpus_are_given_up_after_a_while(void **unused)
+/* `words`: somebody sets a limit of his own each second. */
+static void pass_with(struct world *w, int seconds, bool words)
 {
-	(void)unused;
+	for (int i = 0; i < seconds; i++) {
+		if (words)
+			core_reconsider(w->c);
+		pass(w, 1);
+	}
+}
+
+static void kept_for_a_while(bool words)
+{
 	struct core_config config = plain_config();
 	config.recover.keep_max_ms = 20000;
 	config.map.max_smact = 1;
@@ -72,12 +81,19 @@ static void kept_gpus_are_given_up_after_a_while(void **unused)
 	exits(w, o, 1, SCAN_GPU_OOM);
 	assert_true(core_task(w->c, o)->exclusive_next);
 	exits(w, n2, 0, SCAN_NOTHING);
-	pass(w, 15);
+	pass_with(w, 15, words);
 	assert_int_equal(state(w, o), TASK_PENDING);	/* GPU 1 has room, but it is to run alone */
-	pass(w, 10);
+	pass_with(w, 10, words);
 	assert_string_equal(gpu_of(w, o), "GPU-1");	/* beside n3 after all, with a larger claim */
 	assert_true(task_attempt(core_task(w->c, o))->claim_mib >= 20900 + 5120);
 	end_world(w);
+}
+
+static void kept_gpus_are_given_up_after_a_while(void **unused)
+{
+	(void)unused;
+	kept_for_a_while(false);
+	kept_for_a_while(true);
 }
 
 static struct spec *on_large_ones(uint64_t mib)
