@@ -20,20 +20,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Says of an id without a living task why there is none. */
+/* The last of those that an id stands for. */
+struct change_last { task_id id; enum task_state state; };
+
+static int change_note(void *ctx, task_id id, enum task_state state)
+{
+	*(struct change_last *)ctx = (struct change_last){ id, state };
+	return 0;
+}
+
+/* Says of an id without a living task why there is none. By the index alone: a request may name thousands, each with all that
+ * was submitted for it. */
 static int change_ended(const struct requests *q, task_id id, struct error *err)
 {
 	char text[TASK_ID_TEXT];
-	struct task *old = store_load_task(q->store, id, NULL);
-	if (old) {
-		error_set(err, ERR_CONFLICT, "task %s: has ended already (%s)", task_id_text(id, text), task_state_name(old->state));
-		task_destroy(old);
+	struct change_last last = { .id = 0 };
+	task_id_text(id, text);
+	if (store_states(q->store, id, change_note, &last, err))
 		return -1;
-	}
-	size_t n;
-	if (!walk_count(q->store, id, &n, err))
-		error_set(err, ERR_CONFLICT, "task %s: all elements of this array have ended already", task_id_text(id, text));
-	return -1;
+	if (!last.id)
+		return error_set(err, ERR_NOT_FOUND, "task %s: there is none", text);
+	if (!task_state_terminal(last.state))
+		return error_set(err, ERR_CORRUPT, "task %s: its log cannot be read, so it is left alone: see radd's log", text);
+	if (last.id != id)
+		return error_set(err, ERR_CONFLICT, "task %s: all elements of this array have ended already", text);
+	return error_set(err, ERR_CONFLICT, "task %s: has ended already (%s)", text, task_state_name(last.state));
 }
 
 struct change_list { task_id *ids; size_t n, cap; };

@@ -56,17 +56,23 @@ static void submissions_that_cannot_be(void **state)
 	assert_int_equal(s->w.n_events, 0);
 }
 
+/* What was submitted of all jobs until now. */
+static void lose_requests(struct asking *s)
+{
+	sqlite3 *db;
+	scoped_free char *path = alloc_printf("%s/rad.db", s->w.state_dir);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "UPDATE jobs SET spec = 'not to be read'", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
 /* The store's rows of them are enough: the request of each may be megabytes, and one submission may wait for thousands. */
 static void what_is_waited_for_is_not_read(void **state)
 {
 	struct asking *s = *state;
-	sqlite3 *db;
-	scoped_free char *path = alloc_printf("%s/rad.db", s->w.state_dir);
 	json_decref(submit(s, getuid(), "{\"array\":[0,1]}"));
 	json_decref(good(s, getuid(), "cancel", "\"id\":\"1\""));
-	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "UPDATE jobs SET spec = 'not to be read'", NULL, NULL, NULL), SQLITE_OK);
-	sqlite3_close(db);
+	lose_requests(s);
 	json_decref(submit(s, getuid(), "{\"deps\":[[\"afterany\",\"1_0\"],[\"afterany\",\"1_1\"]]}"));
 	json_decref(submit(s, getuid(), "{\"deps\":[[\"aftercorr\",\"1\"]],\"array\":[0,1]}"));
 	assert_false(core_task(s->w.core, TASK_ID(2, -1))->waiting_for_deps);
@@ -229,6 +235,20 @@ static void an_element_that_does_not_live_is_not_changed(void **state)
 		refused(s, STRANGER, ops[i], "\"id\":\"1_0\"", ERR_NOT_FOUND, "1_0");
 		refused(s, getuid(), ops[i], "\"id\":\"1_7\",\"name\":\"x\"", ERR_NOT_FOUND, "1_7");
 	}
+}
+
+/* As many as a request may name, in one piece. */
+static void to_say_that_tasks_have_ended_they_are_not_read(void **state)
+{
+	struct asking *s = *state;
+	json_decref(submit(s, getuid(), "{\"hold\":true}"));
+	json_decref(submit(s, getuid(), "{\"array\":[0,1],\"hold\":true}"));
+	json_decref(good(s, getuid(), "cancel", "\"ids\":[\"1\",\"2\"]"));
+	lose_requests(s);
+	refused(s, getuid(), "hold", "\"id\":\"1\"", ERR_CONFLICT, "task 1: has ended already (CANCELLED)");
+	refused(s, getuid(), "hold", "\"id\":\"2\"", ERR_CONFLICT, "task 2: all elements of this array have ended already");
+	refused(s, getuid(), "signal", "\"ids\":[\"2_0\",\"2_1\"],\"signal\":10", ERR_CONFLICT, "task 2_0: has ended already (CANCELLED)");
+	refused(s, getuid(), "signal", "\"id\":\"3_0\",\"signal\":10", ERR_NOT_FOUND, "task 3_0: there is none");
 }
 
 static void ended_tasks_are_removed_by_their_owner(void **state)
@@ -520,6 +540,7 @@ int main(int argc, char **argv)
 		T(what_is_waited_for_is_not_read), T(a_dry_run_changes_nothing), T(changes_are_for_the_owner_and_the_administrator),
 		T(hold_release_update_cancel_requeue), T(a_requeue_is_bounded), T(a_requeue_of_many_jobs_looks_at_each_once),
 		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed),
+		T(to_say_that_tasks_have_ended_they_are_not_read),
 		T(ended_tasks_are_removed_by_their_owner), T(lists_have_the_living_and_shows_the_ended_too), T(of_a_task_members_are_told),
 		T(a_task_that_cannot_be_read_is_no_gap_in_a_list), T(events_and_why), T(a_wait_is_over_when_the_last_one_is),
 		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator),
