@@ -601,6 +601,7 @@ bool runner_work(struct runner *r)
 {
 	int64_t until_us = clock_mono_us() + WORK_US;
 	size_t n = r->n, done = 0;
+	hooks_work(r->hooks);	/* before effects make ends that are not on disk yet */
 	while (done < n && (!done || clock_mono_us() < until_us)) {
 		struct effect e = r->effects[done++];	/* the list may move */
 		runner_run_effect(r, &e);
@@ -610,7 +611,6 @@ bool runner_work(struct runner *r)
 		memmove(r->effects, r->effects + done, r->n * sizeof *r->effects);
 	if (done < n)
 		runner_go_on(r);
-	hooks_work(r->hooks);
 	/* Every turn: a sample brings one, if nothing else does. */
 	servers_tidy(r->servers, r->plan.core, r->plan.config->mps_idle_ms);
 	return n && done == n;

@@ -245,6 +245,27 @@ static void one_whose_launch_waits_can_be_cancelled(void **state)
 	task_destroy(t);
 }
 
+/* Else it would run again if that end were never kept. */
+static void no_epilog_begins_before_the_end_is_on_disk(void **state)
+{
+	struct running *s = *state;
+	siginfo_t child;
+	char *usual = s->w.config.epilog;
+	while (wait(NULL) > 0)	/* what tests before have left */
+		;
+	s->w.config.epilog = (char *)"/bin/true";
+	task_id id = begin_nowhere(s);
+	assert_int_equal(core_cancel(s->w.core, id, getuid(), now_read(), NULL), 0);
+	core_turn(s->w.core, now_read());
+	world_commit(&s->w);
+	assert_true(runner_work(s->runner));
+	assert_true(world_saw(&s->w, EV_ENDED, id));
+	assert_int_equal(waitid(P_ALL, 0, &child, WEXITED | WNOWAIT | WNOHANG), -1);
+	turn(s);
+	assert_int_equal(waitid(P_ALL, 0, &child, WEXITED | WNOWAIT | WNOHANG), 0);
+	s->w.config.epilog = usual;
+}
+
 /* No further one is given out. */
 static struct rlimit no_descriptors(void)
 {
@@ -769,6 +790,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_program_runs_and_its_end_is_told), T(nothing_runs_before_the_commit),
 		T(a_launch_that_fails_waits_and_is_no_fault_of_the_task), T(one_whose_launch_waits_can_be_cancelled),
+		T(no_epilog_begins_before_the_end_is_on_disk),
 		T(an_end_that_cannot_be_read_is_read_later),
 		T(one_whose_end_is_unread_is_run_again_when_it_is_read), T(one_that_cannot_be_looked_at_goes_on),
 		T(they_start_in_the_order_of_their_placements),
