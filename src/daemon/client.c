@@ -160,10 +160,11 @@ static void client_spend(const struct client *c, int64_t began_us)
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk);
 
-/* Who sends on while his next message has to wait is not read from. */
+/* Who sends on while his next message has to wait is not read from; nor is who was refused, whose answers may go out as slowly
+ * as he likes. */
 static void client_pause_or_go_on(struct client *c)
 {
-	bool pause = (client_is_busy(c) || c->resting) && c->in.len > READ_AHEAD;
+	bool pause = c->hang_up || ((client_is_busy(c) || c->resting) && c->in.len > READ_AHEAD);
 	if (c->closing || pause == c->paused)
 		return;
 	c->paused = pause;

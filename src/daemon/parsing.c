@@ -30,8 +30,8 @@ static void parsing_in_thread(uv_work_t *work)
 	p->took_us = clock_mono_us() - began;
 }
 
-/* In the loop again. Where nobody waits any more everything is freed here, and only here, since the thread cannot be
- * stopped. */
+/* In the loop again. Where nobody waits any more everything is freed here, and only here, since a thread that has begun cannot
+ * be stopped. */
 static void parsing_ended(uv_work_t *work, int status)
 {
 	struct parsing *p = work->data;
@@ -56,10 +56,13 @@ struct parsing *parsing_start(uv_loop_t *loop, struct buf *bytes, parsing_done d
 	return p;
 }
 
+/* One that has not begun never does: messages of who is gone are bounded by nothing, and launches wait for the same threads. */
 void parsing_cancel(struct parsing *p)
 {
-	if (p)
-		p->done = NULL;
+	if (!p)
+		return;
+	p->done = NULL;
+	uv_cancel((uv_req_t *)&p->work);
 }
 
 size_t parsing_bytes(const struct parsing *p)

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -479,6 +480,74 @@ static void a_large_message_is_read_beside_the_loop(void **state)
 	expect_n(s, other, &in2, 4);
 }
 
+static void wait_there(uv_work_t *work)
+{
+	sem_wait(work->data);
+}
+
+static void went_on(uv_work_t *work, int status)
+{
+	assert_int_equal(status, 0);
+	work->data = NULL;
+}
+
+/* He may come again and again, and all threads be busy: those are what launches wait for. */
+static void a_large_message_of_who_left_is_not_read(void **state)
+{
+	struct serving *s = *state;
+	scoped_buf bytes = { 0 };
+	uv_work_t work[4] = { { .data = NULL } };	/* as many threads as there are */
+	sem_t gate;
+	assert_int_equal(sem_init(&gate, 0, 0), 0);
+	for (size_t i = 0; i < COUNT_OF(work); i++) {
+		work[i].data = &gate;
+		assert_int_equal(uv_queue_work(&s->w.loop, &work[i], wait_there, went_on), 0);
+	}
+	scoped_free char *text = alloc_zero(1000001);
+	memset(text, 'x', 1000000);
+	scoped_free char *fields = alloc_printf(",\"text\":\"%s\"", text);
+	add_request(&bytes, "count", fields);
+	int leaves = dial(s);
+	unsigned busy = s->w.loop.active_reqs.count;
+	send_bytes(s, leaves, &bytes);
+	while (s->w.loop.active_reqs.count == busy)
+		turn(s);
+	close(leaves);
+	while (s->w.loop.active_reqs.count > busy)
+		turn(s);
+	for (size_t i = 0; i < COUNT_OF(work); i++)
+		sem_post(&gate);
+	for (size_t i = 0; i < COUNT_OF(work); i++)
+		while (work[i].data)
+			turn(s);
+	assert_int_equal(s->runs, 0);
+	sem_destroy(&gate);
+}
+
+/* His answers may go out as slowly as he likes, and what he sends meanwhile costs radd time that nobody pays for. */
+static void who_was_refused_is_not_read_from(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int slow = dial(s);
+	scoped_buf rubbish = { 0 };
+	char byte;
+	size_t sent = 0;
+	for (int i = 0; i < 3000; i++)
+		world_submit_held(&s->w);
+	ask(s, slow, "list", "");
+	while (recv(slow, &byte, 1, MSG_PEEK) != 1)
+		turn(s);
+	for (size_t i = 0; i < 10000; i++)
+		buf_add_text(&rubbish, "GET / HTTP/1.1\r\n\r\n");
+	for (int still = 0; still < 100 && sent < (8u << 20); turn(s)) {
+		ssize_t n = send(slow, rubbish.data, rubbish.len, MSG_NOSIGNAL);
+		assert_true(n > 0 || errno == EAGAIN);
+		sent += n > 0 ? (size_t)n : 0;
+		still = n > 0 ? 0 : still + 1;
+	}
+	assert_in_range(sent, 1, (8u << 20) - 1);
+}
+
 static void one_that_leaves_in_the_middle_leaves_nothing(void **state)
 {
 	struct serving *s = *state;
@@ -679,7 +748,8 @@ int main(int argc, char **argv)
 		T(a_wait_is_answered_when_all_are_over), T(a_long_list_behind_a_wait_comes_in_pieces),
 		T(a_request_that_needs_a_name_is_run_again), T(a_lookup_answers_later_and_dies_with_its_client),
 		T(a_lookup_counts_for_who_answers_for_its_uid),
-		T(a_large_message_is_read_beside_the_loop), T(one_that_leaves_in_the_middle_leaves_nothing),
+		T(a_large_message_is_read_beside_the_loop), T(a_large_message_of_who_left_is_not_read),
+		T(who_was_refused_is_not_read_from), T(one_that_leaves_in_the_middle_leaves_nothing),
 		T(one_that_does_not_read_is_dropped), T(a_crowd_at_the_door_comes_in_pieces),
 		T(who_comes_when_there_is_no_descriptor_is_let_in_later), T(a_living_radd_keeps_its_socket),
 		T(who_takes_no_connection_is_not_waited_for), T(a_killed_radds_child_does_not_keep_the_socket),
