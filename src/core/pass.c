@@ -212,6 +212,7 @@ static bool has_moved(const struct pass *p)
 /* Versions after the pass: what it did itself (estimates made anew, GPUs taken) is no reason for another one. */
 static void pass_note_seen(struct pass *p, struct now now)
 {
+	p->ran_ms = now.mono_ms;
 	fleet_gpus(p->fleet, now);
 	p->seen.tasks = tasks_version(p->tasks);
 	p->seen.fleet = fleet_version(p->fleet);

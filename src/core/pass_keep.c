@@ -324,13 +324,13 @@ static int64_t passing_ends_ms(const struct pass *p, const struct first *f)
 	return f->task && !insists(f) ? f->passed_ms + p->config->pass_max_ms : INT64_MAX;
 }
 
-/* They end by time alone, so no version moves: the pass is asked for. */
+/* They end by time alone, so no version moves: the pass is asked for, once. */
 int64_t pass_watch_keeping(struct pass *p, struct now now)
 {
 	const int64_t ends[] = { keeping_ends_ms(p), passing_ends_ms(p, &p->head), passing_ends_ms(p, &p->recovering) };
 	int64_t due = INT64_MAX;
 	for (size_t i = 0; i < COUNT_OF(ends); i++) {
-		p->asked = p->asked || ends[i] <= now.mono_ms;
+		p->asked = p->asked || (ends[i] <= now.mono_ms && ends[i] >= p->ran_ms);
 		due = ends[i] > now.mono_ms && ends[i] < due ? ends[i] : due;
 	}
 	return due;

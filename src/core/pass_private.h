@@ -128,6 +128,7 @@ struct pass {
 	/* Versions as of the end of the last pass; `cpu`: of the tasks, when CPU tasks were placed last. */
 	struct { uint64_t tasks, fleet, estimates, cpu; } seen;
 	bool asked, cpu_asked;		/* for another one, whatever the versions say (pass_ask) */
+	int64_t ran_ms;			/* mono; the last one */
 
 	uint32_t rr_next;		/* under `rr`: the slot that is next */
 	struct first recovering, head;	/* of the recovery queue and of the main queue */

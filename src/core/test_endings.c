@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What an end comes to: running out of memory and going again alone, faults that several meet at once, ends that nobody saw.
  */
+#include "core/pass_private.h"
 #include "core/test_world.h"
 
 static void an_out_of_memory_is_rerun_alone_and_neighbours_go_on(void **unused)
@@ -94,6 +95,28 @@ static void kept_gpus_are_given_up_after_a_while(void **unused)
 	(void)unused;
 	kept_for_a_while(false);
 	kept_for_a_while(true);
+}
+
+/* Neither alone nor with a larger claim it has a place: what is over is over once, and not at each turn of the loop. */
+static void what_is_over_asks_for_one_pass(void **unused)
+{
+	(void)unused;
+	struct core_config config = plain_config();
+	config.recover.keep_max_ms = 20000;
+	config.map.max_smact = 1;
+	config.fence = false;
+	struct world *w = new_world(1, &config);
+	task_id stays = submit(w, spec_of(20000, 1)), o = submit(w, spec_of(5000, 1));
+	hold_memory(w, stays, 20000);
+	hold_memory(w, o, 20900);
+	pass(w, 3);
+	exits(w, o, 1, SCAN_GPU_OOM);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 0), o);
+	pass(w, 30);
+	assert_int_equal(state(w, o), TASK_PENDING);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 0), o);
+	assert_false(w->c->pass->asked);
+	end_world(w);
 }
 
 static struct spec *on_large_ones(uint64_t mib)
@@ -358,6 +381,7 @@ int main(void)
 		cmocka_unit_test(an_out_of_memory_is_rerun_alone_and_neighbours_go_on),
 		cmocka_unit_test(a_lone_out_of_memory_on_an_open_gpu_is_final),
 		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),
+		cmocka_unit_test(what_is_over_asks_for_one_pass),
 		cmocka_unit_test(a_gpu_that_it_may_not_use_is_not_kept_for_it),
 		cmocka_unit_test(a_kept_gpu_that_falls_silent_is_exchanged),
 		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),
