@@ -85,6 +85,7 @@ typedef int (*change)(const struct requests *q, const struct message *m, task_id
 
 #define CHANGE_BYTES 400	/* of an event, with its place in the indexes */
 #define CHANGE_TEXT 1500	/* what of a message may come into each event: a name */
+#define PIECE_US 5000		/* in one turn, of what costs much each */
 
 /* A change of many tasks, and what came of all that were looked at. */
 struct changes {
@@ -144,7 +145,44 @@ static int change_tell(const struct changes *c, struct reply *reply, struct erro
 					       (json_int_t)c->denied, "why", json_text_or_null(c->denied ? c->why.text : NULL)));
 }
 
-/* Of tasks that live, which costs little each. */
+/* To be gone on with behind the last task that was looked at, with what came of all until then. */
+static int change_put_off(task_id last, const struct changes *c, struct reply *reply)
+{
+	*reply = (struct reply){ .kind = REPLY_MORE, .json = json_pack("{sI, sI, sI, si, so}", "last", (json_int_t)last, "done",
+				 (json_int_t)c->done, "denied", (json_int_t)c->denied, "code", c->why.code, "why",
+				 json_text(c->why.text)) };
+	return 0;
+}
+
+/* Nothing so far is read as 0 of everything, and 0 is no task's id: the first piece begins here, too. */
+static task_id change_go_on(const json_t *so_far, struct changes *c)
+{
+	c->done = (size_t)json_integer_value(json_object_get(so_far, "done"));
+	c->denied = (size_t)json_integer_value(json_object_get(so_far, "denied"));
+	c->why.code = (enum error_code)json_integer_value(json_object_get(so_far, "code"));
+	text_printf(c->why.text, sizeof c->why.text, "%s", json_member_text(so_far, "why"));
+	return json_integer_value(json_object_get(so_far, "last"));
+}
+
+/* Of tasks that live, in pieces, since each costs a look at all of its processes. That none lives any more is an error for the
+ * first piece alone. */
+static int change_in_pieces(const struct requests *q, const struct message *m, change one, const void *how, struct reply *reply,
+			    struct error *err)
+{
+	struct changes c = { .q = q, .m = m, .one = one, .how = how, .until_us = clock_mono_us() + PIECE_US };
+	task_id last = change_go_on(m->so_far, &c);
+	scoped_free task_id *ids = NULL;
+	size_t n = 0, at = 0;
+	if (change_ids(q, m, &ids, &n, err) && !m->so_far)
+		return -1;
+	while (at < n && ids[at] <= last)
+		at++;
+	if (at < n)
+		at += change_some(&c, ids + at, n - at);
+	return at < n ? change_put_off(ids[at - 1], &c, reply) : change_tell(&c, reply, err);
+}
+
+/* The same, which costs little each. */
 static int change_all(const struct requests *q, const struct message *m, change one, const void *how, struct reply *reply,
 		      struct error *err)
 {
@@ -277,7 +315,7 @@ int request_signal(const struct requests *q, const struct message *m, struct rep
 	if (json_read_int(m->json, "signal", 1, SIGRTMAX, &number, err))
 		return -1;
 	int signal = (int)number;
-	return signal ? change_all(q, m, change_signal, &signal, reply, err) : error_set(err, ERR_INVALID, "'signal': which?");
+	return signal ? change_in_pieces(q, m, change_signal, &signal, reply, err) : error_set(err, ERR_INVALID, "'signal': which?");
 }
 
 /* It is kept, in memory and in the store, as what was submitted is. One that goes beyond what its user may have there is none:
@@ -298,7 +336,6 @@ static void change_bound_capture(const struct requests *q, const struct message 
 }
 
 #define MAX_AGAIN SPEC_MAX_ARRAY	/* tasks of one request, as many as one submission makes */
-#define REQUEUE_US 5000			/* in one turn */
 
 /* requeue ------------------------------------------------------------------------------------------------------------- */
 
@@ -357,23 +394,6 @@ static int requeue_one(const struct requests *q, const struct message *m, task_i
 	return core_requeue(q->core, id, m->uid, now_read(), err);
 }
 
-/* The last task that was looked at, and what came of all until then. */
-static json_t *requeue_so_far(task_id last, const struct changes *c)
-{
-	return json_pack("{sI, sI, sI, si, so}", "last", (json_int_t)last, "done", (json_int_t)c->done, "denied",
-			 (json_int_t)c->denied, "code", c->why.code, "why", json_text(c->why.text));
-}
-
-/* Nothing so far is read as 0 of everything, and 0 is no task's id: the first piece begins here, too. */
-static task_id requeue_go_on(const json_t *so_far, struct changes *c)
-{
-	c->done = (size_t)json_integer_value(json_object_get(so_far, "done"));
-	c->denied = (size_t)json_integer_value(json_object_get(so_far, "denied"));
-	c->why.code = (enum error_code)json_integer_value(json_object_get(so_far, "code"));
-	text_printf(c->why.text, sizeof c->why.text, "%s", json_member_text(so_far, "why"));
-	return json_integer_value(json_object_get(so_far, "last"));
-}
-
 /* Of the tasks of one id those behind *last, until its time. 0: all of them; 1: there are more. */
 static int requeue_some(struct changes *c, task_id id, task_id *last, struct error *err)
 {
@@ -395,8 +415,8 @@ static int requeue_some(struct changes *c, task_id id, task_id *last, struct err
 int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	scoped_free task_id *asked = NULL;
-	struct changes c = { .q = q, .m = m, .one = requeue_one, .until_us = clock_mono_us() + REQUEUE_US };
-	task_id last = requeue_go_on(m->so_far, &c);
+	struct changes c = { .q = q, .m = m, .one = requeue_one, .until_us = clock_mono_us() + PIECE_US };
+	task_id last = change_go_on(m->so_far, &c);
 	size_t n = request_ids(m, &asked, err), at = 0;
 	if (!n || request_need_room(q, err) || (!m->so_far && (request_need_store(q, m, err) || requeue_check(q, asked, n, err))))
 		return -1;
@@ -407,7 +427,7 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 		if (more < 0)
 			return -1;
 		if (more || (at + 1 < n && clock_mono_us() >= c.until_us))
-			return *reply = (struct reply){ .kind = REPLY_MORE, .json = requeue_so_far(last, &c) }, 0;
+			return change_put_off(last, &c, reply);
 	}
 	return change_tell(&c, reply, err);
 }

@@ -251,6 +251,32 @@ static void to_say_that_tasks_have_ended_they_are_not_read(void **state)
 	refused(s, getuid(), "signal", "\"id\":\"3_0\",\"signal\":10", ERR_NOT_FOUND, "task 3_0: there is none");
 }
 
+/* As long as a piece may take, which is what a task with thousands of processes costs. */
+static int signal_slowly(void *ctx, const struct task *t, int signal)
+{
+	(void)ctx, (void)t;
+	assert_int_equal(signal, SIGUSR1);
+	for (int64_t until_us = clock_mono_us() + 5000; clock_mono_us() < until_us;)
+		;
+	return 1;
+}
+
+static void tasks_are_signalled_in_pieces(void **state)
+{
+	struct asking *s = *state;
+	s->q.signal = signal_slowly;
+	for (int i = 0; i < 2; i++)
+		json_decref(submit(s, getuid(), "{\"array\":[0,1]}"));
+	json_decref(submit(s, getuid(), "{\"hold\":true}"));
+	core_turn(s->w.core, now_read());
+	assert_true(world_saw(&s->w, EV_PLACED, TASK_ID(2, 1)));
+	scoped_json *told = good(s, getuid(), "signal", "\"ids\":[\"3\",\"2\",\"1\"],\"signal\":10");
+	assert_int_equal(number_of(told, "changed"), 4);
+	assert_int_equal(s->pieces, 5);
+	refused(s, STRANGER, "signal", "\"ids\":[\"1\",\"2\"],\"signal\":10", ERR_DENIED, "belongs to");
+	refused(s, getuid(), "signal", "\"id\":\"3\",\"signal\":10", ERR_CONFLICT, "signals are for tasks that run");
+}
+
 static void ended_tasks_are_removed_by_their_owner(void **state)
 {
 	struct asking *s = *state;
@@ -540,7 +566,7 @@ int main(int argc, char **argv)
 		T(what_is_waited_for_is_not_read), T(a_dry_run_changes_nothing), T(changes_are_for_the_owner_and_the_administrator),
 		T(hold_release_update_cancel_requeue), T(a_requeue_is_bounded), T(a_requeue_of_many_jobs_looks_at_each_once),
 		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed),
-		T(to_say_that_tasks_have_ended_they_are_not_read),
+		T(to_say_that_tasks_have_ended_they_are_not_read), T(tasks_are_signalled_in_pieces),
 		T(ended_tasks_are_removed_by_their_owner), T(lists_have_the_living_and_shows_the_ended_too), T(of_a_task_members_are_told),
 		T(a_task_that_cannot_be_read_is_no_gap_in_a_list), T(events_and_why), T(a_wait_is_over_when_the_last_one_is),
 		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator),
