@@ -238,8 +238,8 @@ static void on_reading(void *ctx, const struct snapshot *snap)
 	server_keep_socket(d->server);
 }
 
-/* Whoever waits to be named goes on. A limit may be of a name or a group: what users may have is looked up again, but only where
- * that can be something else, since to reconsider begins anew what is kept for a task, and since when. */
+/* Whoever waits to be named goes on. A limit may be of a name or a group: what users may have is looked up again, but only
+ * where it can be something else, since what is kept for a task is then chosen anew, and a plan is made. */
 static void on_names(void *ctx, bool anew)
 {
 	struct daemon *d = ctx;

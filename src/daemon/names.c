@@ -58,7 +58,8 @@ struct names {
 static void on_pump(uv_timer_t *t);
 
 /* What the worker said. A failure of the database leaves what it said before. An empty first line means that there is no
- * such user; what follows it is whose subordinate uid that is (names_tell_owner). Returns whether he is called otherwise now. */
+ * such user; what follows it is whose subordinate uid that is (names_tell_owner). Returns whether he is called otherwise
+ * now. */
 static bool names_take_answer(struct user *u, const char *text, const char *why)
 {
 	size_t len = strcspn(text, "\n");

@@ -26,8 +26,8 @@ enum name_state {
 
 struct names;
 
-/* An answer, or none, has come; anew: it is another one than names_of gave before. Mostly it is not: each is asked for again when
- * it is old. */
+/* An answer, or none, has come; anew: it is another one than names_of gave before. Mostly it is not: each is asked for again
+ * when it is old. */
 typedef void names_told(void *ctx, bool anew);
 
 /* `program` is run with the argument `flag`, --name or --groups: names_of then says, as the name, the groups of a user, ':'

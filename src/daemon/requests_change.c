@@ -315,7 +315,9 @@ int request_signal(const struct requests *q, const struct message *m, struct rep
 	if (json_read_int(m->json, "signal", 1, SIGRTMAX, &number, err))
 		return -1;
 	int signal = (int)number;
-	return signal ? change_in_pieces(q, m, change_signal, &signal, reply, err) : error_set(err, ERR_INVALID, "'signal': which?");
+	if (!signal)
+		return error_set(err, ERR_INVALID, "'signal': which?");
+	return change_in_pieces(q, m, change_signal, &signal, reply, err);
 }
 
 /* It is kept, in memory and in the store, as what was submitted is. One that goes beyond what its user may have there is none:

@@ -247,7 +247,8 @@ static void to_say_that_tasks_have_ended_they_are_not_read(void **state)
 	lose_requests(s);
 	refused(s, getuid(), "hold", "\"id\":\"1\"", ERR_CONFLICT, "task 1: has ended already (CANCELLED)");
 	refused(s, getuid(), "hold", "\"id\":\"2\"", ERR_CONFLICT, "task 2: all elements of this array have ended already");
-	refused(s, getuid(), "signal", "\"ids\":[\"2_0\",\"2_1\"],\"signal\":10", ERR_CONFLICT, "task 2_0: has ended already (CANCELLED)");
+	refused(s, getuid(), "signal", "\"ids\":[\"2_0\",\"2_1\"],\"signal\":10", ERR_CONFLICT,
+		"task 2_0: has ended already (CANCELLED)");
 	refused(s, getuid(), "signal", "\"id\":\"3_0\",\"signal\":10", ERR_NOT_FOUND, "task 3_0: there is none");
 }
 
