@@ -19,7 +19,8 @@
  *	tried		that task's request is of that kind		its record, what was learnt of its like, cores or the shape moves
  *	aside		those tasks lack GPUs (marked in the queue)	their record, the shape or the estimates move
  *	recovering,	who is the first of its queue, since when, and	it is placed, overtaken, left out, held or cancelled, or settings
- *	head		whether GPUs are kept for it			change; since when is in fair.h until it starts or waits no more
+ *	head		whether GPUs are kept for it			change, which the time of the recovering one outlasts; since when is
+ *									in fair.h until it starts or waits no more
  *	vacated		for whom others make place, and where		timeslots.c says otherwise, or it waits no more
  *	turns		at which MPS servers a user waits		its user was not tried in a pass, it waits no more, settings change
  *	promise		when the head's GPUs are expected to be free	the head is asked again: in each pass

@@ -24,6 +24,15 @@ static int fold_is_due(struct store *s, uint32_t job, int64_t before_ms, bool *d
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? 0 : store_fail(s, rc, err);
 }
 
+/* Elements of an array mostly follow each other, and each would have all of them looked at. */
+static int fold_ask_job(struct store *s, struct store_folding *f, uint32_t job, struct error *err)
+{
+	if (f->asked_job != job && fold_is_due(s, job, f->before_ms, &f->job_due, err))
+		return -1;
+	f->asked_job = job;
+	return 0;
+}
+
 bool store_is_folded(struct store *s, uint32_t job)
 {
 	sqlite3_stmt *st = s->statements[STORE_IS_FOLDED];
@@ -48,10 +57,8 @@ static int forget_task(struct store *s, task_id id, struct error *err)
 static int purge_task(struct store *s, struct store_folding *f, task_id id, struct error *err)
 {
 	bool named = f->named && f->named(f->ctx, id);
-	/* Elements of an array mostly follow each other, and each would have all of them looked at. */
-	if (f->asked_job != TASK_JOB(id) && fold_is_due(s, TASK_JOB(id), f->before_ms, &f->job_due, err))
+	if (fold_ask_job(s, f, TASK_JOB(id), err))
 		return -1;
-	f->asked_job = TASK_JOB(id);
 	bool due = f->job_due && !named;
 	f->tasks += due;
 	f->kept += !due;
@@ -63,15 +70,15 @@ static int fold_task(struct store *s, struct store_folding *f, task_id id, struc
 	uint32_t job = TASK_JOB(id);
 	if (f->purge)
 		return purge_task(s, f, id, err);
-	bool due, folded = store_is_folded(s, job);
+	bool folded = store_is_folded(s, job);
 	/* What is of use to somebody is not forgotten: it is folded first, and stays while one waits for it. */
 	if (f->forget)
 		return !folded || (f->named && f->named(f->ctx, id)) ? 0 : forget_task(s, id, err);
 	if (folded)
 		return 0;
-	if (fold_is_due(s, job, f->before_ms, &due, err))
+	if (fold_ask_job(s, f, job, err))
 		return -1;
-	if (!due)
+	if (!f->job_due)
 		return 0;
 	store_forget_request(s, job);
 	return store_change(s, err, STORE_FOLD_EVENTS, "ii", (int64_t)job << TASK_INDEX_BITS, ((int64_t)job + 1) << TASK_INDEX_BITS) ||

@@ -121,7 +121,7 @@ struct store_folding {
 	task_id at;
 	size_t tasks;		/* so far: removed, or would be */
 	size_t kept;		/* so far: left, since they are named or their job is not due */
-	uint32_t asked_job;	/* the store's own, within one call: the job of which job_due says whether it is due to be purged */
+	uint32_t asked_job;	/* the store's own, within one call: the job of which job_due says whether all of it has ended */
 	bool job_due;
 };
 int store_fold(struct store *s, struct store_folding *f, unsigned most, struct error *err);

@@ -549,6 +549,31 @@ static void what_is_forgotten_is_gone_but_for_its_number(void **state)
 	store_close(s);
 }
 
+static int note_statement(unsigned what, void *ctx, void *statement, void *sql)
+{
+	(void)what, (void)sql;
+	*(int *)ctx += strstr(sqlite3_sql(statement), "live = 1 OR") != NULL;
+	return 0;
+}
+
+/* One of its elements runs for months, and each of the others would have all of them looked at, every day. */
+static void an_array_is_asked_once_whether_it_has_ended(void **state)
+{
+	struct store *s = fixture_open(*state);
+	struct store_folding f = { .before_ms = 5000 };
+	struct error err = ERROR_INIT;
+	int looks = 0;
+	for (int i = 0; i < 4; i++) {
+		scoped_free char *sql = alloc_printf("INSERT INTO tasks(task, uid, live, state, submit_ms, end_ms) VALUES (%lld, 1000, %d, "
+						     "'RUNNING', 1000, %d)", (long long)TASK_ID(7, i), i == 3, i == 3 ? 0 : 1000 + i);
+		assert_int_equal(store_exec(s, sql, &err), 0);
+	}
+	assert_int_equal(sqlite3_trace_v2(s->db, SQLITE_TRACE_STMT, note_statement, &looks), SQLITE_OK);
+	assert_int_equal(store_fold(s, &f, 10, &err), 1);
+	assert_int_equal(looks, 1);
+	store_close(s);
+}
+
 static struct store_folding purge_all(struct store *s, struct store_folding f)
 {
 	struct error err = ERROR_INIT;
@@ -673,7 +698,7 @@ int main(void)
 		T(a_clock_that_is_set_for_ever_fills_no_log), T(what_was_read_last_is_not_older_than_the_store),
 		T(what_has_ended_is_told_without_its_way),
 		T(what_ended_long_ago_is_folded), T(folding_tells_what_it_cannot_read),
-		T(an_array_is_folded_as_a_whole),
+		T(an_array_is_folded_as_a_whole), T(an_array_is_asked_once_whether_it_has_ended),
 		T(what_is_forgotten_is_gone_but_for_its_number),
 		T(what_is_purged_is_old_ended_and_waited_for_by_none),
 		T(so_many_ended_tasks_are_kept),
