@@ -580,8 +580,8 @@ static task_id submit_shared(struct world *w, uint64_t mib, enum share_mode mode
 	return id;
 }
 
-/* It ran out of memory at its fence and asks for more now. Two heavy tasks gain nothing on one GPU, so by gain it would wait for
- * the other to end; a plan holds no user's task back for another's. One that is to be alone waits for a GPU to itself. */
+/* It ran out of memory at its fence and asks for more now. Two heavy tasks gain nothing on one GPU, so by gain it would wait
+ * for the other to end; a plan holds no user's task back for another's. One that is to be alone waits for a GPU to itself. */
 static void a_plan_has_recovering_tasks_start_too(void **unused)
 {
 	(void)unused;
