@@ -28,7 +28,7 @@ teardown()
 	[ -z "$OUTSIDE" ] || kill -9 $OUTSIDE 2>/dev/null || :
 	rad cancel --all >/dev/null 2>&1 || :
 	[ "$(id -u)" != 0 ] || { as "$ALICE" rad cancel --all; as "$BOB" rad cancel --all; } >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	timeout 100 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 }
 
 ends() { [ "$(state "$1")" = "$2" ]; }

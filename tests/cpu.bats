@@ -185,7 +185,7 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	mkfifo said
 	rad exporter --listen 127.0.0.1:0 --tasks >said 2>/dev/null 3>&- 4>&- &
 	exporter=$!
-	IFS= read -r -t 20 line <said
+	IFS= read -r -t 80 line <said
 	address=${line#rad exporter: }
 	curl -s --max-time 20 "$address" >metrics
 	kill "$exporter"

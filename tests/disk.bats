@@ -132,7 +132,7 @@ truth_comes_out()
 		wait_for 20 sh -c "rad show --json $id | grep -q 'Read-only file system'"
 		field "$id" .reason_text
 		umount "$WORLD/state"
-		timeout 40 rad wait "$id"
+		timeout 100 rad wait "$id"
 		state "$id"
 		stop_radd
 	EOF

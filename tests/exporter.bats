@@ -32,7 +32,7 @@ start_exporter()
 	mkfifo "$WORLD/said"
 	rad exporter --listen 127.0.0.1:0 "$@" >"$WORLD/said" 2>"$WORLD/exporter.err" 3>&- 4>&- &
 	exporter=$!
-	IFS= read -r -t 20 line <"$WORLD/said" || line=
+	IFS= read -r -t 80 line <"$WORLD/said" || line=
 	rm -f "$WORLD/said"
 	address=${line#rad exporter: http://}
 	address=${address%/metrics}
@@ -294,7 +294,7 @@ fake_radd()
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind("datagrams"); print("there", flush=True); time.sleep(60)' >bound 3>&- 4>&- &
 	other=$!
 	wait_for 10 grep -q there bound
-	run timeout 20 rad exporter --listen "unix:$PWD/datagrams"
+	run timeout 100 rad exporter --listen "unix:$PWD/datagrams"
 	kill "$other"
 	one_line_error 'another program listens there already'
 	[ -S datagrams ]

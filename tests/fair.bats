@@ -51,7 +51,7 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	until_true eval '[ "$(rad acct --since 1h --json | jq ".tasks | length")" -ge 2 ]'
 	first=$(as "$BOB" rad submit --parsable -- true)
 	as "$ALICE" rad submit --array=0-59 -- sleep 0.2
-	timeout 20 rad wait "$first"
+	timeout 100 rad wait "$first"
 	# Hers that were placed while his waited: none, but for what was decided in the moment in which his came.
 	rad acct --since 1h --json >acct.json
 	rad queue --json -t all >queue.json
@@ -77,7 +77,7 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 		and .used_s == 0 and .own_used_s >= 0 and .half_life_s == 604800'
 	[ "$(rad queue --json | jq -r '[.tasks[].id] | join(" ")')" = "$runs $his $hers" ]
 	: >"$WORLD/work/go"
-	timeout 20 rad wait "$his"
+	timeout 100 rad wait "$his"
 	printf 'fair: off\n' >>"$RAD_CONFIG"
 	reload
 	rad why --json "$hers" | jq -e '.turn == null'
@@ -197,7 +197,7 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	month=$(date +%Y-%m)
 	start_radd
 	rad submit --array=0-2 -- true
-	timeout 20 rad wait 1
+	timeout 100 rad wait 1
 	rad acct --month --by user,month --json >sums.json
 	jq -e --arg me "$me" --arg month "$month" '.tasks == [] and .totals.tasks == 3 and (.groups | length) == 1
 		and (.groups[0] | .user == $me and .month == $month and .gid == null and .tasks == 3 and .gpu_s >= 0)' sums.json

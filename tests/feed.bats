@@ -50,7 +50,7 @@ teardown()
 {
 	: >go
 	rad cancel --all >/dev/null 2>&1 || :
-	timeout 40 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	timeout 100 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 }
 
 train() { submit --gpu-mem 500M "$@"; }

@@ -67,7 +67,7 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 	a=$(submit --gpu-mem 1G -c 3 -- sh -c 'echo "$RAD_CPUS $OMP_NUM_THREADS"')
 	b=$(OMP_NUM_THREADS=5 submit --gpu-mem 1G -c 3 -- sh -c 'echo "$RAD_CPUS $OMP_NUM_THREADS"')
 	c=$(env -u OMP_NUM_THREADS rad submit --parsable --gpu-mem 1G -- sh -c 'echo "${RAD_CPUS-none} ${OMP_NUM_THREADS-none}"')
-	timeout 20 rad wait "$a" "$b" "$c"
+	timeout 100 rad wait "$a" "$b" "$c"
 	grep -q '^3 3$' "rad-$a.out"
 	grep -q '^3 5$' "rad-$b.out"
 	grep -q '^none none$' "rad-$c.out"
@@ -77,15 +77,15 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 	local id
 	for how in "--gres=gpu:h100" "--gres=gpu:h100:1" "--constraint=h100" "--constraint=mem>=70G" "-C b200|h100"; do
 		id=$(submit --gpu-mem 1G $how -- sh -c 'echo "$RAD_GPU_UUIDS"')
-		timeout 20 rad wait "$id"
+		timeout 100 rad wait "$id"
 		[ "$(rad show --json "$id" | jq -r '.tasks[0].attempts[0].gpus[0]')" = "$(rad gpus --json | jq -r '.gpus[2].uuid')" ]
 	done
 	id=$(submit --gpu-mem 1G --gres=gpu:2 --constraint a100 -- true)
-	timeout 20 rad wait "$id"
+	timeout 100 rad wait "$id"
 	rad show --json "$id" | jq -e '.tasks[0].attempts[0].gpus | length == 2'
 	printf '#!/bin/bash\n#RAD --gres=gpu:h100:1 --mem=1G --cpus-per-task=2\ntrue\n' >job.sh
 	id=$(rad submit --parsable --gpu-mem 1G job.sh)
-	timeout 20 rad wait "$id"
+	timeout 100 rad wait "$id"
 	[ "$(field "$id" '.attempts[0].gpus[0]')" = "$(rad gpus --json | jq -r '.gpus[2].uuid')" ]
 	run -2 rad submit --gres=gpu:h100:2 true
 	[[ "$output" == *"2 GPUs of 'h100' wanted, and 1 here is that; there are: "*"A100-SXM4-40GB (39."* ]]
@@ -135,7 +135,7 @@ raise SystemExit(3)')
 	wait_for 30 eval '[ "$(field $id ".attempts[0].host_peak_mib >= 100")" = true ]'
 	rad show "$id" | grep -q "peak of the machine's memory 1[0-9][0-9]M"
 	: >go
-	timeout 30 rad wait "$id" || :
+	timeout 100 rad wait "$id" || :
 	[[ "$(rad acct -nP -o MaxRSS "$id")" =~ ^1[0-9]{5}K$ ]]
 	[ "$(wc -l <"$WORLD/near")" -eq 1 ]
 	[ "$(state "$id")" = FAILED ]

@@ -88,7 +88,7 @@ pace() { rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200" | jq
 	local pid
 	pid=$(cat "$WORLD/pid")
 	kill -STOP "$pid"
-	run timeout 20 rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200"
+	run timeout 100 rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200"
 	kill -CONT "$pid"
 	[ "$status" = 0 ]
 	jq -e '.load | .step_s > 0 and .host_pace == null' <<<"$output"

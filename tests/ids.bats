@@ -18,10 +18,10 @@ setup()
 {
 	cd "$WORLD/work"
 	rad cancel --all >/dev/null 2>&1
-	for id in $(rad queue --json | jq -r '.tasks[].id'); do timeout 10 rad wait "$id" >/dev/null 2>&1 || :; done
+	for id in $(rad queue --json | jq -r '.tasks[].id'); do timeout 100 rad wait "$id" >/dev/null 2>&1 || :; done
 }
 
-# between SCRIPT ARGS...: a Python script that stands between rad and radd, in the background ($!), for a minute at most.
+# between SCRIPT ARGS...: a Python script that stands between rad and radd, in the background ($!), for five minutes at most.
 between()
 {
 	cat >between.py <<-'PY'
@@ -32,7 +32,7 @@ between()
 		    open(name + ".ready", "w").close()
 		    return here
 	PY
-	timeout 60 python3 "$@" 3>&- 4>&- &
+	timeout 300 python3 "$@" 3>&- 4>&- &
 }
 
 # on_terminal ANSWER COMMAND...: with a terminal for all three, and that typed.
@@ -40,7 +40,7 @@ on_terminal()
 {
 	local answer=$1
 	shift
-	printf '%s\n' "$answer" | timeout 20 script -qec "$*" /dev/null
+	printf '%s\n' "$answer" | timeout 100 script -qec "$*" /dev/null
 }
 
 @test "what queue prints of an array is taken by hold, release, requeue, cancel, show, wait, why, logs, update" {
@@ -204,11 +204,11 @@ on_terminal()
 	local counter=$!
 	wait_for 10 test -e count.ready
 	a=$(submit --hold --array=0-9 true) b=$(submit --hold true)
-	RAD_SOCKET=$PWD/count.sock run timeout 20 rad show --json "${a}_[0-9]" "$b" "$a-$((b + 5))"
+	RAD_SOCKET=$PWD/count.sock run timeout 100 rad show --json "${a}_[0-9]" "$b" "$a-$((b + 5))"
 	[ "$(jq '.tasks | length' <<<"$output")" = 22 ]
 	[ "$(wc -l <count)" = 1 ]
 	: >count
-	RAD_SOCKET=$PWD/count.sock run timeout 20 rad why "${a}_0" "$b" "$a"
+	RAD_SOCKET=$PWD/count.sock run timeout 100 rad why "${a}_0" "$b" "$a"
 	kill "$counter"
 	[ "$status" -eq 0 ]
 	[ "$(grep -c ' is HELD' <<<"$output")" = 3 ]
@@ -258,7 +258,7 @@ on_terminal()
 	between shut.py
 	local shutter=$!
 	wait_for 10 test -e shut.ready
-	RAD_SOCKET=$PWD/shut.sock run timeout 20 rad show 1-5000
+	RAD_SOCKET=$PWD/shut.sock run timeout 100 rad show 1-5000
 	kill "$shutter"
 	[ "$status" -eq 3 ]
 	one_line_error "radd closed the connection before it answered"

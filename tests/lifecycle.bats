@@ -326,7 +326,7 @@ teardown()
 	c=$(submit -- sh -c 'trap "" TERM; echo deaf; while :; do sleep 0.2; done')
 	wait_for 15 grep -q deaf "rad-$c.out"
 	rad cancel "$c"
-	run timeout 30 rad wait "$c"
+	run timeout 100 rad wait "$c"
 	[ "$status" -eq 137 ]
 }
 
@@ -394,7 +394,7 @@ teardown()
 	id=$(submit --gpu-mem 1G --array=0-4 -- sh -c 'touch here.$RAD_ARRAY_TASK_ID; until [ -e go ]; do sleep 0.1; done; exit 1')
 	wait_for 20 eval '[ -e here.0 -a -e here.1 -a -e here.2 -a -e here.3 -a -e here.4 ]'	# two of them on one GPU
 	: >go
-	run timeout 20 rad wait "$id"
+	run timeout 100 rad wait "$id"
 	[ "$status" -eq 1 ]
 	[ "$(rad show --json "$id" | jq -c '[.tasks[] | [.state, (.attempts | length), .attempts[0].verdict, .attempts[0].share]] | unique')" = \
 		'[["FAILED",1,"failed","mps"]]' ]
@@ -471,14 +471,14 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 	wait_for 15 delayed "$id" 2
 	[[ "$(rad show --events "$id")" == *"runs again in 00:20"* ]]
 	rad update "$id" --begin=now
-	run timeout 20 rad wait "$id"
+	run timeout 100 rad wait "$id"
 	[ "$status" -eq 0 ]
 	[ "$(grep attempt "rad-$id.out" | tr '\n' ' ')" = "attempt 1 attempt 2 attempt 3 " ]
 	rad show --json "$id" | jq -e '.tasks[0] | [.attempts[].verdict] == ["failed", "failed", "ok"] and .retries == 2 and .retries_used == 2'
 	[[ "$(rad show "$id")" == *"2 of 2 used"* ]]
 	wait_for 15 delayed "$killed" 1
 	rad update "$killed" --begin=now
-	run timeout 20 rad wait "$killed"
+	run timeout 100 rad wait "$killed"
 	[ "$status" -eq 137 ]
 	[ "$(state "$killed")" = FAILED ]
 	[ "$(field "$killed" '.attempts | length')" -eq 2 ]
@@ -501,7 +501,7 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 	start_radd
 	delayed "$kept" 1
 	[ "$(field "$kept" .begin_time)" = "$begins" ]
-	run timeout 30 rad wait "$kept"
+	run timeout 100 rad wait "$kept"
 	[ "$status" -eq 0 ]
 	rad show --events --json "$kept" | jq -e '[.events[] | select(.event == "ended" or .event == "placed") | .time |
 		sub("[.][0-9]*Z$"; "Z") | fromdate] | .[2] - .[1] >= 9'
@@ -573,7 +573,7 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 	: >go
 	wait_state "$id" COMPLETED || rc=1
 	rm "$WORLD/small/fill"
-	timeout 20 rad wait "$(submit true)" || rc=1
+	timeout 100 rad wait "$(submit true)" || rc=1
 	stop_radd
 	umount "$WORLD/small"
 	start_radd
@@ -585,7 +585,7 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 	start_radd --state "$WORLD/caf"$'\xe9'
 	local id
 	id=$(submit -- true)
-	timeout 20 rad wait "$id"
+	timeout 100 rad wait "$id"
 	rad acct --since 1d --json | jq -e --arg id "$id" '[.tasks[].id] == [$id]'
 	rad version --json | jq -e '.radd != null'
 	stop_radd
@@ -643,7 +643,7 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 	mkfifo ready
 	radd --devices sim:1xa100-40g --state near/state --socket near/s --ready-fd 7 7>ready 3>&- 4>&- 2>near.log </dev/null &
 	pid=$!
-	read -r -t 20 line <ready
+	read -r -t 80 line <ready
 	[ "$line" = ok ]
 	RAD_SOCKET=$PWD/near/s run -7 rad run --chdir far --output "$PWD/out" -- sh -c 'test -S "$RAD_SOCKET" && exit 7'
 	kill "$pid"

@@ -40,7 +40,7 @@ teardown()
 	rad cancel --all >/dev/null 2>&1 || :
 	as "$ALICE" rad cancel --all >/dev/null 2>&1 || :
 	as "$BOB" rad cancel --all >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	timeout 100 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 	wait_for 20 no_controls
 	rm -f "$WORLD/fake/mode"
 }

@@ -128,13 +128,13 @@ machine()
 	run machine '
 		mkdir -p /run/rad /etc/systemd/system/multi-user.target.wants
 		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
-		! RAD_CONFIG="$WORLD/bad.conf" timeout 20 radd 2>"$WORLD/radd.log" || false
+		! RAD_CONFIG="$WORLD/bad.conf" timeout 100 radd 2>"$WORLD/radd.log" || false
 		as_bob timeout 5 rad queue || echo "exit $?"
 		timeout 5 rad queue || echo "exit $?"
 		RAD_CONFIG="$WORLD/bad.conf" timeout 5 rad doctor || echo "exit $?"
 		server
 		timeout 5 rad queue
-		! timeout 20 radd --state "$WORLD/second" 2>"$WORLD/radd.log" || false	# one listens already
+		! timeout 100 radd --state "$WORLD/second" 2>"$WORLD/radd.log" || false	# one listens already
 		ls /run/rad/radd.failed || echo none'
 	[[ "${lines[0]}" == "rad: this machine's radd does not run (RAD_SOCKET=own "*"administrator: $WORLD/bad.conf:1: unknown key 'max_smactt': did you mean 'max_smact'?"* ]]
 	[ "${lines[1]}" = "exit 3" ]

@@ -70,7 +70,7 @@ load pilot.bash
 	echo NODE_FAIL 0 >"$FAKE_SLURM/job.11"
 	wait_for 60 begun a 2
 	: >go-a
-	timeout 40 rad wait "$a"
+	timeout 100 rad wait "$a"
 	[ "$(wc -l <a.ended)" = 1 ]
 	rad show --events "$a" | grep -q "returned .*n1 is gone: Slurm's job 11 is NODE_FAIL"
 	wait_for 60 sh -c "[ \$(ls '$RAD_QUEUE/pilots' | wc -l) = 1 ]"
@@ -91,7 +91,7 @@ load pilot.bash
 	pilot n2
 	wait_for 40 begun a 2
 	: >go-a
-	timeout 40 rad wait "$a"
+	timeout 100 rad wait "$a"
 }
 
 @test "cancel, hold, release and requeue, of what waits and of what runs" {
@@ -104,7 +104,7 @@ load pilot.bash
 	wait_for 40 begun a 2
 	[ "$(grep -c here log-a)" = 2 ]	# the log is emptied before the first beginning alone
 	rad cancel "$a"
-	timeout 40 rad wait "$a" || :
+	timeout 100 rad wait "$a" || :
 	[ "$(state "$a")" = CANCELLED ]
 	[ "$(state "$b")" = HELD ]
 	run rad release "$a"
@@ -112,10 +112,10 @@ load pilot.bash
 	rad release "$b"
 	wait_for 40 begun b
 	: >go-b
-	timeout 40 rad wait "$b"
+	timeout 100 rad wait "$b"
 	rad requeue "$b"
 	wait_for 40 begun b 2
-	timeout 40 rad wait "$b"
+	timeout 100 rad wait "$b"
 	run rad cancel 99
 	one_line_error "there is no such task"
 	run rad gpus
@@ -192,16 +192,16 @@ load pilot.bash
 	printf '[[[[' >"$RAD_QUEUE/jobs/3/job"
 	: >"$RAD_QUEUE/live/3"
 	pilot n1
-	timeout 40 rad wait "$b"
+	timeout 100 rad wait "$b"
 	[ "$(state "$a") $(field "$a" .reason)" = "HELD Broken" ]
 	rad show "$a" | grep -q 'cannot be read'
 	rad requeue "$a"
-	timeout 40 rad wait "$a"
+	timeout 100 rad wait "$a"
 	# Damaged after it had ended, and was on no list any more.
 	wait_for 40 sh -c "! ls '$RAD_QUEUE/live' | grep -q '^$a'"
 	printf '{' >"$RAD_QUEUE/jobs/$a/$(ls "$RAD_QUEUE/jobs/$a" | grep '^t' | sort -t. -k2n | tail -n 1)"
 	rad requeue "$a"
-	timeout 40 rad wait "$a"
+	timeout 100 rad wait "$a"
 	run rad show 3
 	one_line_error "cannot be read"
 	[ "$(submit --gpu-mem 2G -- true)" = 4 ]

@@ -45,7 +45,7 @@ load pilot.bash
 	rad release "$a"
 	: >go-a
 	pilot n1
-	timeout 40 rad wait "$a"
+	timeout 100 rad wait "$a"
 }
 
 @test "a task that failed waits for its retry at its pilot, which takes others meanwhile" {

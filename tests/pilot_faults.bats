@@ -163,6 +163,6 @@ faulty()
 	echo NODE_FAIL 0 >"$FAKE_SLURM/job.11"
 	wait_for 60 begun a 2
 	: >go-a
-	timeout 40 rad wait "$a"
+	timeout 100 rad wait "$a"
 	rad show --events "$a" | grep -q "returned .*n1 is gone"
 }

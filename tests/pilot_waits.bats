@@ -40,7 +40,7 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 	[ ! -e c.ran ]
 	[ ! -e e.ran ]
 	rad requeue "$c" && false || rad cancel "$c"
-	timeout 20 rad wait "$c" || :
+	timeout 100 rad wait "$c" || :
 	reads "$e" "PENDING DependencyNeverSatisfied"
 }
 

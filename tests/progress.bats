@@ -44,7 +44,7 @@ simtask() { submit --gpu-mem 2G -- rad simtask --mem 1G --ramp 0.2 --print-every
 	[ "$(printf '%s\n' "$output" | wc -L)" -le 80 ]
 	rad show "$id" | grep -E '^ +progress  [0-9.]+ %, it [0-9]+ of 300, [0-9.]+ it/s, ends .* by its own output \(tqdm\)'
 	rad cancel "$id"
-	timeout 20 rad wait "$id" || :
+	timeout 100 rad wait "$id" || :
 	[ "$(field "$id" .progress)" = null ]
 	run rad queue
 	[[ "${lines[0]}" != *DONE* ]]
@@ -54,7 +54,7 @@ simtask() { submit --gpu-mem 2G -- rad simtask --mem 1G --ramp 0.2 --print-every
 	local id
 	id=$(simtask --seconds 10 --progress epochs)
 	shows "$id" '.epochs == 5 and .epoch >= 2 and .percent > 40 and .total == 20'
-	timeout 30 rad wait "$id"
+	timeout 100 rad wait "$id"
 }
 
 @test "radd is killed in the midst: what a task said stands, and its sums go on" {

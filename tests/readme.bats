@@ -27,7 +27,7 @@ teardown()
 	export PATH=$OUTSIDE RAD_NO_START=1
 	rad cancel --all >/dev/null 2>&1 || :
 	for id in $(rad queue --json 2>/dev/null | jq -r '.tasks[].id'); do
-		timeout 20 rad wait "$id" >/dev/null 2>&1 || :
+		timeout 100 rad wait "$id" >/dev/null 2>&1 || :
 	done
 	rad stop >/dev/null 2>&1 || :
 	cd /

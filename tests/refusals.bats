@@ -63,7 +63,7 @@ usage_code() { case $1 in run | wait | monitor) echo 125 ;; *) echo 2 ;; esac; }
 refused()
 {
 	local code=0 said
-	said=$(timeout 20 rad "$@" 2>&1 >/dev/null </dev/null) || code=$?
+	said=$(timeout 100 rad "$@" 2>&1 >/dev/null </dev/null) || code=$?
 	if [ "$code" != "$(usage_code "$1")" ] || [[ $said != rad:\ * ]] || [ "$(wc -l <<<"$said")" -ne 1 ]; then
 		missed+="rad $*: $code $said"$'\n'
 	fi

@@ -23,7 +23,7 @@ teardown()
 	: >go
 	rad cancel --all >/dev/null 2>&1 || :
 	[ "$(id -u)" != 0 ] || { as "$ALICE" rad cancel --all; as "$BOB" rad cancel --all; } >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	timeout 100 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 	rm -f go
 }
 
@@ -359,7 +359,7 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 @test "waiting for the same task many times over is one wait" {
 	local id
 	id=$(submit --array=0-9 -- true)
-	timeout 20 rad wait --json $(yes "$id" | head -n 500) | jq -e '.tasks | length == 10'
+	timeout 100 rad wait --json $(yes "$id" | head -n 500) | jq -e '.tasks | length == 10'
 }
 
 @test "as process 1 radd leaves no zombies, and passes signals on" {

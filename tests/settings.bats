@@ -328,7 +328,7 @@ hangup()
 	mkfifo "$WORLD/ready"
 	radd --state "$WORLD/state" --ready-fd 7 7>"$WORLD/ready" 3>&- 4>&- >>"$WORLD/radd.log" 2>&1 </dev/null &
 	echo $! >"$WORLD/pid"
-	IFS= read -r -t 20 line <"$WORLD/ready"
+	IFS= read -r -t 80 line <"$WORLD/ready"
 	rm -f "$WORLD/ready"
 	[ "$line" = ok ]
 	sed -i 's/sim:1x/sim:2x/' "$RAD_CONFIG"

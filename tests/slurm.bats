@@ -21,12 +21,12 @@ setup() { cd "$WORLD/work"; }
 	a=$(submit -- false)
 	rad wait "$a" || :
 	b=$(submit --dependency=afterok:"$a" -- true)
-	run timeout 10 rad wait "$b"
+	run timeout 100 rad wait "$b"
 	[ "$status" -eq 125 ]
 	one_line_error "task $b: is PENDING and will not run: afterok:$a can no longer be met"
 	# one that waits for that one, and an array
 	c=$(submit --dependency=afterok:"$b" --array=0-2 -- true)
-	run timeout 10 rad wait "$c"
+	run timeout 100 rad wait "$c"
 	[ "$status" -eq 125 ]
 	one_line_error "task $c: is PENDING"
 	# what is known at submission is said there, and nowhere but on standard error
@@ -40,9 +40,9 @@ setup() { cd "$WORLD/work"; }
 	[[ "$stderr" == "rad: task $(jq -r .id <<<"$output"): is PENDING and will not run: "* ]]
 	run rad submit --dependency=afternotok:"$a" -- true
 	[[ "$output" != *"will not run"* ]]
-	run timeout 10 rad run --dependency=afterok:"$a" true
+	run timeout 100 rad run --dependency=afterok:"$a" true
 	[ "$status" -eq 125 ]
-	run timeout 10 rad submit --wait --dependency=afterok:"$a" true
+	run timeout 100 rad submit --wait --dependency=afterok:"$a" true
 	[ "$status" -eq 125 ]
 	rad cancel --pending >/dev/null
 }
@@ -50,7 +50,7 @@ setup() { cd "$WORLD/work"; }
 @test "wait: it is over when what it hopes for fails meanwhile; a requeue gives hope again" {
 	a=$(submit -- bash -c "$(until_file go-vain); [ -e go-well ]")
 	b=$(submit --dependency=afterok:"$a" -- true)
-	timeout 20 rad wait "$b" 2>err &
+	timeout 100 rad wait "$b" 2>err &
 	waiter=$!
 	touch go-vain
 	rc=0
@@ -58,7 +58,7 @@ setup() { cd "$WORLD/work"; }
 	[ "$rc" -eq 125 ]
 	touch go-well
 	rad requeue "$a"
-	timeout 20 rad wait "$b"
+	timeout 100 rad wait "$b"
 	[ "$(state "$b")" = COMPLETED ]
 }
 
@@ -281,7 +281,7 @@ done" ]
 	arr=$(submit --array=0-1 -- bash -c '[ $RAD_ARRAY_TASK_ID = 0 ] || exit 3')
 	corr=$(submit --array=0-1 --dependency=aftercorr:"$arr" -- true)
 	rc=0
-	timeout 20 rad wait "$corr" 2>/dev/null || rc=$?
+	timeout 100 rad wait "$corr" 2>/dev/null || rc=$?
 	[ "$rc" -eq 125 ]
 	[ "$(state "${corr}_0") $(state "${corr}_1")" = "COMPLETED PENDING" ]
 	rad cancel "$corr"
@@ -312,7 +312,7 @@ done" ]
 	kill_radd
 	start_radd
 	[ "$(field "$a" .reason)" = BeginTime ]
-	timeout 20 rad wait "$b"
+	timeout 100 rad wait "$b"
 	[ "$(field "$b" '.held_s >= 1')" = true ]
 	rad cancel "$a"
 	run rad submit --begin=soon true

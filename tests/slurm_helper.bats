@@ -34,7 +34,7 @@ setup()
 teardown()
 {
 	[ -z "$STEPS" ] || kill -9 -- $STEPS 2>/dev/null || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	timeout 100 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 }
 
 slurm() { "$RAD_BUILD_ROOT/slurm/rad-slurm" "$@"; }

@@ -68,7 +68,7 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	rad why "$a" | grep -q 'handler'
 	[ "$(state "$b")" = PENDING ]
 	: >go
-	timeout 20 rad wait "$a" "$b"
+	timeout 100 rad wait "$a" "$b"
 	[ "$(state "$a")" = COMPLETED ]
 }
 
@@ -82,9 +82,9 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	wait_for 10 sh -c "[ \"\$(rad show --json $a | jq -r '.tasks[0].reason')\" = SlotOver ]"
 	wait_for 20 asked "$a" 2
 	[ "$(state "$b")" = PENDING ]
-	timeout 30 rad wait "$a" || :
+	timeout 100 rad wait "$a" || :
 	[ "$(state "$a")" = TIMEOUT ]
-	timeout 20 rad wait "$b"
+	timeout 100 rad wait "$b"
 }
 
 @test "the shell of a script is no handler: it passes the code on" {
@@ -97,7 +97,7 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	a=$(rad submit --parsable train.sh)
 	wait_state "$a" RUNNING
 	b=$(submit --gpu-mem 30G -- true)
-	timeout 40 rad wait "$a" "$b"
+	timeout 100 rad wait "$a" "$b"
 	[ "$(field "$a" '.slots')" = 1 ]
 	[ "$(state "$a")" = COMPLETED ]
 }
@@ -117,7 +117,7 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	kill_radd
 	: >go
 	DEVICES=sim:1xa100-40g start_radd
-	timeout 40 rad wait "$a" "$b"
+	timeout 100 rad wait "$a" "$b"
 	[ "$(state "$a")" = COMPLETED ]
 	[ "$(field "$a" '.slots')" = 1 ]
 	[ "$(field "$a" '.attempts[0].verdict')" = slot ]
@@ -138,7 +138,7 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	: >go
 	wait_for 10 test -e ready
 	DEVICES=sim:1xa100-40g start_radd
-	timeout 40 rad wait "$a" "$b"
+	timeout 100 rad wait "$a" "$b"
 	[ "$(field "$a" '.slots')" = 1 ]
 	[ "$(events "$a" | grep -c slot_asked)" = 1 ]
 }
@@ -164,11 +164,11 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	a=$(submit --gpu-mem 30G --slot none -- rad simtask --mem 20G --seconds 8 --ramp 0.2 --checkpoint none.ckpt)
 	wait_state "$a" RUNNING
 	b=$(submit --gpu-mem 30G -- rad simtask --mem 20G --seconds 15 --ramp 0.2 --checkpoint all.ckpt)
-	timeout 40 rad wait "$a"
+	timeout 100 rad wait "$a"
 	[ "$(field "$a" '.slots')" = 0 ]
 	wait_state "$b" RUNNING
 	c=$(submit --gpu-mem 30G -- true)
-	timeout 40 rad wait "$b" "$c"
+	timeout 100 rad wait "$b" "$c"
 
 	[ "$(field "$b" '.slots')" = 1 ]
 }
@@ -195,7 +195,7 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	wait_for 10 sh -c "rad why --json ${ids[0]} | jq -e '[.gpus[] | select(.reason == \"Kept\")] | length == 4'"
 	[ "$(state "$wide")" = PENDING ]
 	: >go
-	timeout 30 rad wait "$wide"
+	timeout 100 rad wait "$wide"
 	[ "$(state "$wide")" = COMPLETED ]
 	for id in "${ids[@]}" "$last"; do
 		[ "$(rad show --json "$id" | jq '.tasks[0] | [.attempts[] | select(.verdict == "slot")] | length')" = 1 ]
@@ -214,9 +214,9 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	wait_for 20 asked "$deaf"
 	wait_for 10 sh -c "rad why $deaf | grep -q 'none of its processes has a handler for SIGUSR1, so'"
 	small=$(submit --gpu-mem 5G -- true)
-	timeout 20 rad wait "$small"
+	timeout 100 rad wait "$small"
 	[ "$(state "$wide")" = PENDING ]
 	run ! asked "$hears"
 	: >go
-	timeout 20 rad wait "$deaf" "$hears" "$wide"
+	timeout 100 rad wait "$deaf" "$hears" "$wide"
 }

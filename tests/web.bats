@@ -30,7 +30,7 @@ start_web()
 	mkfifo "$WORLD/said"
 	"${whose[@]}" rad web --listen 127.0.0.1:0 "$@" >"$WORLD/said" 2>"$WORLD/web.err" 3>&- 4>&- &
 	web=$!
-	IFS= read -r -t 20 line <"$WORLD/said" || line=
+	IFS= read -r -t 80 line <"$WORLD/said" || line=
 	rm -f "$WORLD/said"
 	url=${line#rad web: }
 	address=${url#http://} address=${address%%/*}

@@ -183,7 +183,7 @@ fills()
 	unshare --pid --fork --kill-child --mount-proc "$(command -v radd)" --devices nvml --state "$WORLD/state-c" --ready-fd 7 \
 		7>"$WORLD/ready" 3>&- >"$WORLD/container.log" 2>&1 </dev/null &
 	echo $! >"$WORLD/pid"
-	read -r -t 20 _ <"$WORLD/ready"
+	read -r -t 80 _ <"$WORLD/ready"
 	rm "$WORLD/ready"
 	first=$(submit --gpu-mem 4G sleep 100)
 	wait_state "$first" RUNNING
