@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_S 20
+#define PATIENCE_S 100
 
 static char cache[] = "/tmp/rad-turn-XXXXXX";
 

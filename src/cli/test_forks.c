@@ -118,7 +118,7 @@ static void a_daemon_that_cannot_be_begun_is_told(void **state)
 	assert_int_equal(setenv("RAD_SOCKET", socket, 1) | setenv("XDG_STATE_HOME", folder, 1) | setenv("HOME", folder, 1) |
 			 setenv("RAD_STATE", folder, 1) | setenv("RAD_DEVICES", "sim:1xa100-40g", 1), 0);
 	forks_left = 1;
-	alarm(30);
+	alarm(100);
 	assert_int_equal(client_start(&started, &err), -1);
 	alarm(0);
 	assert_non_null(strstr(err.text, "could not be started for you: fork: "));
@@ -139,7 +139,7 @@ static void a_capture_that_cannot_be_begun_took_no_time(void **state)
 static void answer_one(int listener, int to)
 {
 	struct error err;
-	alarm(30);
+	alarm(100);
 	int fd = accept(listener, NULL, NULL);
 	json_t *asked = wire_receive(fd, &err), *reply = json_pack("{sb}", "ok", true);
 	scoped_free char *text = json_to_text(asked);
@@ -154,7 +154,7 @@ static void begin_capture(int listener, unsigned forks)
 	struct spec s = { .cwd = (char *)"/", .gpus = 1 };
 	int pipes[2], status;
 	assert_int_equal(pipe(pipes), 0);
-	alarm(30);
+	alarm(100);
 	pid_t radd = _Fork();
 	if (!radd)
 		answer_one(listener, pipes[1]);

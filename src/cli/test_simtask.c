@@ -20,7 +20,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 60000
 
 static char dir[32], path[64];
 static struct simdev *devices;
@@ -140,15 +140,15 @@ static void wait_memory(pid_t pid, uint64_t mib)
 static void test_alone(void **state)
 {
 	(void)state;
-	struct proc p = start("--mem 4000 --seconds 1 --ramp 0.3 --print-every 0.2");
+	struct proc p = start("--mem 4000 --seconds 3 --ramp 0.3 --print-every 0.2");
 	wait_memory(p.pid, 4000);
 	int code = finish(&p);
 	int64_t took_ms = clock_mono_ms() - p.start_ms;
 	assert_int_equal(code, 0);
 	must_say(&p, "GPU 0: NVIDIA A100-SXM4-40GB");
 	must_say(&p, "4000 MiB");
-	must_say(&p, "done: 10 steps");
-	assert_true(took_ms >= 1000 && took_ms < 6000);
+	must_say(&p, "done: 30 steps");
+	assert_true(took_ms >= 3000 && took_ms < 18000);
 	wait_memory(p.pid, 0);
 	buf_free(&p.text);
 }
@@ -168,7 +168,7 @@ static void test_neighbours_slow_each_other(void **state)
 		struct proc p = start("--mem 1000 --seconds 0.6");
 		assert_int_equal(finish(&p), 0);
 		double took_s = (double)(clock_mono_ms() - p.start_ms) / 1000;
-		if (took_s < 0.6 / speed[0] - 0.07 || took_s > 0.6 / speed[0] + 3)
+		if (took_s < 0.6 / speed[0] - 0.07 || took_s > 0.6 / speed[0] + 15)
 			fail_msg("took %.2f s at speed %.3f", took_s, speed[0]);
 		kill(longer.pid, SIGKILL);
 		assert_int_equal(finish(&longer), 128 + SIGKILL);
@@ -194,7 +194,7 @@ static void test_killed_frees_its_memory(void **state)
 static void test_out_of_memory_is_its_own_affair(void **state)
 {
 	(void)state;
-	struct proc neighbour = start("--mem 30000 --seconds 1.2 --ramp 0 --print-every 0.1");
+	struct proc neighbour = start("--mem 30000 --seconds 5 --ramp 0 --print-every 0.1");
 	wait_memory(neighbour.pid, 30000);
 	struct proc greedy = start("--mem 20000 --seconds 60 --ramp 0.2");
 	assert_int_equal(finish(&greedy), 1);
@@ -203,7 +203,7 @@ static void test_out_of_memory_is_its_own_affair(void **state)
 	must_say(&greedy, "GPU 0 has a total capacity of 39.41 GiB of which ");
 	assert_int_equal(scanned(&greedy), SCAN_GPU_OOM);
 	assert_int_equal(finish(&neighbour), 0);
-	must_say(&neighbour, "done: 12 steps");
+	must_say(&neighbour, "done: 50 steps");
 	buf_free(&greedy.text), buf_free(&neighbour.text);
 }
 
@@ -238,7 +238,7 @@ static void test_fence_of_mps(void **state)
 static void test_grows_later(void **state)
 {
 	(void)state;
-	struct proc p = start("--mem 2000 --ramp 0 --seconds 60 --grow-to 9000 --grow-at 0.3");
+	struct proc p = start("--mem 2000 --ramp 0 --seconds 60 --grow-to 9000 --grow-at 3");
 	wait_memory(p.pid, 2000);
 	wait_memory(p.pid, 9000);
 	kill(p.pid, SIGTERM);

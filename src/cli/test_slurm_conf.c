@@ -205,7 +205,7 @@ static void a_pipe_or_a_device_is_no_file(void **state)
 		{ pipe, "is a pipe, not a file" }, { dir, "is a folder" }, { "/dev/zero", "/dev/zero: is a device, not a file" },
 	};
 	slurm_conf_default(&c);
-	alarm(10);
+	alarm(100);
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (slurm_conf_read(others[i].path, &c, &err) != -1 || !strstr(err.text, others[i].words))
 			fail_msg("%s: '%s'", others[i].path, err.text);

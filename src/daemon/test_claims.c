@@ -337,7 +337,7 @@ static void test_torn_and_many(void **state)
 	struct core_claim row = claim(GPU, 1000);
 	claims_folder_look(f, &seen);
 	assert_true(seen.unsure);
-	for (int64_t until = clock_mono_ms() + 5000; seen.unsure && clock_mono_ms() < until; usleep(20000))
+	for (int64_t until = clock_mono_ms() + 60000; seen.unsure && clock_mono_ms() < until; usleep(20000))
 		claims_folder_look(f, &seen);
 	assert_false(seen.unsure);
 	for (size_t i = 0; i < COUNT_OF(many); i++) {

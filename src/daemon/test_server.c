@@ -693,7 +693,7 @@ static void who_takes_no_connection_is_not_waited_for(void **state)
 	int deaf = socket(AF_UNIX, SOCK_STREAM, 0), first = socket(AF_UNIX, SOCK_STREAM, 0);
 	assert_int_equal(bind(deaf, (struct sockaddr *)&there, sizeof there) | listen(deaf, 0), 0);
 	assert_int_equal(connect(first, (struct sockaddr *)&there, sizeof there), 0);	/* all that the kernel lets wait */
-	alarm(20);
+	alarm(100);
 	assert_null(server_create(&s->w.loop, there.sun_path, &ops, &err));
 	alarm(0);
 	assert_int_equal(err.code, ERR_CONFLICT);

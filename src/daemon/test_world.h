@@ -30,7 +30,7 @@
 
 #include <cmocka.h>
 
-#define WORLD_PATIENCE_MS 30000
+#define WORLD_PATIENCE_MS 100000
 #define WORLD_MAX_EVENTS 200
 
 struct world {

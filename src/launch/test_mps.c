@@ -26,7 +26,8 @@
 
 #define GPUS "GPU-8f3a12bc-1234,GPU-00112233-5678"
 #define NOBODY 65534
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 60000
+#define AT_ONCE_MS 15000	/* not at once is for ever, or many times as long; a busy machine may take its time */
 #define SHORT_MS 300		/* for what never comes */
 
 struct bench { char dir[32]; struct mps_server *server; };
@@ -168,7 +169,7 @@ static void test_becomes_ready(void **state)
 	struct bench *b = *state;
 	int64_t began = clock_mono_ms();
 	start(b, getuid(), getgid());
-	assert_true(clock_mono_ms() - began < 2000);
+	assert_true(clock_mono_ms() - began < AT_ONCE_MS);
 	assert_int_equal(mps_poll(b->server), MPS_STARTING);
 	poll_until(b, MPS_READY);
 	assert_true(file_has(b, "pipe/environment", "CUDA_VISIBLE_DEVICES=" GPUS "\n"));
@@ -274,7 +275,7 @@ static void test_what_a_driver_can(void **state)
 		scoped_free char *why = NULL;
 		int64_t began = clock_mono_ms();
 		assert_int_equal(mps_serves_all(b->dir, cases[i].within_ms, &why), cases[i].serves);
-		assert_true(clock_mono_ms() - began < cases[i].within_ms + 3000);
+		assert_true(clock_mono_ms() - began < cases[i].within_ms + AT_ONCE_MS);
 		if (!strstr(why, cases[i].why))
 			fail_msg("%s: %s", cases[i].mode, why);
 		for (int64_t end = clock_mono_ms() + DEADLINE_MS; count_in(b, "mps") && clock_mono_ms() < end; poll(NULL, 0, 5))
@@ -342,7 +343,7 @@ static void test_never_waits_for_it(void **state)
 		for (int64_t end = clock_mono_ms() + 2 * SHORT_MS; clock_mono_ms() < end; poll(NULL, 0, 20)) {
 			int64_t began = clock_mono_ms();
 			assert_int_equal(mps_poll(b->server), MPS_STARTING);
-			assert_true(clock_mono_ms() - began < 500);
+			assert_true(clock_mono_ms() - began < AT_ONCE_MS);
 		}
 		kill(-mps_control(b->server).pid, SIGKILL);
 		wait_gone(mps_control(b->server));
@@ -565,7 +566,7 @@ static void test_terminate_clients(void **state)
 	start_ready(b);
 	int64_t began = clock_mono_ms();
 	mps_terminate_clients(b->server, pids, COUNT_OF(pids));
-	assert_true(clock_mono_ms() - began < 2000);
+	assert_true(clock_mono_ms() - began < AT_ONCE_MS);
 	wait_line(b, "log/commands", "terminate_client 4242 777\n");
 	assert_false(file_has(b, "log/commands", "terminate_client 4242 4"));
 }
@@ -599,7 +600,7 @@ static void test_terminate_comes_to_an_end(void **state)
 	int64_t began = clock_mono_ms();
 	scoped_free char *within = alloc_printf("%d", SHORT_MS);
 	terminate(b, "701 702 703 704 705 706 707 708 709 710 711 712", within);
-	assert_in_range(clock_mono_ms() - began, SHORT_MS, SHORT_MS + 2000);
+	assert_in_range(clock_mono_ms() - began, SHORT_MS, SHORT_MS + AT_ONCE_MS);
 }
 
 static void test_bad_places(void **state)

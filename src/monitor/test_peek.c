@@ -31,7 +31,7 @@
 
 #include <cmocka.h>
 
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 60000
 #define FILE_BYTES 4096
 
 static void reply(int fuse, uint64_t unique, int error, const void *data, size_t n)

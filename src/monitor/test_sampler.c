@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define DEADLINE_MS 10000
+#define DEADLINE_MS 60000
 
 #define GPU "{\"uuid\": \"GPU-a\", \"name\": \"NVIDIA H200\", \"pci\": [0, 1, 0], \"total_mib\": 1000, " \
 	    "\"gpm\": {\"2\": 50.0}, \"processes\": [%s]}"

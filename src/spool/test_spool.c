@@ -328,7 +328,7 @@ static void pipes_are_not_waited_for(void **state)
 	uint32_t job;
 	scoped_json *spec = json_object(), *env = json_array();
 	in_shell("mkfifo %s/live/1 %1$s/live/2.2", p->dir);
-	alarm(10);
+	alarm(100);
 	spool_submit(p->s, SPOOL_FORMAT, spec, env, &job, NULL);
 	struct spool_record r = { .version = 1 };
 	assert_int_equal(spool_revive(p->s, TASK_ID(2, -1), &r, NULL), -1);

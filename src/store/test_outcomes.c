@@ -201,7 +201,7 @@ static void a_long_history_is_read_in_no_time(void **state)
 	print_message("%d outcomes in %lld ms\n", MANY, (long long)took);
 	assert_int_equal(history_count(h), MANY / 4);
 	assert_int_equal(history_lookup(h, signature, "NVIDIA H200").runs, 4);
-	assert_true(took < 5000);	/* some 100 ms; sanitizers and busy machines take longer */
+	assert_true(took < 20000);	/* some 100 ms; sanitizers and busy machines take longer */
 	history_destroy(h);
 	store_close(s);
 }
