@@ -37,7 +37,7 @@ reason_is() { [ "$(field "$1" .reason)" = "$2" ]; }
 
 @test "a task that sets CUDA_VISIBLE_DEVICES itself is booked where it runs, and its owner is told" {
 	local id
-	id=$(submit --gpu-mem 9G -- sh -c 'CUDA_VISIBLE_DEVICES=3 exec rad simtask --mem 8G --seconds 60 --ramp 0')
+	id=$(submit --gpu-mem 9G -- sh -c 'CUDA_VISIBLE_DEVICES=3 exec rad simtask --mem 8G --seconds 600 --ramp 0')
 	wait_for 10 reason_is "$id" OtherGpus
 	[[ "$(field "$id" .reason_text)" == *"was given GPU 0; its processes are on GPU"* ]]
 	wait_for 10 gpu_is 0 .mem_held_mib 0
@@ -50,14 +50,14 @@ reason_is() { [ "$(field "$1" .reason)" = "$2" ]; }
 	grep -q "task $id: attempt 1: was given" "$WORLD/radd.log"
 	# GPU 0 serves others again, GPU 3 not those who want it alone.
 	local alone
-	alone=$(submit --exclusive -- sleep 60)
+	alone=$(submit --exclusive -- sleep 600)
 	wait_state "$alone" RUNNING
 	gpu_is 3 '.tasks | join(" ")' "$id"
 }
 
 @test "where a task went is known after radd was killed" {
 	local id
-	id=$(submit --gpu-mem 9G -- sh -c 'CUDA_VISIBLE_DEVICES=3 exec rad simtask --mem 8G --seconds 60 --ramp 0')
+	id=$(submit --gpu-mem 9G -- sh -c 'CUDA_VISIBLE_DEVICES=3 exec rad simtask --mem 8G --seconds 600 --ramp 0')
 	wait_for 10 gpu_is 3 '.tasks | join(" ")' "$id"
 	kill_radd
 	start_radd
@@ -75,7 +75,7 @@ stranger()
 	shift 2
 	uuid=$(gpu "$index" .uuid)
 	as "$user" env RAD_SIM_DEVICES="$SIM" CUDA_VISIBLE_DEVICES="$uuid" bash -c 'echo $$ >stranger; exec -a "$@"' x "$1" \
-		rad simtask --ramp 0 --seconds 100 "${@:2}" 3>&- 4>&- >/dev/null 2>&1 &
+		rad simtask --ramp 0 --seconds 600 "${@:2}" 3>&- 4>&- >/dev/null 2>&1 &
 	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[$index].processes[] | select(.mem_mib > 1024)'"
 	cp "$WORLD/$user/stranger" "$WORLD/stranger"
 }
@@ -98,7 +98,7 @@ end_stranger() { kill -9 "$(cat "$WORLD/stranger")"; wait_for 10 gpu_is "$1" .me
 	[[ "$(as "$BOB" rad gpus --json | jq -r '.gpus[1].processes[0].command')" == *"simtask --ramp 0"*"--mem 12G" ]]
 	[[ "$(rad gpus -v)" == *"--mem 12G"* ]]
 	# What it stands in the way of says so.
-	id=$(as "$ALICE" rad submit --parsable --gpus 4 --gpu-mem 1G -- sleep 60)
+	id=$(as "$ALICE" rad submit --parsable --gpus 4 --gpu-mem 1G -- sleep 600)
 	wait_for 10 reason_is "$id" Gpus
 	run as "$ALICE" rad why "$id"
 	[[ "${output//$'\n'/ }" == *"12.0G by $BOB's ?[2Jpython3 (pid"*"which is no task of rad"* ]]
@@ -124,8 +124,9 @@ end_stranger() { kill -9 "$(cat "$WORLD/stranger")"; wait_for 10 gpu_is "$1" .me
 	wait_for 10 reason_is "$id" Gpus
 	rad why "$id" | tr -s ' \n' ' ' | grep -q "GPU 1: drained by an administrator; .* (by $(id -un), since .*, until .*): fan? is changed"
 	# Another end, which comes.
-	rad drain 1 --for 2s --reason short
+	rad drain 1 --for 2h --reason short
 	gpu_is 1 .drain.reason short
+	rad drain 1 --for 2s --reason short
 	wait_state "$id" COMPLETED
 	gpu_is 1 .drained false
 	gpu_is 1 .drain null
@@ -179,12 +180,12 @@ reservation_is()
 	rad queue --start --json | jq -e --arg id "$id" '.starts[] | select(.id == $id) | .start_time == null'
 	as "$BOB" rad why "$id" | tr -s ' \n' ' ' >"$WORLD/why"
 	grep -q "GPU 0: reserved for another user in .*nobody knows how long the task takes.*(reserve_lead).*(reservation 1, of $ALICE)" "$WORLD/why"
-	brief=$(as "$BOB" rad submit --parsable --time 30m --gpu-mem 1G -- true)
+	brief=$(as "$BOB" rad submit --parsable --time 30m --gpu-mem 1G -- sh -c :)	# of which nothing is learnt for the other
 	as "$BOB" rad update "$id" --time 30m
 	wait_state "$brief" COMPLETED
 	wait_state "$id" COMPLETED
 	# Whoever is refused for it reads the same time as in the list.
-	id=$(as "$BOB" rad submit --parsable --time 30m --gpu-mem 1G -- sleep 60)
+	id=$(as "$BOB" rad submit --parsable --time 30m --gpu-mem 1G -- sleep 600)
 	wait_state "$id" RUNNING
 	run as "$BOB" rad suspend "$id"
 	one_line_error "is reserved for another user from $(date -d "$(rad reserve --json | jq -r '.reservations[0].begin_time')" '+%F %T') on,"
@@ -209,18 +210,19 @@ reservation_is()
 
 @test "a reservation begins and ends by itself; its user goes first, and whoever runs is left alone" {
 	need_root
-	local runs waits hers
-	runs=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- sleep 60)
+	local runs waits hers until
+	runs=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- sleep 600)
 	wait_state "$runs" RUNNING
-	rad reserve 4 --user "$ALICE" --for 3s >"$WORLD/made"
+	rad reserve 4 --user "$ALICE" --for 10s >"$WORLD/made"
+	until=$(rad reserve --json | jq -r '.reservations[0].end_time')
 	grep -q '^Reservation [0-9]*: 4 GPUs, chosen now: GPU 0,1,2,3, 2' "$WORLD/made"	# in order, though the busy one was the last to be chosen
 	grep -q "task $runs of $BOB runs on GPU 0, nobody knows for how long; it is not ended for it" "$WORLD/made"
 	waits=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- true)
 	hers=$(as "$ALICE" rad submit --parsable --share streams --gpu-mem 1G -- true)
-	wait_state "$hers" COMPLETED 3
-	[ "$(state "$waits")" = PENDING ]
+	wait_state "$hers" COMPLETED
 	[ "$(state "$runs")" = RUNNING ]
 	wait_state "$waits" COMPLETED
+	[[ "$(field "$hers" .start_time)" < "$until" && ! "$(field "$waits" .start_time)" < "$until" ]]
 	grep -q 'reservation .* is over' "$WORLD/radd.log"
 }
 
@@ -261,7 +263,7 @@ reservation_is()
 @test "a container's process is its task's by the attempt's token, counted where it is, and ended with it" {
 	need_root
 	local id token pid
-	id=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c 'echo $RAD_TASK_TOKEN >token.new; mv token.new token; sleep 100')
+	id=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c 'echo $RAD_TASK_TOKEN >token.new; mv token.new token; sleep 600')
 	wait_for 10 test -s "$WORLD/$ALICE/token"
 	token=$(cat "$WORLD/$ALICE/token")
 	[[ "$token" =~ ^[0-9a-f]{32}$ ]]
@@ -292,9 +294,9 @@ reservation_is()
 	need_root
 	local id pid
 	rm -f "$WORLD/$ALICE/token"
-	sed -i 's/^kill_wait: .*/kill_wait: 5/' "$RAD_CONFIG"	# longer than the task itself takes to end
+	sed -i 's/^kill_wait: .*/kill_wait: 20/' "$RAD_CONFIG"	# longer than the task itself takes to end
 	kill -HUP "$(cat "$WORLD/pid")"
-	id=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c 'echo $RAD_TASK_TOKEN >token.new; mv token.new token; sleep 100')
+	id=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c 'echo $RAD_TASK_TOKEN >token.new; mv token.new token; sleep 600')
 	wait_for 10 test -s "$WORLD/$ALICE/token"
 	RAD_TASK_ID=$id RAD_TASK_TOKEN=$(cat "$WORLD/$ALICE/token") stranger "$BOB" 2 python --mem 3G
 	pid=$(cat "$WORLD/stranger")
