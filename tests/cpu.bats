@@ -88,7 +88,7 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 @test "it is found again when radd was killed, and its time limit ends it" {
 	local a b
 	a=$(waits --gpus 0)
-	b=$(waits --gpus 0 --time 3s)
+	b=$(waits --gpus 0 --time 20s)
 	wait_state "$a" RUNNING
 	wait_state "$b" RUNNING
 	kill_radd
@@ -160,13 +160,14 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 
 @test "lists, accounts, reports and metrics have it with no GPU and no energy" {
 	local a
-	a=$(submit --gpus 0 --name bare -- sleep 0.5)
+	a=$(waits --gpus 0 --name bare)
 	wait_state "$a" RUNNING
 	rad queue | grep -E "^ *$a +bare +.* 0 +- +-$"
 	rad show "$a" | grep -q 'asks for  no GPU'
 	rad show "$a" | grep -q 'CPUs  1, and one thread, since it does not say (--cpus-per-task)'
 	rad show "$a" | grep -q 'to now without a GPU'
 	rad why "$a" | grep -q 'attempt 1 without a GPU: running'
+	: >go
 	wait_state "$a" COMPLETED
 	rad show --events "$a" | grep -q 'placed .*without a GPU'
 	rad acct --json | jq -e --arg a "$a" '.tasks[] | select(.id == $a) | .gpu_s == 0 and .gpus_requested == 0 and .attempts[0].energy_j == null'
