@@ -60,8 +60,8 @@ teardown()
 @test "two tasks that fit share a GPU where only one is not drained" {
 	local a b
 	rad drain 1 2 3
-	a=$(submit --gpu-mem 8G -- rad simtask --mem 6G --seconds 60 --smact 0.3 --gract 0.4 --ramp 0.2)
-	b=$(submit --gpu-mem 8G -- rad simtask --mem 6G --seconds 60 --smact 0.3 --gract 0.4 --ramp 0.2)
+	a=$(submit --gpu-mem 8G -- rad simtask --mem 6G --seconds 600 --smact 0.3 --gract 0.4 --ramp 0.2)
+	b=$(submit --gpu-mem 8G -- rad simtask --mem 6G --seconds 600 --smact 0.3 --gract 0.4 --ramp 0.2)
 	wait_state "$a" RUNNING
 	wait_state "$b" RUNNING 30
 	[ "$(field "$b" '.shared_with[0]')" = "$a" ]
@@ -382,7 +382,9 @@ teardown()
 
 @test "time limit: the warning signal, then TERM, then TIMEOUT" {
 	local id
-	id=$(submit --time 4s --signal USR1@3 -- sh -c 'trap "echo warned" USR1; echo ready; while :; do sleep 0.1; done')
+	id=$(submit --time 1h --signal USR1@3 -- sh -c 'trap "echo warned" USR1; echo ready; while :; do sleep 0.1; done')
+	wait_for 15 grep -q ready "rad-$id.out"
+	rad update "$id" "time=$(field "$id" '| .run_s + 6 | floor')s"	# its handler is there
 	run rad wait "$id"
 	[ "$status" -eq 143 ]
 	[ "$(state "$id")" = TIMEOUT ]
@@ -463,7 +465,6 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 @test "retries: what fails by itself runs again, is told so, and ends as its last attempt does" {
 	local id killed
 	id=$(submit --retries 2 -- sh -c 'echo "attempt $RAD_ATTEMPT"; [ "$RAD_ATTEMPT" = 3 ] || exit 7')
-	killed=$(submit --retries 1 -- sh -c 'kill -9 $$')
 	wait_for 15 delayed "$id" 1
 	[[ "$(rad why "$id")" == *"failed, and begins again at "*"retry 1 of 2"* ]]
 	[[ "$(rad show --events "$id")" == *"exit 7"*"runs again in 00:10"* ]]
@@ -476,6 +477,7 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 	[ "$(grep attempt "rad-$id.out" | tr '\n' ' ')" = "attempt 1 attempt 2 attempt 3 " ]
 	rad show --json "$id" | jq -e '.tasks[0] | [.attempts[].verdict] == ["failed", "failed", "ok"] and .retries == 2 and .retries_used == 2'
 	[[ "$(rad show "$id")" == *"2 of 2 used"* ]]
+	killed=$(submit --retries 1 -- sh -c 'kill -9 $$')
 	wait_for 15 delayed "$killed" 1
 	rad update "$killed" --begin=now
 	run timeout 100 rad wait "$killed"
@@ -490,11 +492,11 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 @test "retries: a cancel ends the delay, and it outlives radd" {
 	local gone kept begins
 	gone=$(submit --retries 5 -- false)
-	kept=$(submit --retries 1 -- sh -c '[ "$RAD_ATTEMPT" = 2 ]')
 	wait_for 15 delayed "$gone" 1
 	rad cancel "$gone"
 	[ "$(state "$gone")" = CANCELLED ]
 	[ "$(field "$gone" '.attempts | length')" -eq 1 ]
+	kept=$(submit --retries 1 -- sh -c '[ "$RAD_ATTEMPT" = 2 ]')
 	wait_for 15 delayed "$kept" 1
 	begins=$(field "$kept" .begin_time)
 	kill_radd

@@ -303,17 +303,17 @@ done" ]
 	[ "$(field "$a" .reason)" = BeginTime ]
 	run rad show "$a"
 	[[ "$output" == *begins* ]]
-	rad queue --start --json | jq -e --arg a "$a" '.starts[] | select(.id == $a) | .source == "begin" and .in_s > 3500 and .in_s <= 3600'
+	rad queue --start --json | jq -e --arg a "$a" '.starts[] | select(.id == $a) | .source == "begin" and .in_s > 3300 and .in_s <= 3600'
 	rad queue --start | grep -q 'no sooner'
 	# In the zone of who asks, as every other time on the screen.
 	TZ=XYZ-5 rad why "$a" | grep -q "begins at $(TZ=XYZ-5 date -d "$(field "$a" .begin_time)" '+%F %T'), as it asks"
-	b=$(submit --begin=now+3 -- true)
+	b=$(submit --begin=now+8 -- true)
 	[ "$(state "$b")" = PENDING ]
 	kill_radd
 	start_radd
 	[ "$(field "$a" .reason)" = BeginTime ]
 	timeout 100 rad wait "$b"
-	[ "$(field "$b" '.held_s >= 1')" = true ]
+	rad show --json "$b" | jq -e '.tasks[0] | .held_s > 0 and .start_time >= .begin_time'
 	rad cancel "$a"
 	run rad submit --begin=soon true
 	[ "$status" -eq 2 ]
@@ -495,11 +495,13 @@ stopped()
 
 @test "suspend: every process stops, what it holds stays, its limit stands still; resume; also over a restart" {
 	printf 'i=0; while [ ! -e tick-end ]; do i=$((i+1)); echo $i >tick-count; sleep 0.1; done\n' >tick-a
-	id=$(submit --gpu-mem 3G --time=0:4 -- bash "$WORLD/work/tick-a")
+	id=$(submit --gpu-mem 3G --time=1h -- bash "$WORLD/work/tick-a")
 	wait_for 10 test -s tick-count
 	rad suspend "$id"
 	wait_for 5 stopped a
 	[ "$(field "$id" '| .state + .reason')" = RUNNINGSuspended ]
+	ran=$(field "$id" '.run_s | ceil')
+	rad update "$id" --time="$((ran + 3))s"
 	run rad queue
 	[[ "$output" == *"(Suspended)"* ]]
 	[ "$(rad gpus --json | jq '[.gpus[].mem_held_mib] | add')" -ge 3072 ]
@@ -509,7 +511,7 @@ stopped()
 	start_radd
 	[ "$(field "$id" .reason)" = Suspended ]
 	count=$(cat tick-count)
-	read -r -t 5 <> <(:) || :	# longer than its limit
+	read -r -t 5 <> <(:) || :	# longer than what is left of its limit
 	[ "$(cat tick-count)" = "$count" ]
 	[ "$(state "$id")" = RUNNING ]
 	rad resume "$id"
@@ -517,7 +519,7 @@ stopped()
 	run rad resume "$id"
 	one_line_error "is not suspended"
 	wait_state "$id" TIMEOUT 20	# what was left of its limit counts
-	rad show --json "$id" | jq -e '.tasks[0] | .suspended_s > 5 and .run_s < 5.5 and
+	rad show --json "$id" | jq -e --argjson ran "$ran" '.tasks[0] | .suspended_s > 5 and .run_s > $ran + 2 and .run_s < $ran + 30 and
 		(.jct_s - .wait_s - .held_s - .run_s - .suspended_s | fabs) < 0.005'
 	[ "$(rad show --events --json "$id" | jq -r '[.events[].event] | map(select(. == "suspended" or . == "resumed")) | join(" ")')" = "suspended resumed" ]
 }
