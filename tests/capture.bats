@@ -222,7 +222,7 @@ teardown_file() { end_world; }
 	rad why --json "$id" | jq -e '.reason == "Estimating"'
 	rad cancel "$id"
 	is_gone() { ! kill -0 "$pid" 2>/dev/null; }
-	wait_for 3 is_gone
+	wait_for 10 is_gone
 	sed -i '/capture_wait: 3$/d' "$RAD_CONFIG"
 	kill -HUP "$(cat "$WORLD/pid")"
 	wait_for 10 grep -q 'SIGHUP: capture_wait: 3 -> 20' "$WORLD/radd.log"

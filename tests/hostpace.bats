@@ -54,13 +54,13 @@ pace() { rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200" | jq
 	rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200" | jq -e '.load | .steps == null and .run_s == null'
 	run -0 rad estimate --capture "$steps" --gpu-model "NVIDIA H200"
 	[[ "$output" == *"The run: 702000 steps, "*", and what the script does between them"* ]]
-	id=$(submit --capture "$steps" --name counted -- rad simtask --seconds 60 --mem 900M)
+	id=$(submit --capture "$steps" --name counted -- rad simtask --seconds 600 --mem 900M)
 	wait_for 20 eval '[ "$(field "$id" .state)" = RUNNING ]'
 	rad show --json "$id" | jq -e --argjson said "$json" '.tasks[0].estimate.load.run_s - $said.load.run_s | fabs < 0.002'
 	rad show "$id" | grep -q 'takes .* alone, by its capture'
 	next=$(submit --exclusive --gpu-mem 1G -- rad simtask --seconds 1 --mem 900M)
 	rad queue --start --json | jq -e --arg id "$next" --argjson said "$json" \
-		'.starts[] | select(.id == $id) | (.source == "capture" or .source == "plan") and .in_s > $said.load.run_s - 30 and .in_s <= $said.load.run_s'
+		'.starts[] | select(.id == $id) | (.source == "capture" or .source == "plan") and .in_s > $said.load.run_s - 300 and .in_s <= $said.load.run_s'
 	rad cancel "$id" "$next"
 }
 

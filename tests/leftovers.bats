@@ -87,7 +87,7 @@ begins_anew()
 }
 
 @test "memory of another store's task is foreign, whatever id it names" {
-	submit --gpu-mem 2G rad simtask --mem 2G --seconds 60 >/dev/null
+	submit --gpu-mem 2G rad simtask --mem 2G --seconds 600 >/dev/null
 	wait_for 10 sh -c "rad gpus --json | jq -e '[.gpus[].processes[] | select(.task == \"1\" and .mem_mib > 1000)] | length == 1'"
 	local pid i
 	pid=$(rad gpus --json | jq '[.gpus[].processes[]][0].pid')
@@ -95,7 +95,7 @@ begins_anew()
 	kill_radd
 	move_store_away
 	start_radd
-	[ "$(submit --gpu-mem 1G sleep 60)" = 1 ]
+	[ "$(submit --gpu-mem 1G sleep 600)" = 1 ]
 	wait_state 1 RUNNING
 	for i in $(seq 10); do			# readings of two seconds
 		rad gpus --json | jq -e "[.gpus[].processes[] | select(.pid == $pid and .task != null)] | length == 0"

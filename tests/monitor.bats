@@ -61,7 +61,7 @@ lines_in() { [ "$(wc -l <"$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
 
 @test "a command: its code, its lines, means at its end; what it prints is its own" {
 	export RAD_SIM_DEVICES=$RAD_STATE/sim-devices CUDA_VISIBLE_DEVICES=0
-	run --separate-stderr rad monitor -i 0.1 -o c.csv -- sh -c 'rad simtask --mem 5G --seconds 1 --ramp 0.1 --gract .9 --smact .5 >/dev/null; echo mine; exit 7'
+	run --separate-stderr rad monitor -i 0.1 -o c.csv -- sh -c 'rad simtask --mem 5G --seconds 3 --ramp 0.1 --gract .9 --smact .5 >/dev/null; echo mine; exit 7'
 	[ "$status" -eq 7 ]
 	[ "$output" = mine ]
 	[[ "$stderr" == *"samples in c.csv"* && "$stderr" == *"GPU  GRACT  SMACT"* && "$stderr" == *"exit code 7"* ]]
@@ -135,7 +135,7 @@ lines_in() { [ "$(wc -l <"$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
 		    if not pid:
 		        os.environ["TERM"] = "xterm"
 		        os.execvp(words[0], words)
-		    seen, end = b"", time.monotonic() + 20
+		    seen, end = b"", time.monotonic() + 60
 		    while True:
 		        assert time.monotonic() < end, seen
 		        if select.select([fd], [], [], 0.2)[0]:
@@ -162,7 +162,7 @@ lines_in() { [ "$(wc -l <"$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
 	[ "$status" -eq 125 ]
 	[[ "$stderr" == *"/dev/full: No space left on device"* ]]
 	[ "${#stderr_lines[@]}" -eq 1 ]
-	run --separate-stderr rad monitor -i 0.1 -o /dev/full -- sh -c 'sleep 0.3; exit 4'
+	run --separate-stderr rad monitor -i 0.1 -o /dev/full -- sh -c 'sleep 2; exit 4'
 	[ "$status" -eq 4 ]
 	[ "$(grep -c "No space left" <<<"$stderr")" -eq 1 ]
 }
@@ -190,7 +190,7 @@ while not os.path.exists(\"stop\"): pass
 @test "a task of radd's, by its number; all processes on GPUs have lines; a report draws both" {
 	export RAD_STATE=$WORLD/state DEVICES=$RAD_DEVICES
 	start_radd
-	id=$(submit --gpu-mem 4G --name watched -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	id=$(submit --gpu-mem 4G --name watched -- rad simtask --mem 3G --seconds 600 --ramp 0.1)
 	wait_state "$id" RUNNING
 	wait_for 15 sh -c "rad gpus --json | jq -e '[.gpus[].processes[]] | length > 0'"
 	rad monitor --task "$id" -n 3 -i 0.2 -o task.csv 2>/dev/null

@@ -39,6 +39,7 @@ teardown()
 look='env | grep -E "CUDA_(VISIBLE|MPS)" | sort >'
 controls() { pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f" | wc -l; }
 no_controls() { [ "$(controls)" -eq 0 ]; }
+one_control() { [ "$(controls)" -eq 1 ]; }	# beside one that was begun to be tried, and ends
 
 @test "one server for all GPUs serves tasks of one GPU and of two, fenced on each" {
 	local go=$WORLD/go1 one two
@@ -85,7 +86,7 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	wait_for 20 grep -q PIPE before.txt
 	kill_radd
 	start_radd
-	[ "$(controls)" -eq 1 ]
+	wait_for 10 one_control
 	next=$(submit --gpu-mem 4G -- sh -c "$look after.txt; $(until_file "$go")")
 	wait_for 20 grep -q PIPE after.txt
 	[ "$(grep PIPE before.txt)" = "$(grep PIPE after.txt)" ]
@@ -106,7 +107,7 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	[[ $output == *"$WORLD/taken"* ]]
 	[[ $output != *"stopping the idle server"* ]]
 	start_radd
-	[ "$(controls)" -eq 1 ]
+	wait_for 10 one_control
 	touch "$go"
 	rad wait "$one"
 	[ "$(state "$one")" = COMPLETED ]
@@ -155,7 +156,7 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	kill_radd
 	start_radd
 	[ "$(state "$id")" = RUNNING ]
-	[ "$(controls)" -eq 1 ]
+	wait_for 10 one_control
 	kill -9 "$(cat leased)"
 	wait_state "$id" COMPLETED
 	wait_for 20 no_controls
@@ -284,7 +285,7 @@ control_of() { cat "$(sed -n s/CUDA_MPS_PIPE_DIRECTORY=//p "$1")/nvidia-cuda-mps
 	# The next radd finds it idle, and stops it when it ends: nobody may come who would.
 	kill_radd
 	start_radd
-	[ "$(controls)" -eq 1 ]
+	wait_for 10 one_control
 	stop_radd
 	wait_for 20 no_controls
 	sed -i 's/^mps_idle:.*/mps_idle: 0/' "$RAD_CONFIG"

@@ -59,7 +59,7 @@ machine()
 		as_bob() { as "$BOB" "\$@"; }
 		$1
 	EOF
-	timeout 60 unshare -m --propagation private bash "$WORLD/script" 3>&- 4>&-
+	timeout 280 unshare -m --propagation private bash "$WORLD/script" 3>&- 4>&-
 }
 
 # ---- the machine's radd is away ----
@@ -70,8 +70,8 @@ machine()
 		server
 		as_alice rad submit --parsable --hold -- true
 		stop
-		as_bob timeout 5 rad version >version; grep -c "^rad  " version; grep "^radd" version
-		as_bob timeout 5 rad doctor | grep -E "(daemon|state|cgroup)  "
+		as_bob timeout 50 rad version >version; grep -c "^rad  " version; grep "^radd" version
+		as_bob timeout 50 rad doctor | grep -E "(daemon|state|cgroup)  "
 		as_bob env RAD_NO_START=0 rad submit -- true || echo "exit $?"
 		ls "$WORLD/daemon"'
 	echo "$output"
@@ -93,7 +93,7 @@ machine()
 		server
 		stop
 		for named in server /run/rad/radd.sock; do
-			as_bob env RAD_SOCKET=$named timeout 5 rad version | grep "^radd"
+			as_bob env RAD_SOCKET=$named timeout 50 rad version | grep "^radd"
 			as_bob env RAD_SOCKET=$named RAD_NO_START=0 rad submit -- true || echo "exit $?"
 		done'
 	echo "$output"
@@ -129,11 +129,11 @@ machine()
 		mkdir -p /run/rad /etc/systemd/system/multi-user.target.wants
 		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
 		! RAD_CONFIG="$WORLD/bad.conf" timeout 100 radd 2>"$WORLD/radd.log" || false
-		as_bob timeout 5 rad queue || echo "exit $?"
-		timeout 5 rad queue || echo "exit $?"
-		RAD_CONFIG="$WORLD/bad.conf" timeout 5 rad doctor || echo "exit $?"
+		as_bob timeout 50 rad queue || echo "exit $?"
+		timeout 50 rad queue || echo "exit $?"
+		RAD_CONFIG="$WORLD/bad.conf" timeout 50 rad doctor || echo "exit $?"
 		server
-		timeout 5 rad queue
+		timeout 50 rad queue
 		! timeout 100 radd --state "$WORLD/second" 2>"$WORLD/radd.log" || false	# one listens already
 		ls /run/rad/radd.failed || echo none'
 	[[ "${lines[0]}" == "rad: this machine's radd does not run (RAD_SOCKET=own "*"administrator: $WORLD/bad.conf:1: unknown key 'max_smactt': did you mean 'max_smact'?"* ]]
@@ -151,7 +151,7 @@ machine()
 			import os, socket, subprocess, sys
 			s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 			s.bind("/run/notify")
-			s.settimeout(20)
+			s.settimeout(100)
 			env = dict(os.environ, NOTIFY_SOCKET="/run/notify")
 			p = subprocess.Popen(["radd"], env=env, stderr=subprocess.DEVNULL)
 			print(s.recv(100).decode(), os.path.exists("/run/rad/radd.sock"))
@@ -184,7 +184,8 @@ machine()
 		(as_bob rad queue || echo "exit $?") & queue=$!
 		rad submit -- true || echo "exit $?"
 		wait "$queue"
-		as_bob timeout 5 rad stop || echo "exit $?"'	# not waited for
+		as_bob timeout 50 rad stop 2>&1 | tee "$WORLD/stopped"; echo "exit ${PIPESTATUS[0]}"'
+	! grep "waiting for it" "$WORLD/stopped" || false
 	[[ "$output" == *"multi-user.target.wants/radd.service shows"* ]]
 	[[ "$output" == *"does not run: systemctl start radd"* ]]
 	[[ "${lines[-2]}" == *"multi-user.target.wants/radd.service shows"* ]]
@@ -232,7 +233,7 @@ machine()
 		rad submit --parsable --hold -- true
 		as_bob rad queue -h | wc -l
 		rad stop 2>&1
-		as_bob timeout 5 rad queue || echo "exit $?"
+		as_bob timeout 50 rad queue || echo "exit $?"
 		rad start
 		as_bob rad queue -h | wc -l
 		rad stop 2>"$WORLD/note"
@@ -258,8 +259,8 @@ machine()
 		server
 		rad submit --parsable --hold -- true
 		rad stop 2>&1
-		as_bob timeout 5 rad queue || echo "exit $?"
-		timeout 5 rad queue || echo "exit $?"'
+		as_bob timeout 50 rad queue || echo "exit $?"
+		timeout 50 rad queue || echo "exit $?"'
 	echo "$output"
 	[[ "${lines[1]}" == "rad: it was everybody's: "*"systemctl start radd"* ]]
 	[[ "${lines[2]}" == "radd was stopped (pid "*"; 1 waits for 'systemctl start radd'" ]]
@@ -503,9 +504,9 @@ radd_of() { cat "$WORLD/$1/.local/state/rad/lock"; }
 	need_root
 	export RAD_SOCKET=own
 	local id
-	id=$(as "$ALICE" rad submit --parsable --gpu-mem 10G -- sleep 300)
+	id=$(as "$ALICE" rad submit --parsable --gpu-mem 10G -- sleep 600)
 	becomes "$ALICE" "$id" RUNNING
-	as "$BOB" rad submit --parsable --gpu-mem 1G -- sleep 300
+	as "$BOB" rad submit --parsable --gpu-mem 1G -- sleep 600
 	wait_for 10 reads "$BOB" 1 Foreign
 	wait_for 10 shows_claim "$BOB" 10240	# in the table with the next sample
 	[[ "$(as "$BOB" rad why 1)" == *"another daemon of this machine has tasks there"* ]]
@@ -529,7 +530,7 @@ radd_of() { cat "$WORLD/$1/.local/state/rad/lock"; }
 	becomes "$ALICE" 2 COMPLETED
 	[[ "$(as "$ALICE" rad show --json 2 | jq .tasks[0].start_time)" > "$(as "$BOB" rad show --json 1 | jq .tasks[0].end_time)" ]]
 	# Without a radd, what its task holds goes when that ends.
-	as "$BOB" rad submit --parsable --gpu-mem 10G -- sh -c 'echo $$ >task; exec sleep 300'
+	as "$BOB" rad submit --parsable --gpu-mem 10G -- sh -c 'echo $$ >task; exec sleep 600'
 	becomes "$BOB" 2 RUNNING
 	as "$ALICE" rad submit --parsable --gpu-mem 1G -- true
 	wait_for 10 reads "$ALICE" 4 Foreign
@@ -550,7 +551,7 @@ radd_of() { cat "$WORLD/$1/.local/state/rad/lock"; }
 	done
 	wait
 	for user in "$ALICE" "$BOB"; do
-		as "$user" timeout 50 rad wait 1 2 3 4 5 6
+		as "$user" timeout 200 rad wait 1 2 3 4 5 6
 	done
 	# Spans by start; none begins before the one before it has ended.
 	cat "$WORLD/$ALICE"/rad-*.out "$WORLD/$BOB"/rad-*.out | paste -d ' ' - - | sort -n >"$WORLD/spans"
@@ -577,7 +578,7 @@ radd_of() { cat "$WORLD/$1/.local/state/rad/lock"; }
 		f.write(text)
 		f.flush()
 		open("lie.pid", "w").write(str(os.getpid()))
-		time.sleep(60)
+		time.sleep(600)
 	PY
 	chmod 644 "$WORLD/lie"
 	rm -rf "$WORLD/claims"/rad-claims-"$(id -u "$BOB")"-*

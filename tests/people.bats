@@ -508,7 +508,7 @@ start_of() { rad queue --start --json | jq -r ".starts[] | select(.id == \"$1\")
 	stop_radd
 	DEVICES=sim:2xa100-40g start_radd --state "$WORLD/state-start"
 	first=$(submit --exclusive --time 100 -- sleep 300)
-	second=$(submit --exclusive -- rad simtask --mem 1000 --seconds 40 --gract .5 --smact .4 --progress bar)
+	second=$(submit --exclusive -- rad simtask --mem 1000 --seconds 100 --gract .5 --smact .4 --progress bar)
 	wait_state "$first" RUNNING
 	wait_state "$second" RUNNING
 	# The bar ends first, and what waits takes its GPU, for 50 s at most; then that, then the limit of 100 min is up.
@@ -517,8 +517,8 @@ start_of() { rad queue --start --json | jq -r ".starts[] | select(.id == \"$1\")
 	last=$(submit --exclusive -- sleep 1)
 	wait_for 20 eval '[[ "$(start_of '"$third"')" == progress\ * ]]'
 	rad queue --start --json | jq -e --arg t "$third" --arg f "$fourth" --arg l "$last" '
-		(.starts | map({(.id): .}) | add) as $s | $s[$t].in_s < 45 and $s[$t].in_s > 5 and
-		$s[$f].source == "limit" and $s[$f].in_s > 5900 and $s[$f].in_s <= 6000 and
+		(.starts | map({(.id): .}) | add) as $s | $s[$t].in_s < 105 and $s[$t].in_s > 5 and
+		$s[$f].source == "limit" and $s[$f].in_s > 5800 and $s[$f].in_s <= 6000 and
 		$s[$l].source == null and $s[$l].start_time == null and $s[$f].reason != null'
 	run rad queue --start
 	[[ "${lines[1]}" == *"how far the tasks before it are"* ]]

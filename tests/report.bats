@@ -189,7 +189,7 @@ agree()
 	agree
 	rad undrain all
 	# And attempts that ran out of memory, of a task that has not ended.
-	id2=$(submit --gpu-mem 1G rad simtask --mem 3G --seconds 60)
+	id2=$(submit --gpu-mem 1G rad simtask --mem 3G --seconds 600)
 	wait_for 30 sh -c "rad show --json $id2 | jq -e '.tasks[0] | .attempts[0].verdict == \"oom\" and .state != \"OUT_OF_MEMORY\"'"
 	agree
 	rad cancel "$id2"

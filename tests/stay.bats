@@ -34,14 +34,14 @@ on()
 
 @test "a number that a shell, env or Python says is one of the GPUs that the task was given" {
 	local id how
-	for how in 'CUDA_VISIBLE_DEVICES=0 rad simtask --mem 4G --seconds 60 --ramp 0' \
-		'export CUDA_VISIBLE_DEVICES=0; bash -c "rad simtask --mem 4G --seconds 60 --ramp 0; true"' \
-		'env CUDA_VISIBLE_DEVICES=0 sh -c "exec rad simtask --mem 4G --seconds 60 --ramp 0"' \
+	for how in 'CUDA_VISIBLE_DEVICES=0 rad simtask --mem 4G --seconds 600 --ramp 0' \
+		'export CUDA_VISIBLE_DEVICES=0; bash -c "rad simtask --mem 4G --seconds 600 --ramp 0; true"' \
+		'env CUDA_VISIBLE_DEVICES=0 sh -c "exec rad simtask --mem 4G --seconds 600 --ramp 0"' \
 		'python3 -c "import os, subprocess
 os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"0\"
-subprocess.run([\"rad\", \"simtask\", \"--mem\", \"4G\", \"--seconds\", \"60\", \"--ramp\", \"0\"])"' \
+subprocess.run([\"rad\", \"simtask\", \"--mem\", \"4G\", \"--seconds\", \"600\", \"--ramp\", \"0\"])"' \
 		'python3 -c "import os, subprocess
-subprocess.run([\"rad\", \"simtask\", \"--mem\", \"4G\", \"--seconds\", \"60\", \"--ramp\", \"0\"], env=dict(os.environ, CUDA_VISIBLE_DEVICES=\"0\"))"'; do
+subprocess.run([\"rad\", \"simtask\", \"--mem\", \"4G\", \"--seconds\", \"600\", \"--ramp\", \"0\"], env=dict(os.environ, CUDA_VISIBLE_DEVICES=\"0\"))"'; do
 		id=$(submit --gpu-mem 5G -- bash -c "$how")
 		on "$id" 1
 		rad cancel "$id"
@@ -145,7 +145,7 @@ os.system(\"echo \$X \$Y \$HOME \$CUDA_VISIBLE_DEVICES\")"' >said
 	[ "$(rad run --gpu-mem 1G env CUDA_VISIBLE_DEVICES=0 printenv CUDA_VISIBLE_DEVICES | tail -n 1)" = 1 ]
 	# Neither radd nor the shim loads it.
 	local id
-	id=$(submit --gpu-mem 1G -- sleep 60)
+	id=$(submit --gpu-mem 1G -- sleep 600)
 	wait_state "$id" RUNNING
 	wait_for 10 pgrep -u "$(id -u)" -f "rad-shim.*$WORLD/state/attempts/$id[.]"
 	! grep -q radstay "/proc/$(cat "$WORLD/pid")/maps" "/proc/$(pgrep -f "rad-shim.*$WORLD/state/attempts/$id[.]" | head -n 1)/maps" || false
@@ -156,7 +156,7 @@ os.system(\"echo \$X \$Y \$HOME \$CUDA_VISIBLE_DEVICES\")"' >said
 	printf 'stay_on_gpus: no\n' >>"$RAD_CONFIG"
 	kill -HUP "$(cat "$WORLD/pid")"
 	wait_for 10 grep -q 'stay_on_gpus' "$WORLD/radd.log"
-	id=$(submit --gpu-mem 5G -- bash -c 'CUDA_VISIBLE_DEVICES=0 rad simtask --mem 4G --seconds 60 --ramp 0')
+	id=$(submit --gpu-mem 5G -- bash -c 'CUDA_VISIBLE_DEVICES=0 rad simtask --mem 4G --seconds 600 --ramp 0')
 	wait_for 10 sh -c "rad show --json $id | jq -e '.tasks[0].reason == \"OtherGpus\"'"
 	gpu_is 0 '.tasks | join(" ")' "$id"
 	rad cancel "$id"

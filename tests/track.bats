@@ -37,7 +37,7 @@ setup_file()
 	# One of each kind: ended, failed, cancelled, run again after it ran out of memory.
 	submit --gpu-mem 4G --gpus 2 --chdir repo --name two bash -c 'exec rad simtask --mem 3G --seconds 1.5' x --lr 0.1 --amp
 	submit --gpu-mem 1G --name bad bash -c 'exit 3'
-	submit --gpu-mem 1G --name long rad simtask --mem 1G --seconds 60
+	submit --gpu-mem 1G --name long rad simtask --mem 1G --seconds 600
 	submit --gpu-mem 2G --name oom rad simtask --mem 6G --seconds 1
 	wait_state 1 COMPLETED
 	wait_state 2 FAILED
@@ -139,7 +139,7 @@ all_there()
 @test "a run that goes on: its commit, its points as they come, and its end" {
 	start_fake "$M"
 	local id
-	id=$(submit --gpu-mem 1G --chdir repo rad simtask --mem 1G --seconds 60)
+	id=$(submit --gpu-mem 1G --chdir repo rad simtask --mem 1G --seconds 600)
 	wait_state "$id" RUNNING
 	start_track --interval 1
 	wait_for 20 run_of "$id" .info.run_id
@@ -159,7 +159,7 @@ all_there()
 	unshare -u true 2>/dev/null || skip "no host can be named here"
 	start_fake "$M"
 	local id rename='import os, socket, sys; socket.sethostname(b"caf\xe9"); os.execvp(sys.argv[1], sys.argv[1:])'
-	id=$(submit --gpu-mem 1G rad simtask --mem 1G --seconds 60)
+	id=$(submit --gpu-mem 1G rad simtask --mem 1G --seconds 600)
 	wait_state "$id" RUNNING
 	timeout 60 unshare -u python3 -c "$rename" rad track --mlflow "$URI" --cursor "$CURSOR" --once
 	rad cancel "$id"
