@@ -71,11 +71,10 @@ static unsigned still_running(struct core *c, uint32_t slot, int64_t then_ms, st
 
 #define OUT_OF_USE 1000000	/* a drained or silent GPU comes after all others */
 
-/* Whole GPUs only: whoever wants instances names them. */
-static int64_t find_best(struct core *c, const struct core_reservation *others, size_t n, const struct core_reservation *want,
-			 struct now now)
+/* Its place in `order`, or -1. Whole GPUs only: whoever wants instances names them. */
+static int64_t find_best(struct core *c, const uint32_t *order, const struct core_reservation *others, size_t n,
+			 const struct core_reservation *want, struct now now)
 {
-	scoped_free uint32_t *order = fleet_in_order(c->fleet);
 	int64_t best = -1;
 	unsigned least = 0;
 	for (size_t i = 0; i < fleet_size(c->fleet); i++) {
@@ -84,7 +83,7 @@ static int64_t find_best(struct core *c, const struct core_reservation *others, 
 			continue;
 		unsigned tasks = still_running(c, order[i], want->begin_ms, now) + (g.drained || g.stale ? OUT_OF_USE : 0);
 		if (best < 0 || tasks < least)
-			best = order[i], least = tasks;
+			best = (int64_t)i, least = tasks;
 	}
 	return best;
 }
@@ -110,24 +109,25 @@ static unsigned count_present(const struct core *c, bool mig)
 	return n;
 }
 
-/* One after the other by merit, and kept by slot. `want` holds those that were chosen so far, which is how the next choice
+/* One after the other by merit, and kept by number. `want` holds those that were chosen so far, which is how the next choice
  * knows them. */
 int core_pick_reserved(struct core *c, const struct core_reservation *others, size_t n, struct core_reservation *want,
 		       bool given, struct now now, struct error *err)
 {
 	unsigned wanted = want->n_gpus;
-	int64_t slot, slots[SPEC_MAX_GPUS];
+	int64_t place, places[SPEC_MAX_GPUS];
 	if (given)
 		return check_given(others, n, want, err);
+	scoped_free uint32_t *order = fleet_in_order(c->fleet);
 	want->n_gpus = 0;
-	while (want->n_gpus < wanted && (slot = find_best(c, others, n, want, now)) >= 0) {
+	while (want->n_gpus < wanted && (place = find_best(c, order, others, n, want, now)) >= 0) {
 		unsigned k = want->n_gpus++;
-		for (; k && slots[k - 1] > slot; k--) {	/* in the order in which people count them, not in that of merit */
-			slots[k] = slots[k - 1];
+		for (; k && places[k - 1] > place; k--) {	/* in the order in which people count them, not in that of merit */
+			places[k] = places[k - 1];
 			memcpy(want->gpus[k], want->gpus[k - 1], GPU_UUID_LEN);
 		}
-		slots[k] = slot;
-		memcpy(want->gpus[k], fleet_look(c->fleet, (uint32_t)slot, now.mono_ms).reading->uuid, GPU_UUID_LEN);
+		places[k] = place;
+		memcpy(want->gpus[k], fleet_look(c->fleet, order[place], now.mono_ms).reading->uuid, GPU_UUID_LEN);
 	}
 	if (want->n_gpus == wanted)
 		return 0;

@@ -235,6 +235,24 @@ static void it_gets_gpus_that_are_free_then(void **unused)
 	end_world(w);
 }
 
+/* One that was drained before radd was restarted is the first that the next radd knows of. */
+static void they_are_named_in_the_order_of_their_numbers(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	char got[SPEC_MAX_GPUS][GPU_UUID_LEN];
+	struct error err = ERROR_INIT;
+	struct core_reservation want = { .uid = ADA, .begin_ms = w->now.wall_ms, .end_ms = w->now.wall_ms + HOUR_MS, .n_gpus = 4,
+					 .gpus = got };
+	core_drain(w->c, "GPU-3", true);
+	w->n_gpus = 4;
+	pass(w, 1);
+	assert_int_equal(core_pick_reserved(w->c, NULL, 0, &want, false, w->now, &err), 0);
+	for (unsigned i = 0; i < 4; i++)
+		assert_string_equal(got[i], uuid_of(i));
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +264,7 @@ int main(void)
 		cmocka_unit_test(what_was_kept_for_others_is_given_up_when_it_begins),
 		cmocka_unit_test(several_gpus_are_taken_beside_a_reserved_one),
 		cmocka_unit_test(it_gets_gpus_that_are_free_then),
+		cmocka_unit_test(they_are_named_in_the_order_of_their_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
