@@ -45,7 +45,8 @@ def traced():
 @pytest.fixture
 def capture(tmp_path, monkeypatch, capfd):
     """capture(body, *arguments, options=[...]): what the command line does with a script. Gives (exit code, what it said, the
-    file or None). In this process, which has imported PyTorch already: the capture itself is always in one of its own."""
+    file or None). In this process, which has imported PyTorch already: the capture itself is always in one of its own. No clock ends it
+    where `options` name none: a machine that is busy with much else has a tenth of a core for it."""
     from radrm.capture.__main__ import main
     from reader import File
     monkeypatch.chdir(tmp_path)
@@ -56,7 +57,7 @@ def capture(tmp_path, monkeypatch, capfd):
         script.write_text(textwrap.dedent(body))
         out.unlink(missing_ok=True)
         capfd.readouterr()
-        code = main(["-o", str(out), *options, "--", *(words or [str(script)]), *arguments])
+        code = main(["-o", str(out), "--clock", "1000", *options, "--", *(words or [str(script)]), *arguments])
         said = capfd.readouterr()
         return code, said.out + said.err, File(out.read_bytes()) if out.exists() else None
     return run

@@ -36,7 +36,7 @@ class Radd:
     def stop(self):
         subprocess.run(["rad", "cancel", "--all"], capture_output=True, check=False)
         self.process.terminate()
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=100)
 
 
 @pytest.fixture(scope="module")

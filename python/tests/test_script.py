@@ -266,7 +266,7 @@ def test_a_python_without_pytorch(tmp_path):
     (tmp_path / "train.py").write_text("import torch")
     done = subprocess.run([sys.executable, "-m", "radrm.capture", "-o", "x.radcap", "--", "train.py"], cwd=tmp_path,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.path.dirname(HERE)])},
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=200)
     assert done.returncode == 1
     assert f"rad: capture: {sys.executable} has no PyTorch: a capture needs the Python that trains" in done.stderr
 
@@ -291,7 +291,7 @@ def test_time_limit(capture):
     begun = time.monotonic()
     code, said, f = capture("while True: pass", options=["--timeout", "4"])
     assert code == 1 and f is None and "time: no end after 2 s of processor time" in said
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 200
 
 
 @pytest.mark.parametrize("body, why", [
@@ -367,11 +367,12 @@ def staying(tmp_path):
 
     def start(*words, options=()):
         (tmp_path / "stays.py").write_text(textwrap.dedent(STAYS))
-        own = subprocess.Popen([sys.executable, "-m", "radrm.capture", "-o", "x.radcap", *options, "--", *words, "stays.py"], cwd=tmp_path,
+        own = subprocess.Popen([sys.executable, "-m", "radrm.capture", "-o", "x.radcap", "--clock", "1000", *options, "--", *words,
+                                "stays.py"], cwd=tmp_path,
                                env={**os.environ, "PYTHONPATH": os.path.dirname(HERE), "TMPDIR": str(tmp_path)},
                                stderr=subprocess.PIPE, text=True, preexec_fn=heeds_all)
         begun.append(own)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 200
         while len(found := [f for f in tmp_path.glob("here-*") if f.read_text()]) < 4:
             assert own.poll() is None and time.monotonic() < until, own.stderr.read()
             time.sleep(0.05)
@@ -400,9 +401,9 @@ def test_nothing_is_left_of_one_that_is_ended(staying, words, name):
     own, pids = staying(*words)
     number = getattr(signal, "SIG" + name.split()[0])
     os.kill(guard_of(own.pid) if "guard" in name else own.pid, number)
-    code = own.wait(20)
+    code = own.wait(100)
     assert code == (1 if "guard" in name else -number if name == "KILL" else 128 + number)
-    until = time.monotonic() + 20 * (name == "KILL")  # its guard may still be at it
+    until = time.monotonic() + 100 * (name == "KILL")  # its guard may still be at it
     while any(os.path.exists(f"/proc/{pid}") for pid in pids):
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -410,7 +411,7 @@ def test_nothing_is_left_of_one_that_is_ended(staying, words, name):
 
 def test_a_command_that_the_hook_does_not_reach_has_the_same_limit(staying):
     own, pids = staying(*OUTSIDE, options=["--timeout", "3"])
-    assert own.wait(20) == 1 and "time: no end after 3 s of processor time" in own.stderr.read()
+    assert own.wait(200) == 1 and "time: no end after 3 s of processor time" in own.stderr.read()
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
 
 
@@ -689,4 +690,4 @@ def test_a_process_that_aborts_when_time_is_over(told, said):
         while True:
             pass
     with pytest.raises(CaptureError, match=said):
-        sandbox.run(work, sandbox.Limits(seconds=2))
+        sandbox.run(work, sandbox.Limits(seconds=2, clock=400))
