@@ -81,7 +81,7 @@ job() { scontrol show job -o "$1" | tr ' ' '\n' | sed -n "s/^$2=//p" | head -n 1
 # wait_job ID STATE [SECONDS]
 wait_job()
 {
-	local until=$((SECONDS + ${3:-60})) now
+	local until=$((SECONDS + 4 * ${3:-60})) now
 	while now=$(job "$1" JobState) && [ "$now" != "$2" ]; do
 		[ $SECONDS -lt $until ] || { echo "job $1 is $now, not $2" >&2; scontrol show job "$1" >&2; return 1; }
 		read -r -t 0.1 <> <(:) || :

@@ -42,7 +42,7 @@ teardown_file() { end_cluster; }
 	id=$(sbatch_as "$ALICE" --open-mode=append -w n2 again.sh)
 	wait_for 30 grep -q 'n2 0' "job-$id.out"
 	node_fails n2
-	wait_for 30 grep -q "^$id PENDING" <(squeue -h -o '%A %T')
+	wait_for 30 eval 'squeue -h -o "%A %T" | grep -q "^$id PENDING"'
 	cluster start-node n2
 	wait_job "$id" COMPLETED
 	[ "$(cat "job-$id.out")" = $'n2 0\nn2 1' ]

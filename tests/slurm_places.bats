@@ -12,7 +12,7 @@ setup() { plugin_settings "place: main" "place_limit: 2" "place_tries: 50"; }
 teardown() { touch "$WORLD/work/go" 2>/dev/null || :; idle_cluster; rm -f "$WORLD"/work/*; }
 teardown_file() { end_cluster; }
 
-UNTIL_GO='echo "gpus $CUDA_VISIBLE_DEVICES"; rad simtask --mem 20G --seconds 600 --ramp 0.1 & i=0; while [ ! -e go ] && [ $i -lt 900 ]; do i=$((i+1)); sleep 0.1; done; kill %1'
+UNTIL_GO='echo "gpus $CUDA_VISIBLE_DEVICES"; rad simtask --mem 20G --seconds 600 --ramp 0.1 & i=0; while [ ! -e go ] && [ $i -lt 9000 ]; do i=$((i+1)); sleep 0.1; done; kill %1'
 
 runs() { grep -q ^gpus "job-$1.out"; }
 
@@ -78,7 +78,7 @@ runs() { grep -q ^gpus "job-$1.out"; }
 		[ "$status" -ne 0 ]
 		[[ "$output" == *"radd places there, by the GPU memory that a job asks for, and this one asks for none: add --rad-gpu-mem=8G"* ]]
 	done
-	run timeout 20 srun true
+	run timeout 100 srun true
 	[ "$status" -ne 0 ]
 	run sbatch -p main,other part.sh
 	[ "$status" -ne 0 ]
@@ -115,11 +115,11 @@ runs() { grep -q ^gpus "job-$1.out"; }
 	id=$(sbatch_as root -p other forged.sh)
 	wait_job "$id" COMPLETED
 	[ "$(cat "job-$id.out")" = "task none 2" ]
-	[ "$(timeout 60 srun -p other sh -c 'echo "task ${RAD_TASK_ID:-none}"')" = "task none" ]
+	[ "$(timeout 200 srun -p other sh -c 'echo "task ${RAD_TASK_ID:-none}"')" = "task none" ]
 	[ "$(on_node n1 rad queue --json | jq '.tasks | length')" = 0 ]
 	# Nor is its partition the user's to say.
 	export SLURM_JOB_PARTITION=other
-	[ "$(timeout 60 srun -p main --gres=radmem:2 -w n1 sh -c 'echo "task ${RAD_TASK_ID:+told}"')" = "task told" ]
+	[ "$(timeout 200 srun -p main --gres=radmem:2 -w n1 sh -c 'echo "task ${RAD_TASK_ID:+told}"')" = "task told" ]
 }
 
 @test "a radd that hangs: the job is put back, and runs when radd goes on" {
