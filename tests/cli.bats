@@ -503,7 +503,7 @@ while True:
     s.accept()[0].close()' "$WORLD/closing.sock" 3>&- &
 	local server=$!
 	wait_for 10 test -S "$WORLD/closing.sock"
-	RAD_SOCKET=$WORLD/closing.sock run -125 timeout 60 rad wait 1
+	RAD_SOCKET=$WORLD/closing.sock run -125 timeout 200 rad wait 1
 	kill $server
 	one_line_error "radd closed 40 connections in a row without an answer"
 }
@@ -661,7 +661,7 @@ while True:
 	if command -v zsh >/dev/null; then
 		rad completion zsh >_rad
 		# Typed into a zsh on a terminal: the ids are listed, their names beside them.
-		PYTHONPATH=$RAD_SOURCE_ROOT/tests run timeout 60 python3 - "$second" <<-'PY'
+		PYTHONPATH=$RAD_SOURCE_ROOT/tests run timeout 200 python3 - "$second" <<-'PY'
 			import sys
 			from terminal import Terminal
 			t = Terminal("zsh", "-f", "-i", env={"TERM": "xterm", "PS1": "ready> "})
@@ -1192,7 +1192,7 @@ refused()	# TEXT COMMAND...
 	id=$(rad submit --parsable --hold "it's here/job.py" 'a b' c)
 	sed -i 's/"first"/"edited"/' "it's here/job.py"
 	rad release "$id"
-	timeout 60 rad wait "$id" || { cat job.out; false; }
+	timeout 200 rad wait "$id" || { cat job.out; false; }
 	[ "$(cat job.out)" = "first neighbour job.py ['a b', 'c'] job.py
 [42]" ]
 }
@@ -1374,7 +1374,7 @@ GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still runnin
 }
 
 @test "large requests: read beside the loop, in order with small ones; too many values are refused" {
-	timeout 60 python3 - "$RAD_SOCKET" <<-'PY'
+	timeout 200 python3 - "$RAD_SOCKET" <<-'PY'
 		import socket, struct, sys, json
 		def frame(o):
 		    b = o if isinstance(o, bytes) else json.dumps(o).encode(); return struct.pack(">I", len(b)) + b
@@ -1408,7 +1408,7 @@ GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still runnin
 	local id
 	id=$(rad submit --parsable --hold -- true)
 	rad cancel "$id"
-	timeout 60 python3 - "$RAD_SOCKET" "$WORLD/state/rad.db" "$id" <<-'PY'
+	timeout 200 python3 - "$RAD_SOCKET" "$WORLD/state/rad.db" "$id" <<-'PY'
 		import socket, struct, sys, json, sqlite3
 		def frame(o):
 		    b = json.dumps(o).encode(); return struct.pack(">I", len(b)) + b

@@ -203,7 +203,7 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	[[ "$output" == *"'gpus' is 0 and 'gpu_mem'"* ]]
 	rad pilot --devices sim:1xa100-40g --state "$WORLD/pilot" >pilot.log 2>&1 3>&- 4>&- </dev/null &
 	pilot=$!
-	timeout 60 rad wait "$a" || cat pilot.log
+	timeout 200 rad wait "$a" || cat pilot.log
 	kill $pilot
 	gone $pilot
 	[ "$(rad logs "$a")" = '[]' ]

@@ -54,7 +54,7 @@ learnable() { submit "$@" -- rad simtask --mem 3000M --seconds 4 --ramp 0.2 --gr
 @test "elements of an array that wait learn from the ones that ended" {
 	local id
 	id=$(submit --array=0-3%1 -- rad simtask --mem 2000M --seconds 4 --ramp 0.2 --gract 0.3 --smact 0.2)
-	timeout 60 rad wait "$id"
+	timeout 200 rad wait "$id"
 	[ "$(field "${id}_0" .estimate.estimator)" = none ]
 	[ "$(field "${id}_3" .estimate.estimator)" = history ]
 }

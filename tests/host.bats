@@ -192,7 +192,7 @@ delegated()
 	PATH=$WORLD/bin:$PATH DEVICES=sim:2xa100-40g,1xh100-80g start_radd
 	grep -q 'the kernel holds each task' "$WORLD/radd.log"
 	id=$(submit --gpu-mem 1G --mem 100M -- python3 -c 'import time; x = bytearray(b"x") * (130 << 20); time.sleep(1)')
-	timeout 60 rad wait "$id" || :
+	timeout 200 rad wait "$id" || :
 	rad show --json "$id" | jq -e '.tasks[0] | .state == "COMPLETED" and .attempts[0].verdict == "host_oom" and .host_mem_mib == 150'
 	stop_radd
 	rmdir "$CGROUP"/*/ "$CGROUP" 2>/dev/null || :

@@ -22,7 +22,7 @@ setup()
 }
 
 # alone N: the Nth kind of task, seen alone at two thirds of that.
-alone() { timeout 60 rad run --capture "$capture" rad simtask --seconds 4 --ramp 0.1 --mem "$((800 + $1))M" --gract 0.1 --smact 0.02 >/dev/null; }
+alone() { timeout 200 rad run --capture "$capture" rad simtask --seconds 4 --ramp 0.1 --mem "$((800 + $1))M" --gract 0.1 --smact 0.02 >/dev/null; }
 
 step_ms() { rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200" "$@" | jq '.load.step_s * 1000'; }
 

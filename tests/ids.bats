@@ -233,7 +233,7 @@ on_terminal()
 		between cut.py "$RAD_SOCKET"
 		local cutter=$!
 		wait_for 10 test -e cut.ready
-		RAD_SOCKET=$PWD/cut.sock timeout 60 rad "$verb" "${a}_1" "${a}_2" "${a}_3" >out 2>err 3>&- 4>&- &
+		RAD_SOCKET=$PWD/cut.sock timeout 200 rad "$verb" "${a}_1" "${a}_2" "${a}_3" >out 2>err 3>&- 4>&- &
 		local asking=$!
 		wait "$cutter"
 		stop_radd

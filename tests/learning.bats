@@ -24,10 +24,10 @@ brief() { submit "$@" -- rad simtask --mem 3000M --seconds 5 --ramp 0.2 --gract 
 	local first a b
 	first=$(brief)
 	[ "$(field "$first" .estimate.estimator)" = none ]
-	timeout 60 rad wait "$first"
+	timeout 200 rad wait "$first"
 	a=$(brief)
 	b=$(brief)
-	timeout 60 rad wait "$a" "$b"
+	timeout 200 rad wait "$a" "$b"
 	rad show --json "$first" "$a" "$b" | jq -e '
 		.tasks[0].attempts[0].peak_mib as $peak | .tasks[1:] |
 		all(.[]; .estimate.estimator == "history" and .estimate.claim_mib < $peak * 1.2) and

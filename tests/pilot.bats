@@ -15,7 +15,7 @@ load pilot.bash
 	[[ "$output" == *NoPilot* ]]
 	pilot n1
 	pilot n2
-	timeout 60 rad wait "$a" "$b" "$c" || [ $? = 3 ]
+	timeout 200 rad wait "$a" "$b" "$c" || [ $? = 3 ]
 	[ "$(state "$a")" = FAILED ]
 	[ "$(field "$a" .exit_code)" = 3 ]
 	[ "$(field "$a" '.attempts[0].verdict')" = failed ]
@@ -41,12 +41,12 @@ load pilot.bash
 	kill -9 "$(agent_of n1)"
 	kill -9 "$(radd_of n1)"
 	: >go-a
-	timeout 60 rad wait "$a"
+	timeout 200 rad wait "$a"
 	kill -9 "$(cat "$WORLD/n1.pid")"
 	kill -9 "$(radd_of n1)"
 	pilot n1
 	: >go-b
-	timeout 60 rad wait "$b"
+	timeout 200 rad wait "$b"
 	begun a
 	begun b
 	[ "$(field "$a" .claims) $(field "$b" .claims)" = "1 1" ]
@@ -145,7 +145,7 @@ load pilot.bash
 	mkdir "$WORLD/caf"$'\xe9'
 	id=$(submit --gpu-mem 2G -- sh -c 'printf %s "$RAD_QUEUE" >where')
 	pilot n1
-	timeout 60 rad wait "$id"
+	timeout 200 rad wait "$id"
 	[ "$(cat where)" = "$RAD_QUEUE" ]
 }
 
@@ -160,7 +160,7 @@ load pilot.bash
 	pilot n1
 	SH
 	id=$(unshare -u bash strange "$BATS_TEST_DIRNAME")
-	timeout 60 rad wait "$id"
+	timeout 200 rad wait "$id"
 	rad show --json "$id" | jq -e '.tasks[0].state == "COMPLETED"'
 	jq -e '.host == "caf?"' "$RAD_QUEUE"/pilots/*/pilot
 }
@@ -175,7 +175,7 @@ load pilot.bash
 	: >go-a
 	wait_for 20 test -e a.ended
 	mv "$RAD_QUEUE/gone" "$RAD_QUEUE/live"
-	timeout 60 rad wait "$a"
+	timeout 200 rad wait "$a"
 	begun a
 }
 

@@ -26,7 +26,7 @@ load pilot.bash
 	[ -z "$(processes_of n1)" ]
 	: >go-b
 	pilot n2
-	timeout 60 rad wait "$a" "$b"
+	timeout 200 rad wait "$a" "$b"
 	[ "$(state "$a") $(state "$b")" = "COMPLETED COMPLETED" ]
 	rad show --events --json "$a" | jq -e '[.events[].event] | index("saved")'
 }
@@ -54,9 +54,9 @@ load pilot.bash
 	pilot n1
 	wait_for 60 grep -qs 2 tried
 	b=$(submit --gpu-mem 2G -- sh -c 'cp tried seen')
-	timeout 60 rad wait "$b"
+	timeout 200 rad wait "$b"
 	[ "$(tail -n 1 seen)" = 2 ]
-	timeout 60 rad wait "$a"
+	timeout 200 rad wait "$a"
 	[ "$(state "$a")" = COMPLETED ]
 }
 
@@ -87,7 +87,7 @@ load pilot.bash
 	grep -q 'the queue has not answered' "$WORLD/n1.log"
 	[ "$(state "$a")" != COMPLETED ]
 	pilot n1
-	timeout 60 rad wait "$a"
+	timeout 200 rad wait "$a"
 	[ "$(rad show --events --json "$a" | jq -r '[.events[].event] | map(select(. == "saved")) | length')" = 1 ]
 }
 

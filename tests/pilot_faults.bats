@@ -74,7 +74,7 @@ faulty()
 	one_line_error "does not give a name to one process alone"
 	echo 'flock 37' >"$WORLD/fail"
 	faulty pilot n1
-	timeout 60 rad wait 1
+	timeout 200 rad wait 1
 	mkdir "$WORLD/n2"
 	UNDER=$WORLD/n2 faulty run rad pilot --devices sim:1xa100-40g --state "$WORLD/n2/state"
 	one_line_error "No locks available: give a folder on a local disk with --state"
@@ -96,7 +96,7 @@ faulty()
 		wait_for 40 sh -c "[ \$(grep -c 'the queue does not answer' '$WORLD/n1.log') -ge $n ]"
 		[ "$(state "$a")" = RUNNING ]
 		rm "$WORLD/fail"
-		timeout 60 rad wait "$a"
+		timeout 200 rad wait "$a"
 		begun a$n
 	done
 	[ "$(field "$a" .claims)" = 1 ]
@@ -118,7 +118,7 @@ faulty()
 	wait_for 20 test -e a.ended
 	wait_for 40 grep -q 'the queue does not answer' "$WORLD/n1.log"
 	rm "$RAD_QUEUE/tmp/fill"
-	timeout 60 rad wait "$a"
+	timeout 200 rad wait "$a"
 	begun a
 	mount -o remount,ro "$RAD_QUEUE"
 	run rad submit -- true
@@ -143,7 +143,7 @@ faulty()
 	wait_for 40 grep -q "nothing more can be taken from the queue for now: the disk of $WORLD/n1/state/radd is full" "$WORLD/n1.log"
 	[ "$(field "$a" .claims)" = 0 ]
 	rm "$WORLD/n1/state/fill"
-	timeout 60 rad wait "$a"
+	timeout 200 rad wait "$a"
 	[ "$(grep -c 'nothing more can be taken' "$WORLD/n1.log")" = 1 ]
 }
 
@@ -155,7 +155,7 @@ faulty()
 	FAKE_CLOCK_S=-300 faulty in_job n2 12 --lease 10s
 	wait_for 40 flying n2
 	b=$(submit --gpu-mem 30G --dependency=after:$a --array=0-3%1 -- true)
-	timeout 60 rad wait "$b"
+	timeout 200 rad wait "$b"
 	kill_node n1
 	wait_for 60 grep -q 'is silent' "$WORLD/n2.log"
 	! grep -q 'is silent' "$WORLD/n1.log" || false

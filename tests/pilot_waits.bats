@@ -202,7 +202,7 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 		>"$RAD_QUEUE/jobs/$c/t.2"
 	pilot n1 --grace 6s
 	wait_for 60 begun a
-	timeout 60 rad wait "$b" || :
+	timeout 200 rad wait "$b" || :
 	kill "$(cat "$WORLD/n1.pid")"
 	gone "$(cat "$WORLD/n1.pid")"
 	wait_for 30 grep -q "fail $b FAILED" "$WORLD/notices"
@@ -214,7 +214,7 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 		submit --gpu-mem 1G --notify end --notify-to "exec:$WORLD/told$i" -- true >>"$WORLD/many"
 	done
 	pilot n2
-	timeout 60 rad wait "$a" "$c"
+	timeout 200 rad wait "$a" "$c"
 	timeout 200 rad wait $(cat "$WORLD/many")
 	kill "$(cat "$WORLD/n2.pid")"	# what was gathered goes with it
 	gone "$(cat "$WORLD/n2.pid")"
@@ -248,6 +248,6 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 	in_job n2 12 --lease 10s
 	wait_for 60 begun a 2
 	: >go-a
-	timeout 60 rad wait "${a}_0"
+	timeout 200 rad wait "${a}_0"
 	wait_for 60 test ! -e "$RAD_QUEUE/pilots/$n1"
 }

@@ -94,7 +94,7 @@ simtask() { submit --gpu-mem 2G -- rad simtask --mem 1G --ramp 0.2 --print-every
 	wait_for 25 sh -c "rad show --json $a | jq -e '.tasks[0].attempts[0].pace.alone_s > 4'"
 	rad show --json "$a" | jq -e '.tasks[0] | .slowdown == 1 and .slowdown_source == "alone"'
 	b=$(simtask --seconds 8 --gract 0.97)
-	timeout 60 rad wait "$a" "$b"
+	timeout 200 rad wait "$a" "$b"
 	rad show --json "$a" "$b"
 	rad show --json "$a" | jq -e '.tasks[0] | .slowdown_source == "measured" and .slowdown > 1.1 and .slowdown < 2 and
 		(.attempts[0].pace | .alone_per_s > 9 and .alone_per_s < 11 and .company_per_s < 8 and .units == 400)'

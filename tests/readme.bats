@@ -97,7 +97,7 @@ steps() { section "$1" | code | sed -n 's/^\$ //p; /^export /p'; }
 	[ "$(state 3)" = COMPLETED ]
 	[ "$(field 5 .attempts[0].verdict)" = failed ]
 	[ "$(state 7_49)" = CANCELLED ]
-	timeout 60 rad wait 12 13 14
+	timeout 200 rad wait 12 13 14
 	[ "$(field 12 .gpus_requested),$(field 13 .gpus_requested),$(field 14 .gpus_requested)" = 0,1,0 ]
 	# Its script saves when it is asked to.
 	local script code=0

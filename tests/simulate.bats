@@ -229,7 +229,7 @@ refused()
 	rm -rf "$WORLD/state"
 	DEVICES=sim:2xa100-40g start_radd
 	rad trace run own-T.csv --workloads own-W.csv --speed 100 >submitted
-	timeout 60 rad wait $(cut -d' ' -f1 submitted)
+	timeout 200 rad wait $(cut -d' ' -f1 submitted)
 	rad show --json $(cut -d' ' -f1 submitted) | jq -e '[.tasks[] | .gpus_requested, .estimate.need_mib, (.command | match("--seconds ([^ ]+)").captures[0].string)]
 		== [1, 3000, "0.300", 2, 5000, "0.080"]'
 	stop_radd
@@ -253,7 +253,7 @@ same_placements()
 	awk -F, -v OFS=, 'NR > 1 { $1 *= 10 } 1' T.csv >slow-T.csv
 	awk -F, -v OFS=, 'NR > 1 && $4 != "" { $4 *= 10 } 1' W.csv >slow-W.csv
 	rad trace run slow-T.csv --workloads slow-W.csv --speed 10 --estimator "$estimator" >submitted
-	timeout 60 rad wait $(cut -d' ' -f1 submitted) || :
+	timeout 200 rad wait $(cut -d' ' -f1 submitted) || :
 	rad gpus --json | jq '[.gpus[].uuid] | sort_by(.[-12:]) | to_entries | map({key: .value, value: .key}) | from_entries' >gpus.json
 	rad show --json $(cut -d' ' -f1 submitted) | jq -c --slurpfile gpu gpus.json '[.tasks[] | . as $t | .attempts[] |
 		{start, id: ($t.id | tonumber), verdict, gpus: ([.gpus[] | $gpu[0][.]] | sort)}] |

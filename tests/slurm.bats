@@ -8,6 +8,7 @@ load helpers.bash
 setup_file()
 {
 	new_world
+	printf 'host_cpus: 8\n' >>"$RAD_CONFIG"	# also where there is one
 	start_radd
 }
 

@@ -145,7 +145,7 @@ announce()
 	rad sbatch --dry-run none.sh --gres=gpu:1
 	[ ! -e ran ]
 	printf '#!/bin/sh\n#RAD --capture=auto\necho $$ >hangs; exec sleep 1000\n' >hangs.sh
-	run --separate-stderr timeout 60 rad sbatch --size hangs.sh
+	run --separate-stderr timeout 200 rad sbatch --size hangs.sh
 	[ "$status" -eq 0 ]
 	grep -qx gres=shard:40 <<<"$output"
 	[[ "$stderr" == *"hangs.sh: no capture: it took longer than 7 s"* ]]
@@ -352,7 +352,7 @@ announce()
 	python3 fake.py >asked 3>&- 4>&- &
 	fake=$!
 	wait_for 10 test -S fake.sock
-	run -0 timeout 60 "$RAD_BUILD_ROOT/slurm/rad-slurm" depart --socket="$PWD/fake.sock" --id=5 --job=22 --restarts=0 --uid=0 --gid=0 --exit-code=1 --limit=50
+	run -0 timeout 200 "$RAD_BUILD_ROOT/slurm/rad-slurm" depart --socket="$PWD/fake.sock" --id=5 --job=22 --restarts=0 --uid=0 --gid=0 --exit-code=1 --limit=50
 	wait "$fake"
 	[ "$(tr '\n' ' ' <asked)" = "depart show " ]
 	grep -q '^scontrol update JobId=22 AdminComment=rad: ' "$WORLD/called"

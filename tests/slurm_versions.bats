@@ -47,7 +47,7 @@ conf_with()
 
 @test "slurmctld does not start with job_submit/rad of another release, and names it" {
 	conf_with "$WORLD/other"
-	SLURM_CONF=$WORLD/alone/slurm.conf run timeout 60 slurmctld -D
+	SLURM_CONF=$WORLD/alone/slurm.conf run timeout 200 slurmctld -D
 	[ "$status" -ne 0 ]
 	[ "$status" -ne 124 ]
 	cat "$WORLD/alone/log" >>"$WORLD/said" 2>/dev/null || :
@@ -58,7 +58,7 @@ conf_with()
 	conf_with "$WORLD/other"
 	sed -i "s/^SlurmctldPort=.*/$(grep ^SlurmctldPort= "$CLUSTER/etc/slurm.conf")/" "$WORLD/alone/slurm.conf"
 	for words in "sbatch --wrap true" "srun true"; do
-		SLURM_CONF=$WORLD/alone/slurm.conf run timeout 60 $words
+		SLURM_CONF=$WORLD/alone/slurm.conf run timeout 200 $words
 		[ "$status" -ne 0 ]
 		[ "$status" -ne 124 ]
 		[[ "$output" == *cli_filter*rad* ]]

@@ -2,7 +2,7 @@
 """A terminal with somebody at it, for tests: starts a program on a pseudo-terminal, types, and waits for what is shown."""
 import fcntl, os, pty, re, select, signal, struct, sys, termios, time  # some for who imports all of it
 
-DEADLINE = 20
+DEADLINE = 60
 
 
 class Terminal:

@@ -44,7 +44,7 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	a=$(trains 10 a)
 	wait_state "$a" RUNNING
 	b=$(trains 10 b)
-	timeout 60 rad wait "$a" "$b"
+	timeout 200 rad wait "$a" "$b"
 	[ "$(state "$a")" = COMPLETED ]
 	[ "$(state "$b")" = COMPLETED ]
 	# One went on alone once the other was done: nobody is asked while nobody waits.

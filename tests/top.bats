@@ -20,7 +20,7 @@ setup_file()
 		    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 		def wait(text):
 		    global seen
-		    until = time.monotonic() + 15
+		    until = time.monotonic() + 60
 		    while text not in seen:
 		        assert time.monotonic() < until, (text, seen[-2000:])
 		        if select.select([terminal], [], [], 0.2)[0]:
@@ -59,7 +59,7 @@ setup() { cd "$WORLD/work"; }
 on_terminal()
 {
 	export BATS_TEST_DIRNAME
-	run timeout 60 python3 "$WORLD/terminal.py" "$1"
+	run timeout 250 python3 "$WORLD/terminal.py" "$1"
 	echo "$output"
 }
 

@@ -67,7 +67,7 @@ teardown()
 	[ ! -s "$M/server.pid" ] || kill -9 -- "-$(cat "$M/server.pid")" 2>/dev/null || :
 }
 
-once() { timeout 60 rad track --mlflow "$URI" --cursor "$CURSOR" --once "$@"; }
+once() { timeout 200 rad track --mlflow "$URI" --cursor "$CURSOR" --once "$@"; }
 
 # start_track OPTIONS...: what it says is in $M/out.
 start_track()
@@ -161,10 +161,10 @@ all_there()
 	local id rename='import os, socket, sys; socket.sethostname(b"caf\xe9"); os.execvp(sys.argv[1], sys.argv[1:])'
 	id=$(submit --gpu-mem 1G rad simtask --mem 1G --seconds 600)
 	wait_state "$id" RUNNING
-	timeout 60 unshare -u python3 -c "$rename" rad track --mlflow "$URI" --cursor "$CURSOR" --once
+	timeout 200 unshare -u python3 -c "$rename" rad track --mlflow "$URI" --cursor "$CURSOR" --once
 	rad cancel "$id"
 	wait_state "$id" CANCELLED
-	timeout 60 unshare -u python3 -c "$rename" rad track --mlflow "$URI" --cursor "$CURSOR" --once
+	timeout 200 unshare -u python3 -c "$rename" rad track --mlflow "$URI" --cursor "$CURSOR" --once
 	[ "$(run_of "$id" .info.status)" = KILLED ]
 	[[ "$(tag "$id" rad.key)" == "caf?:$id:"* ]]
 }
