@@ -81,7 +81,7 @@ static void a_signal_ends_the_wait(void **state)
 	scoped_buf out = { 0 };
 	char *slow[] = { "sleep", "600", NULL };
 	struct sigaction action = { .sa_handler = on_alarm }, before;
-	const struct itimerval often = { { 0, 200000 }, { 0, 200000 } }, never = { { 0, 0 }, { 0, 0 } };	/* the first may come too soon */
+	const struct itimerval often = { { 0, 200000 }, { 0, 200000 } }, never = { { 0, 0 }, { 0, 0 } };	/* one may be too soon */
 	sigaction(SIGALRM, &action, &before);
 	setitimer(ITIMER_REAL, &often, NULL);
 	assert_int_equal(pilot_slurm_run(slow, NULL, 500, &out), -1);
