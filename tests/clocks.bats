@@ -33,7 +33,7 @@ moved() { wait_for 10 eval "rad show --events $id | grep -q 'clock_set  *$1'"; }
 # true_times AHEAD: nobody waited, was held or ran for an hour, and what runs began within the last ten minutes, by that clock.
 true_times()
 {
-	rad show --json "$id" | jq -e --argjson ahead "$1" '.tasks[0] | .run_s < 600 and .wait_s < 600 and .jct_s < 600
+	rad show --json "$id" | TZ=UTC jq -e --argjson ahead "$1" '.tasks[0] | .run_s < 600 and .wait_s < 600 and .jct_s < 600
 		and ((.start_time | .[:19] + "Z" | fromdate) - now - $ahead | . > -600 and . < 5)'
 	rad show --json "$held" | jq -e '.tasks[0] | .held_s < 600 and .wait_s < 600'
 }

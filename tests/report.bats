@@ -250,7 +250,7 @@ agree()
 	done
 	grep -q 'Energy, kWh' dom
 	run ! grep -qE '[0-9] ?[AP]M\b' dom
-	grep -Eq '>11-2[23] [0-2][0-9]:[0-9]{2}:[0-9]{2}<' dom
+	grep -Eq '>11-2[2-5] [0-2][0-9]:[0-9]{2}:[0-9]{2}<' dom
 }
 
 @test "who made place at the end of his time slot did not fail" {
