@@ -102,7 +102,7 @@ refused()
 }
 
 @test "whoever starts it ignores the ends of children: it hears of them all the same" {
-	RAD_SOCKET=$WORLD/nobody.sock run timeout -k 1 20 python3 -c '
+	RAD_SOCKET=$WORLD/nobody.sock run timeout -k 1 100 python3 -c '
 import os, signal
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os.execvp("rad", ["rad", "bench", "collocate", "-o", "none.jsonl", "--", "true"])'
@@ -206,7 +206,7 @@ os.execvp("rad", ["rad", "bench", "collocate", "-o", "none.jsonl", "--", "true"]
 		'if (pid > 0 && now) raise(SIGTERM); return pid; }' >ending.c
 	cc -shared -fPIC -o ending.so ending.c
 	local code=0
-	timeout -s KILL 20 env END_AT_FORK=1 LD_PRELOAD="$PWD/ending.so${LD_PRELOAD:+:$LD_PRELOAD}" rad bench collocate --seconds 60 --repeat 1 \
+	timeout -s KILL 100 env END_AT_FORK=1 LD_PRELOAD="$PWD/ending.so${LD_PRELOAD:+:$LD_PRELOAD}" rad bench collocate --seconds 600 --repeat 1 \
 		--degrees 1 --modes streams -o ending.jsonl -- ./task 2>ending.err 3>&- || code=$?
 	[ $code -ne 137 ]
 	wait_for 10 nobody

@@ -49,7 +49,7 @@ page()
 	code <"$1" | sed -n 's/^\$ //p' >steps
 	[ "$(wc -l <steps)" -ge 10 ]
 	while IFS= read -r step <&5; do
-		PATH=$WORLD/stand-ins:$PATH "$(type -P timeout)" 60 bash -c "set -e; $step" >said 2>&1 </dev/null || {
+		PATH=$WORLD/stand-ins:$PATH "$(type -P timeout)" 200 bash -c "set -e; $step" >said 2>&1 </dev/null || {
 			echo "'$step' exits $?:"
 			cat said
 			return 1
@@ -74,7 +74,7 @@ steps() { section "$1" | code | sed -n 's/^\$ //p; /^export /p'; }
 		case $step in
 		export*) printf '%s\n' "$step" >exports; continue ;;
 		esac
-		PATH=$WORLD/bin "$(type -P timeout)" 60 bash -c 'source ./exports; set -e; source ./one' >said 2>&1 </dev/null || {
+		PATH=$WORLD/bin "$(type -P timeout)" 200 bash -c 'source ./exports; set -e; source ./one' >said 2>&1 </dev/null || {
 			echo "'$step' exits $?:"
 			cat said
 			return 1
@@ -147,7 +147,7 @@ steps() { section "$1" | code | sed -n 's/^\$ //p; /^export /p'; }
 	[ -s steps ]
 	cp -R "$(dirname "$README")/workloads" . 2>/dev/null || :
 	while IFS= read -r step; do
-		PATH=$WORLD/bin:$(dirname "$(type -P rad)") "$(type -P timeout)" 60 bash -c "$step" >said 2>&1 </dev/null || {
+		PATH=$WORLD/bin:$(dirname "$(type -P rad)") "$(type -P timeout)" 200 bash -c "$step" >said 2>&1 </dev/null || {
 			echo "'$step' exits $?:"
 			cat said
 			return 1

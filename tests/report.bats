@@ -42,7 +42,7 @@ look()
 		});
 		</script>
 	END
-	timeout 120 "$BROWSER" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --virtual-time-budget=20000 \
+	timeout 500 "$BROWSER" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --virtual-time-budget=20000 \
 		--user-data-dir="$WORLD/profile" --enable-logging=stderr --window-size=1400,1000 --dump-dom \
 		"file://$PWD/outer.html" >outer.dom 2>browser.log
 	probe=$(sed -n 's/.*data-probe="\([0-9 ]*\)".*/\1/p' outer.dom | head -n 1)
