@@ -238,12 +238,12 @@ while not os.path.exists(\"stop\"): pass
 	one_line_error "minus.csv:3: pid: '-7' is not a whole number"
 }
 
-# stands FILE: whether nothing was added to it in the time of six readings.
+# stands FILE: whether nothing was added to it in the time of twenty readings.
 stands()
 {
 	local size
 	size=$(stat -c %s "$1")
-	read -r -t 0.6 <> <(:) || :
+	read -r -t 2 <> <(:) || :
 	[ "$(stat -c %s "$1")" = "$size" ]
 }
 gone_now() { [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; }
