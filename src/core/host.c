@@ -39,8 +39,7 @@ struct host {
 	task_id kept_for;
 	struct host_room kept;
 	enum host_kind kind, turn;	/* of whom it is kept for; who was refused because of the other kind is next */
-	struct vacated { task_id task; struct host_room room; } *vacated;
-	size_t n_vacated, cap_vacated;
+	const struct vacated_list *vacated;
 };
 
 struct host *host_create(const struct core_config *config)
@@ -55,7 +54,6 @@ void host_destroy(struct host *h)
 	if (!h)
 		return;
 	idmap_free_all(&h->running);
-	free(h->vacated);
 	for (struct host_feed *f; (f = h->feeds);) {
 		h->feeds = f->next;
 		free(f);
@@ -167,9 +165,11 @@ static struct host_room kept_from(const struct host *h, task_id id, const struct
 	struct host_room kept = look ? look->taken : (struct host_room){ 0 };
 	if (h->kept_for && h->kept_for != id)
 		kept = sum(kept, h->kept);
-	for (size_t i = 0; !look && i < h->n_vacated; i++)
-		if (h->vacated[i].task != id && h->vacated[i].task != h->kept_for)
-			kept = sum(kept, h->vacated[i].room);
+	for (size_t i = 0; !look && i < h->vacated->n; i++) {
+		const struct task *t = h->vacated->list[i].task;
+		if (t->id != id && t->id != h->kept_for)
+			kept = sum(kept, host_ask(h, t));
+	}
 	return kept;
 }
 
@@ -177,7 +177,7 @@ void host_keep(struct host *h, const struct task *t)
 {
 	struct host_room others = kept_from(h, t->id, NULL);
 	bool taken = others.mem_mib || others.cpus;
-	enum host_kind kind = t->gpus ? HOST_GPU_TASKS : HOST_CPU_TASKS, keeper = h->n_vacated ? HOST_GPU_TASKS : h->kind;
+	enum host_kind kind = t->gpus ? HOST_GPU_TASKS : HOST_CPU_TASKS, keeper = h->vacated->n ? HOST_GPU_TASKS : h->kind;
 	if (taken && keeper != kind)
 		h->turn = kind;
 	if (taken || (h->turn && h->turn != kind && h->kept_for != t->id))
@@ -194,19 +194,9 @@ void host_look_take(const struct host *h, struct host_look *look, const struct t
 		look->taken = sum(look->taken, host_ask(h, t));
 }
 
-void host_vacate(struct host *h, const struct task *t)
+void host_keep_vacated(struct host *h, const struct vacated_list *for_whom)
 {
-	alloc_grow(h->vacated, h->n_vacated, h->cap_vacated);
-	h->vacated[h->n_vacated++] = (struct vacated){ t->id, host_ask(h, t) };
-}
-
-void host_vacate_no_more(struct host *h, task_id id)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < h->n_vacated; i++)
-		if (id && h->vacated[i].task != id)
-			h->vacated[n++] = h->vacated[i];
-	h->n_vacated = n;
+	h->vacated = for_whom;
 }
 
 bool host_give_up(struct host *h, task_id id)
@@ -225,7 +215,7 @@ void host_give_way(struct host *h, task_id first)
 
 void host_end_turn(struct host *h, enum host_kind kind)
 {
-	if (h->turn == kind && !h->kept_for && !h->n_vacated)
+	if (h->turn == kind && !h->kept_for && !h->vacated->n)
 		h->turn = HOST_ANY;
 }
 

@@ -14,6 +14,7 @@
 #define RAD_CORE_HOST_H
 
 #include "core/core.h"
+#include "core/vacated.h"
 
 struct host;
 
@@ -39,13 +40,12 @@ void host_give_way(struct host *h, task_id first);
 enum host_kind { HOST_ANY, HOST_GPU_TASKS, HOST_CPU_TASKS };
 void host_end_turn(struct host *h, enum host_kind kind);
 
-/* For whom others make place (timeslots.h): what the task asks for is kept from all others until host_vacate_no_more (0: of all
- * of them). While it is, host_keep keeps nothing for others. */
-void host_vacate(struct host *h, const struct task *t);
-void host_vacate_no_more(struct host *h, task_id id);
+/* What the tasks of that list ask for is kept from all others, as it is each time; while there are any, host_keep keeps nothing
+ * for others. The list stays valid. */
+void host_keep_vacated(struct host *h, const struct vacated_list *for_whom);
 
 /* The ledger as timeslots.h looks at it: `gone` is given back, and those who come before have taken `taken`, in place of what
- * is kept by host_vacate. */
+ * is kept for whom others make place. */
 struct host_look { struct host_room gone, taken; };
 /* The task takes what it asks for. */
 void host_look_take(const struct host *h, struct host_look *look, const struct task *t);

@@ -21,6 +21,7 @@ struct pass *pass_create(const struct core_config *config, const struct core_ops
 	p->fleet = f;
 	p->estimates = e;
 	p->host = h;
+	host_keep_vacated(h, &p->vacated);
 	pass_ask(p);
 	return p;
 }
@@ -31,7 +32,7 @@ void pass_destroy(struct pass *p)
 		return;
 	free(p->moved);
 	free(p->turns);
-	free(p->vacated);
+	free(p->vacated.list);
 	free(p);
 }
 

@@ -59,13 +59,11 @@ void pass_give_up(struct pass *p, task_id id);
 /* What is kept for that task is chosen anew in the next pass. */
 void pass_choose_anew(struct pass *p, task_id id);
 
-/* GPUs that others vacate for a waiting task (timeslots.h): nobody else starts there. `awaited`: not all have gone yet, or one
- * of them settles. */
-struct pass_vacated { task_id task; uint32_t slots[SPEC_MAX_GPUS]; unsigned n; bool awaited; };
-/* These are, from now on, in place of those before; no slot twice. Returns whether other GPUs are kept than before. */
-bool pass_vacate(struct pass *p, const struct pass_vacated *list, size_t n);
+/* For these others make place, from now on, in place of those before; no slot twice. Returns whether other GPUs are kept than
+ * before. */
+bool pass_vacate(struct pass *p, const struct vacated *list, size_t n);
 /* NULL: none are for that task. Valid until the next pass or pass_vacate. */
-const struct pass_vacated *pass_vacated_for(const struct pass *p, task_id id);
+const struct vacated *pass_vacated_for(const struct pass *p, task_id id);
 /* Whether any are. */
 bool pass_vacates(const struct pass *p);
 

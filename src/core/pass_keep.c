@@ -26,17 +26,17 @@ double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
 	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * ESTIMATES_OVERDUE);
 }
 
-const struct pass_vacated *pass_vacated_for(const struct pass *p, task_id id)
+const struct vacated *pass_vacated_for(const struct pass *p, task_id id)
 {
-	for (size_t i = 0; i < p->n_vacated; i++)
-		if (p->vacated[i].task == id)
-			return &p->vacated[i];
+	for (size_t i = 0; i < p->vacated.n; i++)
+		if (p->vacated.list[i].task->id == id)
+			return &p->vacated.list[i];
 	return NULL;
 }
 
 bool pass_vacates(const struct pass *p)
 {
-	return p->n_vacated;
+	return p->vacated.n;
 }
 
 /* Returns whether any was. */
@@ -53,35 +53,35 @@ static bool keep_no_more(const struct pass *p, task_id id)
 
 /* In place of others that may be kept for it as the head: it needs no more than these. One that did not suit it for a moment
  * may be another's by now. */
-static void keep_vacated(const struct pass *p, const struct pass_vacated *v)
+static void keep_vacated(const struct pass *p, const struct vacated *v)
 {
-	keep_no_more(p, v->task);
+	keep_no_more(p, v->task->id);
 	for (unsigned i = 0; i < v->n; i++)
 		if (!fleet_kept_for(p->fleet, v->slots[i]))
-			fleet_keep(p->fleet, v->slots[i], v->task);
+			fleet_keep(p->fleet, v->slots[i], v->task->id);
 }
 
-static bool same_places(const struct pass *p, const struct pass_vacated *list, size_t n)
+static bool same_places(const struct pass *p, const struct vacated *list, size_t n)
 {
-	bool same = p->n_vacated == n;
+	const struct vacated *before = p->vacated.list;
+	bool same = p->vacated.n == n;
 	for (size_t i = 0; same && i < n; i++)
-		same = p->vacated[i].task == list[i].task && p->vacated[i].n == list[i].n &&
-		       !memcmp(p->vacated[i].slots, list[i].slots, list[i].n * sizeof *list[i].slots);
+		same = before[i].task == list[i].task && before[i].n == list[i].n &&
+		       !memcmp(before[i].slots, list[i].slots, list[i].n * sizeof *list[i].slots);
 	return same;
 }
 
 /* A head that has waited long enough has other GPUs kept for it in the next pass, which is asked for. */
-bool pass_vacate(struct pass *p, const struct pass_vacated *list, size_t n)
+bool pass_vacate(struct pass *p, const struct vacated *list, size_t n)
 {
 	bool same = same_places(p, list, n);
-	for (size_t i = 0; !same && i < p->n_vacated; i++)
-		keep_no_more(p, p->vacated[i].task);
-	p->n_vacated = 0;
-	host_vacate_no_more(p->host, 0);
+	struct vacated_list *v = &p->vacated;
+	for (size_t i = 0; !same && i < v->n; i++)
+		keep_no_more(p, v->list[i].task->id);
+	v->n = 0;
 	for (size_t i = 0; i < n; i++) {
-		host_vacate(p->host, tasks_find(p->tasks, list[i].task));
-		alloc_grow(p->vacated, p->n_vacated, p->cap_vacated);
-		p->vacated[p->n_vacated++] = list[i];
+		alloc_grow(v->list, v->n, v->cap);
+		v->list[v->n++] = list[i];
 		if (!same)
 			keep_vacated(p, &list[i]);
 	}
@@ -93,12 +93,11 @@ bool pass_vacate(struct pass *p, const struct pass_vacated *list, size_t n)
 
 static void vacate_no_more(struct pass *p, task_id id)
 {
-	const struct pass_vacated *v = pass_vacated_for(p, id);
+	const struct vacated *v = pass_vacated_for(p, id);
 	if (!v)
 		return;
-	p->vacated[v - p->vacated] = p->vacated[--p->n_vacated];
+	p->vacated.list[v - p->vacated.list] = p->vacated.list[--p->vacated.n];
 	keep_no_more(p, id);
-	host_vacate_no_more(p->host, id);
 	p->plan.broken = true;
 	pass_ask(p);
 }
@@ -112,7 +111,7 @@ static bool insists(const struct first *f)
  * since tasks that were refused because of it may fit now. */
 void pass_let_go(struct pass *p, task_id id)
 {
-	const struct pass_vacated *v = pass_vacated_for(p, id);
+	const struct vacated *v = pass_vacated_for(p, id);
 	if (!id || (id != p->recovering.task && id != p->head.task))
 		return;
 	*(id == p->recovering.task ? &p->recovering : &p->head) = (struct first){ 0 };

@@ -133,8 +133,7 @@ struct pass {
 
 	uint32_t rr_next;		/* under `rr`: the slot that is next */
 	struct first recovering, head;	/* of the recovery queue and of the main queue */
-	struct pass_vacated *vacated;	/* GPUs are kept for these tasks too */
-	size_t n_vacated, cap_vacated;
+	struct vacated_list vacated;	/* GPUs are kept for these tasks too */
 
 	bool some_out_of_use;		/* GPUs are drained, silent or reserved, in the pass under way */
 	bool all_out_of_use;		/* drained or silent */

@@ -508,6 +508,29 @@ static void cpus_are_given_back_where_nobody_wants_them(void **unused)
 	end_world(w);
 }
 
+/* Not what it asked for when it was looked at. */
+static void what_is_kept_of_the_host_is_what_is_asked_for_now(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(ORDER_BACKFILL, 5);
+	struct pool k;
+	config.host_mem_mib = 10000;
+	struct world *w = with_cpu_pool(&k, &config, 2, 4);
+	k.save_s[1] = STAYS;
+	struct spec *s = with_cpus(spec_of(30000, 1), 8), *o = spec_of(1000, 1);
+	s->host_mem_mib = 8000;
+	o->host_mem_mib = 5000;
+	task_id wants = submit(w, s);
+	pool_for(&k, w, 20);
+	task_id other = submit(w, o);
+	assert_non_null(pass_vacated_for(w->c->pass, wants));
+	assert_string_equal(reason_of(w, other), "HostMemory");
+	struct event less = { .u.updated = { .set_host_mem = true, .host_mem_mib = 4000 } };
+	assert_int_equal(core_update(w->c, wants, &less, w->now, NULL), 0);
+	assert_string_not_equal(reason_of(w, other), "HostMemory");
+	end_world(w);
+}
+
 /* Two that wait would each find a GPU and the CPUs; together they do not, so nobody goes for the second one. */
 static void cpus_are_promised_once(void **unused)
 {
@@ -545,6 +568,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_lent_what_is_being_vacated),
 		cmocka_unit_test(cpus_are_kept_too),
 		cmocka_unit_test(cpus_are_given_back_where_nobody_wants_them),
+		cmocka_unit_test(what_is_kept_of_the_host_is_what_is_asked_for_now),
 		cmocka_unit_test(cpus_are_promised_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ struct slots_look {
 	bool has_first;			/* somebody waits for them */
 	struct fleet_clock **leaving;	/* owned */
 	size_t n_leaving, cap_leaving;
-	struct pass_vacated vacated[WAITING];
+	struct vacated vacated[WAITING];
 	size_t n_vacated;
 	uint64_t slots;			/* which are over and who is leaving, as a number */
 };
@@ -249,8 +249,8 @@ static bool look_awaits_host(const struct slots_look *l, const struct task *t)
  * and one look longer, since a plan may have to be made before the pass starts the task. */
 static void look_take(struct slots_look *l, const struct task *t, const struct placement *where)
 {
-	const struct pass_vacated *before = pass_vacated_for(l->s->pass, t->id);
-	struct pass_vacated v = { .task = t->id, .n = where->n, .awaited = look_awaits_host(l, t) };
+	const struct vacated *before = pass_vacated_for(l->s->pass, t->id);
+	struct vacated v = { .task = t, .n = where->n, .awaited = look_awaits_host(l, t) };
 	for (unsigned i = 0; i < where->n; i++) {
 		uint32_t slot = v.slots[i] = where->slots[i];
 		bool settles = l->settles[slot] && !l->gpus[slot].settling;
