@@ -238,6 +238,25 @@ teardown()
 	rad cancel --all
 }
 
+@test "update: of an array whose elements differ in state, what was changed is told, and what was not and why" {
+	local array
+	array=$(submit --array=0-3%1 -- sleep 300)
+	wait_state "${array}_0" RUNNING
+	run -0 --separate-stderr rad update "$array" --mem 1G --name renamed
+	[ "$stderr" = "rad: changed 3 tasks, but not 1: task ${array}_0: is RUNNING, and its mem can be changed only while it waits; of a running task, these can: time, retries, max-slowdown, array, name" ]
+	[ "$(rad show --json "$array" | jq -c '[.tasks[] | .host_mem_mib]')" = "[null,1024,1024,1024]" ]
+	[ "$(rad show --json "$array" | jq -r '.tasks[0].name')" != renamed ]
+	run -0 --separate-stderr rad update "${array}_[0-1]" --priority=-2
+	[[ "$stderr" == "rad: changed 1 task, but not 1: task ${array}_0: is RUNNING, and its priority"* ]]
+	run -0 --separate-stderr rad update "$array" --retries=1
+	[ -z "$stderr" ]
+	run -1 rad update "${array}_0" --mem 2G
+	one_line_error "is RUNNING, and its mem"
+	run -0 --separate-stderr rad hold "$array"	# what can be
+	[ -z "$stderr" ]
+	rad cancel --all
+}
+
 @test "kill-on-invalid-dep: what waits in vain is cancelled, down a chain, says why, and is so after a restart" {
 	local a stays b c array late
 	a=$(submit --hold -- false)

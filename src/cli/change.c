@@ -20,6 +20,15 @@
 /* What was done so far. */
 struct done { json_t *ids; json_int_t changed; int rc; };
 
+/* Whoever holds what runs means what of it can be held; a change is meant of all that were named. */
+static void tell_skipped(const json_t *request, const json_t *reply)
+{
+	long long n = member_int(reply, "skipped");
+	if (n > 0 && !strcmp(member_text(request, "op"), "update"))
+		cli_note("changed %lld task%s, but not %lld: %s", (long long)member_int(reply, "changed"),
+			 member_int(reply, "changed") == 1 ? "" : "s", n, member_text(reply, "skipped_why"));
+}
+
 /* Sends the request for these ids (a list; one reference is taken over). */
 static void change_send(struct cli_call *c, const json_t *request, json_t *ids, bool several, struct done *done)
 {
@@ -33,6 +42,7 @@ static void change_send(struct cli_call *c, const json_t *request, json_t *ids, 
 	if (reply) {
 		done->changed += member_int(reply, "changed");
 		json_array_extend(done->ids, ids);
+		tell_skipped(request, reply);
 	} else {
 		done->rc = cli_fail(c, &err);
 	}

@@ -94,8 +94,8 @@ struct changes {
 	change one;
 	const void *how;
 	int64_t until_us;	/* clock_mono_us */
-	size_t done, denied;
-	struct error why;
+	size_t done, denied, skipped;	/* skipped: not changed for another reason, as its state */
+	struct error denial, reason;	/* of the first of those */
 };
 
 /* Who chose tasks by their state means those that are in it still: one that was to be cancelled while it waited may run by
@@ -125,9 +125,8 @@ static size_t change_some(struct changes *c, const task_id *ids, size_t n)
 			c->done++;
 			continue;
 		}
-		c->denied += one.code == ERR_DENIED;
-		if (!c->why.code || (one.code == ERR_DENIED && c->denied == 1))
-			c->why = one;
+		if (one.code == ERR_DENIED ? !c->denied++ : !c->skipped++)
+			*(one.code == ERR_DENIED ? &c->denial : &c->reason) = one;
 	} while (++i < n && (c->until_us == INT64_MAX || clock_mono_us() < c->until_us));
 	request_spend_store(c->q, m, (c->done - before) * (CHANGE_BYTES + (m->bytes < CHANGE_TEXT ? m->bytes : CHANGE_TEXT)));
 	return i;
@@ -138,19 +137,20 @@ static size_t change_some(struct changes *c, const task_id *ids, size_t n)
 static int change_tell(const struct changes *c, struct reply *reply, struct error *err)
 {
 	if (!c->done) {
-		*err = c->why;
+		*err = c->denied ? c->denial : c->reason;
 		return -1;
 	}
-	return request_answer(reply, json_pack("{si, sI, sI, so}", "schema", 1, "changed", (json_int_t)c->done, "denied",
-					       (json_int_t)c->denied, "why", json_text_or_null(c->denied ? c->why.text : NULL)));
+	return request_answer(reply, json_pack("{si, sI, sI, so, sI, so}", "schema", 1, "changed", (json_int_t)c->done,
+		"denied", (json_int_t)c->denied, "why", json_text_or_null(c->denied ? c->denial.text : NULL),
+		"skipped", (json_int_t)c->skipped, "skipped_why", json_text_or_null(c->skipped ? c->reason.text : NULL)));
 }
 
 /* To be gone on with behind the last task that was looked at, with what came of all until then. */
 static int change_put_off(task_id last, const struct changes *c, struct reply *reply)
 {
-	*reply = (struct reply){ .kind = REPLY_MORE, .json = json_pack("{sI, sI, sI, si, so}", "last", (json_int_t)last, "done",
-				 (json_int_t)c->done, "denied", (json_int_t)c->denied, "code", c->why.code, "why",
-				 json_text(c->why.text)) };
+	*reply = (struct reply){ .kind = REPLY_MORE, .json = json_pack("{sI, sI, sI, sI, so, si, so}", "last", (json_int_t)last,
+		"done", (json_int_t)c->done, "denied", (json_int_t)c->denied, "skipped", (json_int_t)c->skipped,
+		"denial", json_text(c->denial.text), "code", c->reason.code, "reason", json_text(c->reason.text)) };
 	return 0;
 }
 
@@ -159,8 +159,11 @@ static task_id change_go_on(const json_t *so_far, struct changes *c)
 {
 	c->done = (size_t)json_integer_value(json_object_get(so_far, "done"));
 	c->denied = (size_t)json_integer_value(json_object_get(so_far, "denied"));
-	c->why.code = (enum error_code)json_integer_value(json_object_get(so_far, "code"));
-	text_printf(c->why.text, sizeof c->why.text, "%s", json_member_text(so_far, "why"));
+	c->skipped = (size_t)json_integer_value(json_object_get(so_far, "skipped"));
+	c->denial.code = c->denied ? ERR_DENIED : ERR_NONE;
+	text_printf(c->denial.text, sizeof c->denial.text, "%s", json_member_text(so_far, "denial"));
+	c->reason.code = (enum error_code)json_integer_value(json_object_get(so_far, "code"));
+	text_printf(c->reason.text, sizeof c->reason.text, "%s", json_member_text(so_far, "reason"));
 	return json_integer_value(json_object_get(so_far, "last"));
 }
 
