@@ -238,6 +238,30 @@ teardown()
 	rad cancel --all
 }
 
+@test "update --dependency=singleton: each waits for what is unfinished before it of its name, by the name it has then" {
+	local a b c array other
+	a=$(submit --hold --name one -- true)
+	array=$(submit --hold --name one --array=0-2 -- true)
+	b=$(submit --hold --name one -- true)
+	c=$(submit --hold --name two -- true)
+	other=$(submit --hold --name three -- true)
+	rad update "$array" "$b" --dependency=singleton
+	[ "$(field "$b" .dependency)" = "afterany:$a:$array" ]
+	[ "$(rad show --json "$array" | jq -c '[.tasks[] | [.dependency, .array_limit]] | unique')" = "[[\"afterany:$a\",1]]" ]
+	rad update "$a" --dependency=singleton	# nothing is before it
+	[ "$(field "$a" .dependency)" = null ]
+	rad update "$other" --name one --dependency="singleton,afterok:$c"
+	[ "$(field "$other" .dependency)" = "afterok:$c,afterany:$a:$array:$b" ]
+	run -2 rad update "${array}_1" --dependency=singleton
+	one_line_error "dependency: singleton: ${array}_1 is an element: name the array, $array"
+	rad update "$a" --dependency="after:$c"
+	run -2 rad update "$c" --name one --dependency="singleton"
+	one_line_error "dependency: task $c would wait for itself, by way of task $a"
+	rad update "$b" --dependency=none
+	[ "$(field "$b" .dependency)" = null ]
+	rad cancel --all
+}
+
 @test "update: of an array whose elements differ in state, what was changed is told, and what was not and why" {
 	local array
 	array=$(submit --array=0-3%1 -- sleep 300)
@@ -310,8 +334,6 @@ teardown()
 	run -1 rad update "$c" --dependency afterok:99999
 	one_line_error "dependency afterok:99999: there is no such task"
 	run -2 rad update "$c" --dependency "$a"
-	run -2 rad update "$c" --dependency singleton
-	one_line_error "singleton can be said at a submission only"
 	run -2 rad update "$a" --dependency "afterok:$array"
 	one_line_error "dependency: task $a would wait for itself, by way of task $array"
 	run -2 rad update "$array" --dependency "afterok:${array}_1"

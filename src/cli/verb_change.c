@@ -157,10 +157,10 @@ static int fill_dependency(const char *text, json_t *request, struct error *err)
 	if (!none && options_parse_dependencies(text, &deps, &n, &singleton, err))
 		return error_wrap(err, "dependency");
 	json_object_set_new(request, "deps", spec_deps_to_json(deps, n));
+	if (singleton)
+		json_object_set_new(request, "singleton", json_true());
 	free(deps);
-	return !singleton ? 0 :
-	       error_set(err, ERR_INVALID, "dependency: singleton can be said at a submission only: name what it is to wait for: "
-			 "afterany:12");
+	return 0;
 }
 
 static int fill_update(const struct update *u, json_t *request, struct error *err)

@@ -490,6 +490,13 @@ int request_captured(const struct requests *q, const struct message *m, struct r
 	return failed ? -1 : request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
 }
 
+/* update -------------------------------------------------------------------------------------------------------------- */
+
+static bool update_is_singleton(const struct message *m)
+{
+	return json_is_true(json_object_get(m->json, "singleton"));
+}
+
 /* Members that are not there are not changed; 0 takes a limit away. */
 static int change_read_update(const struct message *m, struct event *ev, char **name, struct error *err)
 {
@@ -503,7 +510,7 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 	ev->u.updated.set_gpus = json_object_get(m->json, "gpus");
 	ev->u.updated.set_host_mem = json_object_get(m->json, "host_mem_mib");
 	ev->u.updated.set_retries = json_object_get(m->json, "retries");
-	ev->u.updated.set_deps = json_object_get(m->json, "deps");
+	ev->u.updated.set_deps = json_object_get(m->json, "deps") || update_is_singleton(m);
 	if (json_read_int(m->json, "priority", INT32_MIN, INT32_MAX, &priority, err) ||
 	    json_read_int(m->json, "time_limit_s", 0, SPEC_MAX_TIME_S, &ev->u.updated.time_limit_s, err) ||
 	    json_read_int(m->json, "gpu_mem_mib", 0, SPEC_MAX_MIB, &mem, err) ||
@@ -528,15 +535,14 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 
 /* Asked of the whole list, before any is changed: a ring may go through several of them. Those of others, which will be passed
  * over, count as if they were the sender's. */
-static int change_check_deps(const struct requests *q, const struct message *m, const struct event *ev, size_t *bytes,
-			     struct error *err)
+static int update_check_deps(const struct requests *q, const struct message *m, const struct event *ev, const task_id *ids,
+			     size_t n, size_t *bytes, struct error *err)
 {
 	const struct dependency *deps = ev->u.updated.deps;
-	size_t n_deps = ev->u.updated.n_deps, n;
-	scoped_free task_id *ids = NULL;
+	size_t n_deps = ev->u.updated.n_deps;
 	if (!ev->u.updated.set_deps)
 		return 0;
-	if (change_ids(q, m, &ids, &n, err) || (n > 1 && submit_check_pairs(n, n_deps, err)))
+	if (n > 1 && submit_check_pairs(n, n_deps, err))
 		return -1;
 	for (size_t i = 0; i < n_deps; i++)
 		if (deps[i].task <= 0)
@@ -547,17 +553,85 @@ static int change_check_deps(const struct requests *q, const struct message *m, 
 		if (t && t->spec != last && request_check_deps(q, last = t->spec, deps, n_deps, err))
 			return -1;
 	}
-	*bytes = n * n_deps * SPEC_DEP_BYTES;
+	*bytes += n * n_deps * SPEC_DEP_BYTES;
 	return core_check_deps(q->core, ids, n, deps, n_deps, err) || request_need_size(q, m, *bytes, err) ? -1 : 0;
+}
+
+/* One element of an array runs at a time, and that is said of the whole. */
+static int update_need_whole(const struct message *m, struct error *err)
+{
+	scoped_free task_id *asked = NULL;
+	size_t n = request_ids(m, &asked, err);
+	char text[TASK_ID_TEXT];
+	for (size_t i = 0; i < n; i++)
+		if (TASK_INDEX(asked[i]) >= 0)
+			return error_set(err, ERR_INVALID, "dependency: singleton: %s is an element: name the array, %u",
+					 task_id_text(asked[i], text), TASK_JOB(asked[i]));
+	return n ? 0 : -1;
+}
+
+/* How many of them, from the first, are of one job and name. */
+static size_t update_alike(const struct requests *q, const task_id *ids, size_t n)
+{
+	const struct task *first = core_task(q->core, ids[0]), *t;
+	size_t same = 1;
+	while (same < n && TASK_JOB(ids[same]) == TASK_JOB(ids[0]) && (t = core_task(q->core, ids[same])) && first &&
+	       !strcmp(task_name(t), task_name(first)))
+		same++;
+	return same;
+}
+
+/* Each job waits for others, so it is asked by itself. `ev` has what it is to wait for besides. */
+static int update_singleton(struct changes *c, struct event ev, const task_id *ids, size_t n, size_t *bytes, struct error *err)
+{
+	const struct task *t = core_task(c->q->core, ids[0]);
+	const char *name = ev.u.updated.name ? ev.u.updated.name : t ? task_name(t) : "";
+	size_t n_deps = ev.u.updated.n_deps;
+	scoped_free struct dependency *deps = n_deps ? alloc_zero(n_deps * sizeof *deps) : NULL;
+	if (n_deps)
+		memcpy(deps, ev.u.updated.deps, n_deps * sizeof *deps);
+	if (t && request_add_earlier(c->q, t->spec->uid, name, TASK_JOB(ids[0]), &deps, &n_deps, err))
+		return -1;
+	ev.u.updated.deps = deps;
+	ev.u.updated.n_deps = n_deps;
+	ev.u.updated.set_array_limit = ev.u.updated.set_array_limit || TASK_INDEX(ids[0]) >= 0;
+	ev.u.updated.array_limit = 1;
+	if (update_check_deps(c->q, c->m, &ev, ids, n, bytes, err))
+		return -1;
+	c->how = &ev;
+	change_some(c, ids, n);
+	return 0;
+}
+
+static void update_singletons(struct changes *c, const struct event *ev, const task_id *ids, size_t n, size_t *bytes)
+{
+	for (size_t i = 0, same; i < n; i += same) {
+		struct error why = ERROR_INIT;
+		same = update_alike(c->q, ids + i, n - i);
+		if (!update_singleton(c, *ev, ids + i, same, bytes, &why))
+			continue;
+		if (!c->skipped)
+			c->reason = why;
+		c->skipped += same;
+	}
 }
 
 int request_update(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	struct event ev = { 0 };
+	struct changes c = { .q = q, .m = m, .one = change_update, .how = &ev, .until_us = INT64_MAX };
 	scoped_free char *name = NULL;
-	size_t bytes = 0;
+	scoped_free task_id *ids = NULL;
+	size_t n = 0, bytes = 0;
+	bool singleton = update_is_singleton(m);
 	int failed = request_need_room(q, err) || request_need_store(q, m, err) || change_read_update(m, &ev, &name, err) ||
-		     change_check_deps(q, m, &ev, &bytes, err) || change_all(q, m, change_update, &ev, reply, err) ? -1 : 0;
+		     (singleton && update_need_whole(m, err)) || change_ids(q, m, &ids, &n, err) ||
+		     update_check_deps(q, m, &ev, ids, n, &bytes, err) ? -1 : 0;
+	if (!failed && singleton)
+		update_singletons(&c, &ev, ids, n, &bytes);
+	else if (!failed)
+		change_some(&c, ids, n);
+	failed = failed || change_tell(&c, reply, err) ? -1 : 0;
 	if (!failed)
 		request_spend_store(q, m, bytes);
 	free(ev.u.updated.deps);

@@ -59,29 +59,35 @@ int request_check_deps(const struct requests *q, const struct spec *s, const str
 	return 0;
 }
 
-static void submit_add_earlier(struct spec *s, uint32_t job)
+static void submit_add_after(task_id whole, struct dependency **deps, size_t *n)
 {
-	const task_id whole = TASK_ID(job, -1);
-	for (size_t i = 0; i < s->n_deps; i++)
-		if (s->deps[i].kind == DEP_AFTERANY && s->deps[i].task == whole)
+	for (size_t i = 0; i < *n; i++)
+		if ((*deps)[i].kind == DEP_AFTERANY && (*deps)[i].task == whole)
 			return;
-	s->deps = alloc_resize(s->deps, s->n_deps + 1, sizeof *s->deps);
-	s->deps[s->n_deps++] = (struct dependency){ DEP_AFTERANY, whole };
+	*deps = alloc_resize(*deps, *n + 1, sizeof **deps);
+	(*deps)[(*n)++] = (struct dependency){ DEP_AFTERANY, whole };
 }
 
-/* Earlier tasks of its user and name are known now, and later ones do not matter: so a singleton is so many dependencies. Of an
- * array, one element runs at a time. */
+/* Earlier tasks of its user and name are known, and later ones do not matter: so a singleton is so many dependencies. */
+int request_add_earlier(const struct requests *q, uid_t uid, const char *name, uint32_t job, struct dependency **deps, size_t *n,
+			struct error *err)
+{
+	scoped_free uint32_t *jobs = NULL;
+	size_t n_jobs = core_jobs_named(q->core, uid, name, SPEC_MAX_DEPS + 1, &jobs);
+	for (size_t i = 0; i < n_jobs && jobs[i] < job; i++)
+		submit_add_after(TASK_ID(jobs[i], -1), deps, n);
+	return *n <= SPEC_MAX_DEPS ? 0 :
+	       error_set(err, ERR_UNAVAILABLE, "--dependency=singleton: more than %d unfinished tasks of yours are named '%.100s'",
+			 SPEC_MAX_DEPS, name);
+}
+
+/* Of an array, one element runs at a time. */
 static int submit_make_singleton(const struct requests *q, struct spec *s, struct error *err)
 {
 	if (!s->singleton || !s->name)
 		return 0;
-	scoped_free uint32_t *jobs = NULL;
-	size_t n = core_jobs_named(q->core, s->uid, s->name, SPEC_MAX_DEPS + 1, &jobs);
-	for (size_t i = 0; i < n; i++)
-		submit_add_earlier(s, jobs[i]);
-	if (s->n_deps > SPEC_MAX_DEPS)
-		return error_set(err, ERR_UNAVAILABLE, "--dependency=singleton: more than %d unfinished tasks of yours are named '%.100s'",
-				 SPEC_MAX_DEPS, s->name);
+	if (request_add_earlier(q, s->uid, s->name, UINT32_MAX, &s->deps, &s->n_deps, err))
+		return -1;
 	if (s->n_array)
 		s->array_limit = 1;
 	return 0;
