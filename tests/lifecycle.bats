@@ -214,13 +214,13 @@ teardown()
 	run -2 rad update "$id" --gpus 64
 	one_line_error "64 GPUs wanted"
 	run -2 rad update "$id" --gpus a100:2
-	one_line_error "gpus: 'a100:2': the model of GPU cannot be changed, only how many"
+	one_line_error "task $id: 'a100': the model of GPU cannot be changed, only how many, and it was submitted with none"
 	run -2 rad update "$id" --gpus 0.5
 	one_line_error "is no number of GPUs"
 	run -2 rad update "$id" --retries -1
 	run -2 rad update "$id" --mem plenty
 	run -2 rad update "$id" --gpus 0 --gpu-mem 1G
-	one_line_error "task $id: 'gpus' is 0 and 'gpu_mem' is of GPUs"
+	one_line_error "task $id: 'gpus' is 0 and 'gpu_mem' is of GPUs: --gpu-mem=0 takes that away too"
 	[ "$(field "$id" '|"\(.gpus_requested) \(.host_mem_mib) \(.retries)"')" = "2 1024 1" ]
 	rad update "$id" --gpus 0 --retries 0
 	rad release "$id"
@@ -235,6 +235,34 @@ teardown()
 	id=$(submit --hold --no-requeue -- true)
 	run -2 rad update "$id" --retries=4
 	one_line_error "'retries' and --no-requeue"
+	rad cancel --all
+}
+
+@test "update: another number of GPUs, of a task that says more of them or of the machine" {
+	local id
+	id=$(submit --hold --gpus a100:1 -- true)
+	rad update "$id" --gpus A100:2
+	rad update "$id" gres=gpu:a100:3
+	[ "$(field "$id" .gpus_requested)" = 3 ]
+	run -2 rad update "$id" --gpus h100:2
+	one_line_error "task $id: 'h100': the model of GPU cannot be changed, only how many, and it was submitted with 'a100'"
+	run -2 rad update "$id" --gpus a100:5
+	one_line_error "5 GPUs wanted"
+	run -2 rad update "$id" --gpus 0
+	one_line_error "task $id: 'gpus' is 0 and 'gpu_model', with which it was submitted, is of GPUs: cancel it and submit it anew"
+	id=$(submit --hold --exclusive -- true)
+	run -2 rad update "$id" --gpus 0
+	one_line_error "'exclusive', with which it was submitted, is of GPUs"
+	id=$(submit --hold --gpu-mem 2G -- true)
+	rad update "$id" --gpus 0 --gpu-mem 0
+	printf '#!/bin/sh\n#SBATCH --gpus=2 --mem-per-gpu=1G --cpus-per-gpu=1\ntrue\n' >per-gpu.sh
+	id=$(submit --hold per-gpu.sh)
+	run -0 --separate-stderr rad update "$id" --gpus=1
+	[ "$stderr" = "rad: task $id: asks for 2 CPUs and 2.0G of the machine as before, whatever its number of GPUs (--mem changes the memory)" ]
+	run -0 --separate-stderr rad update "$id" --gpus=2 --mem=4G
+	[ "$stderr" = "rad: task $id: asks for 2 CPUs of the machine as before, whatever its number of GPUs" ]
+	run -0 --separate-stderr rad update "$id" --gpus=2	# it has them
+	[ -z "$stderr" ]
 	rad cancel --all
 }
 

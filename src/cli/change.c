@@ -20,9 +20,11 @@
 /* What was done so far. */
 struct done { json_t *ids; json_int_t changed; int rc; };
 
-/* Whoever holds what runs means what of it can be held; a change is meant of all that were named. */
-static void tell_skipped(const json_t *request, const json_t *reply)
+/* What was not changed. Whoever holds what runs means what of it can be held; a change is meant of all that were named. */
+static void tell_rest(const json_t *request, const json_t *reply)
 {
+	if (*member_text(reply, "stays"))
+		cli_note("%s", member_text(reply, "stays"));
 	long long n = member_int(reply, "skipped");
 	if (n > 0 && !strcmp(member_text(request, "op"), "update"))
 		cli_note("changed %lld task%s, but not %lld: %s", (long long)member_int(reply, "changed"),
@@ -42,7 +44,7 @@ static void change_send(struct cli_call *c, const json_t *request, json_t *ids, 
 	if (reply) {
 		done->changed += member_int(reply, "changed");
 		json_array_extend(done->ids, ids);
-		tell_skipped(request, reply);
+		tell_rest(request, reply);
 	} else {
 		done->rc = cli_fail(c, &err);
 	}

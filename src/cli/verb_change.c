@@ -107,7 +107,7 @@ int verb_cancel(struct cli_call *c)
 
 /* What may change of a task, as on the command line of submit. */
 struct update {
-	const char *priority, *time, *gpu_mem, *max_slowdown, *array, *begin, *name, *gpus, *mem, *retries, *dependency;
+	const char *priority, *time, *gpu_mem, *max_slowdown, *array, *begin, *name, *gpus, *gres, *mem, *retries, *dependency;
 };
 
 /* "%8" as behind --array's indices, "8" as scontrol's ArrayTaskThrottle; none for no limit. */
@@ -127,17 +127,19 @@ static int read_array_limit(const char *text, int64_t *limit, struct error *err)
 /* Read as submit reads them, into a spec that is nobody's. */
 static int fill_as_submit(const struct update *u, json_t *request, struct error *err)
 {
-	const struct { const char *option, *value; } said[] = { { "gpus", u->gpus }, { "mem", u->mem }, { "retries", u->retries } };
+	const struct { const char *option, *value; } said[] = {
+		{ "gres", u->gres }, { "gpus", u->gpus }, { "mem", u->mem }, { "retries", u->retries },
+	};
 	struct spec *s = spec_create();
 	struct submit_pending p = { 0 };
 	int failed = 0;
 	for (size_t i = 0; i < COUNT_OF(said) && !failed; i++)
 		failed = said[i].value ? options_set(s, &p, options_find(said[i].option), said[i].value, said[i].option, err) : 0;
-	if (!failed && s->gpu_model)
-		failed = error_set(err, ERR_INVALID, "gpus: '%.60s': the model of GPU cannot be changed, only how many", u->gpus);
 	if (!failed && p.mem_doubt)
 		cli_note("%s", p.mem_doubt);
-	if (u->gpus)
+	if (!failed && s->gpu_model)	/* the same, or radd refuses it */
+		json_object_set_new(request, "gpu_model", json_text(s->gpu_model));
+	if (u->gpus || u->gres)
 		json_object_set_new(request, "gpus", json_integer(s->gpus));
 	if (u->mem)
 		json_object_set_new(request, "host_mem_mib", json_integer((json_int_t)s->host_mem_mib));
@@ -337,6 +339,7 @@ int verb_update(struct cli_call *c)
 		{ "dependency", 'd', "KIND:ID", "while it waits, what it waits for, in place of all that it waited for; none: nothing",
 		  .value = &u.dependency },
 		{ "gpus", 'G', "N", "GPUs it needs at once, while it waits; 0: it runs on the CPU", .value = &u.gpus },
+		{ "gres", 0, "gpu:N", "the same, in Slurm's spelling", .value = &u.gres },
 		{ "mem", 0, "SIZE", "memory of the machine it takes, while it waits; 0: not said", .value = &u.mem },
 		{ "retries", 0, "N", "how often it is run again if it fails by itself", .value = &u.retries },
 		{ "max-slowdown", 0, "X", "the slowdown it bears", .value = &u.max_slowdown },

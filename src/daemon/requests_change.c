@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "daemon/now.h"
 #include "submit/validate.h"
 
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* The last of those that an id stands for. */
 struct change_last { task_id id; enum task_state state; };
@@ -255,6 +257,28 @@ static int change_signal(const struct requests *q, const struct message *m, task
 			 "it ends a program or does nothing", text, word ? "SIG" : "signal ", word ? word : number);
 }
 
+/* What makes no sense without a GPU: its memory can be taken away, and nothing else can. */
+static int change_check_without_gpu(const struct spec *s, struct error *err)
+{
+	const char *word = s->gpus ? NULL : submit_said_of_gpus(s);
+	if (!word)
+		return 0;
+	if (!strcmp(word, "gpu_mem"))
+		return error_set(err, ERR_INVALID, "'gpus' is 0 and 'gpu_mem' is of GPUs: --gpu-mem=0 takes that away too");
+	return error_set(err, ERR_INVALID, "'gpus' is 0 and '%s', with which it was submitted, is of GPUs: cancel it and submit it "
+			 "anew", word);
+}
+
+/* GPUs of another model are another task; who says the same again says nothing of it. */
+static int change_check_model(const struct message *m, const struct task *t, struct error *err)
+{
+	const char *model = json_string_value(json_object_get(m->json, "gpu_model")), *has = t->spec->gpu_model;
+	if (!model || (has && !strcasecmp(model, has)))
+		return 0;
+	return error_set(err, ERR_INVALID, "'%.60s': the model of GPU cannot be changed, only how many, and it was submitted with "
+			 "%s%.60s%s", model, has ? "'" : "", has ? has : "none", has ? "'" : "");
+}
+
 /* What a submission with these would be refused for. Of one that runs, the core refuses those of GPUs anyway. */
 static int change_check_needs(const struct requests *q, const struct message *m, const struct task *t, const struct event *ev,
 			      struct error *err)
@@ -263,7 +287,9 @@ static int change_check_needs(const struct requests *q, const struct message *m,
 	char text[TASK_ID_TEXT];
 	bool more = (ev->u.updated.set_gpus || ev->u.updated.set_gpu_mem) && t->state != TASK_RUNNING;
 	bool needs = (ev->u.updated.set_gpus && more) || ev->u.updated.set_retries;
-	if ((needs && submit_check_needs(&s, err)) || (more && request_need_allowance(q, m, s.uid, 0, &s, err)))
+	if (needs && (change_check_model(m, t, err) || change_check_without_gpu(&s, err) || submit_check_needs(&s, err)))
+		return error_wrap(err, "task %s", task_id_text(t->id, text));
+	if (more && request_need_allowance(q, m, s.uid, 0, &s, err))
 		return error_wrap(err, "task %s", task_id_text(t->id, text));
 	return 0;
 }
@@ -616,6 +642,27 @@ static void update_singletons(struct changes *c, const struct event *ev, const t
 	}
 }
 
+/* What a task of the list, whose number of GPUs will change, asks for besides, all its GPUs together. Free it; NULL: nothing. */
+static char *update_stays(const struct requests *q, const struct message *m, const struct event *ev, const task_id *ids,
+			  size_t n)
+{
+	char id[TASK_ID_TEXT], mem[32], cpus[32];
+	for (size_t i = 0; i < n && ev->u.updated.set_gpus; i++) {
+		const struct task *t = core_task(q->core, ids[i]);
+		bool changes = t && t->state != TASK_RUNNING && (int64_t)t->gpus != ev->u.updated.gpus;
+		if (!changes || request_need_owner(m, t, NULL))
+			continue;
+		bool of_mem = t->host_mem_mib && !ev->u.updated.set_host_mem, of_cpus = t->spec->cpus;
+		units_format_mib((double)t->host_mem_mib, mem, sizeof mem);
+		snprintf(cpus, sizeof cpus, "%u CPU%s", t->spec->cpus, t->spec->cpus == 1 ? "" : "s");
+		if (of_mem || of_cpus)
+			return alloc_printf("task %s: asks for %s%s%s of the machine as before, whatever its number of GPUs%s",
+					    task_id_text(t->id, id), of_cpus ? cpus : "", of_cpus && of_mem ? " and " : "",
+					    of_mem ? mem : "", of_mem ? " (--mem changes the memory)" : "");
+	}
+	return NULL;
+}
+
 int request_update(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	struct event ev = { 0 };
@@ -624,16 +671,21 @@ int request_update(const struct requests *q, const struct message *m, struct rep
 	scoped_free task_id *ids = NULL;
 	size_t n = 0, bytes = 0;
 	bool singleton = update_is_singleton(m);
+	scoped_free char *stays = NULL;
 	int failed = request_need_room(q, err) || request_need_store(q, m, err) || change_read_update(m, &ev, &name, err) ||
 		     (singleton && update_need_whole(m, err)) || change_ids(q, m, &ids, &n, err) ||
 		     update_check_deps(q, m, &ev, ids, n, &bytes, err) ? -1 : 0;
+	if (!failed)
+		stays = update_stays(q, m, &ev, ids, n);
 	if (!failed && singleton)
 		update_singletons(&c, &ev, ids, n, &bytes);
 	else if (!failed)
 		change_some(&c, ids, n);
 	failed = failed || change_tell(&c, reply, err) ? -1 : 0;
-	if (!failed)
+	if (!failed) {
+		json_object_set_new(reply->json, "stays", json_text_or_null(stays));
 		request_spend_store(q, m, bytes);
+	}
 	free(ev.u.updated.deps);
 	return failed;
 }

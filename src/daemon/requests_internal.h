@@ -45,8 +45,8 @@ int request_user_name(const struct requests *q, uid_t uid, const char **name, st
 int request_check_deps(const struct requests *q, const struct spec *s, const struct dependency *deps, size_t n,
 		       struct error *err);
 /* Adds to the list what a singleton of that user and name waits for: its unfinished jobs before that one. 0, or -1. */
-int request_add_earlier(const struct requests *q, uid_t uid, const char *name, uint32_t job, struct dependency **deps, size_t *n,
-			struct error *err);
+int request_add_earlier(const struct requests *q, uid_t uid, const char *name, uint32_t job, struct dependency **deps,
+			size_t *n, struct error *err);
 /* Makes the task of a spec that was checked, and returns the answer to its submission. Takes over one reference of the spec.
  * NULL with an error: the store did not take it. */
 json_t *request_submit_job(const struct requests *q, struct spec *s, struct process_places *places, struct error *err);

@@ -69,8 +69,8 @@ static void submit_add_after(task_id whole, struct dependency **deps, size_t *n)
 }
 
 /* Earlier tasks of its user and name are known, and later ones do not matter: so a singleton is so many dependencies. */
-int request_add_earlier(const struct requests *q, uid_t uid, const char *name, uint32_t job, struct dependency **deps, size_t *n,
-			struct error *err)
+int request_add_earlier(const struct requests *q, uid_t uid, const char *name, uint32_t job, struct dependency **deps,
+			size_t *n, struct error *err)
 {
 	scoped_free uint32_t *jobs = NULL;
 	size_t n_jobs = core_jobs_named(q->core, uid, name, SPEC_MAX_DEPS + 1, &jobs);

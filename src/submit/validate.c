@@ -127,8 +127,7 @@ static int check_limits(const struct spec *s, struct error *err)
 	return 0;
 }
 
-/* What speaks of GPUs is a slip where there is none, here or in their number. */
-static int check_without_gpu(const struct spec *s, struct error *err)
+const char *submit_said_of_gpus(const struct spec *s)
 {
 	const struct { const char *word; bool said; } of_gpus[] = {
 		{ "gpu_mem", s->gpu_mem_mib }, { "exclusive", s->exclusive }, { "share", s->share != SHARE_AUTO },
@@ -138,16 +137,17 @@ static int check_without_gpu(const struct spec *s, struct error *err)
 	};
 	for (size_t i = 0; i < COUNT_OF(of_gpus); i++)
 		if (of_gpus[i].said)
-			return error_set(err, ERR_INVALID, "'gpus' is 0 and '%s' is of GPUs: leave one of them out", of_gpus[i].word);
-	return 0;
+			return of_gpus[i].word;
+	return NULL;
 }
 
 int submit_check_needs(const struct spec *s, struct error *err)
 {
 	if (s->gpus > SPEC_MAX_GPUS)
 		return error_set(err, ERR_INVALID, "'gpus' is %u; it must be from 0 to %d", s->gpus, SPEC_MAX_GPUS);
-	if (!s->gpus && check_without_gpu(s, err))
-		return -1;
+	const char *of_gpus = s->gpus ? NULL : submit_said_of_gpus(s);
+	if (of_gpus)	/* a slip, there or in their number */
+		return error_set(err, ERR_INVALID, "'gpus' is 0 and '%s' is of GPUs: leave one of them out", of_gpus);
 	if ((s->gpu_model && constraint_check(s->gpu_model, err)) || (s->constraint && constraint_check(s->constraint, err)))
 		return error_wrap(err, "'constraint'");
 	if (s->feed && feed_name_check(s->feed, FEED_STEM_MAX, err))

@@ -16,6 +16,8 @@ int submit_validate(const struct spec *s, struct error *err);
 int submit_check_name(const char *name, struct error *err);
 int submit_check_slowdown(double most, struct error *err);
 int submit_check_needs(const struct spec *s, struct error *err);
+/* The first member that says something of GPUs, but for their number; NULL: none does. */
+const char *submit_said_of_gpus(const struct spec *s);
 /* Whether so many elements, each of which waits by itself, may have so many dependencies. */
 int submit_check_pairs(size_t elements, size_t deps, struct error *err);
 /* Whether there is what the dependency names, as `has` says of tasks and jobs: a mistyped id would make it wait for what never
