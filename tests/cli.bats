@@ -775,7 +775,7 @@ named/my task.rad' ]
 	[[ "$output" == *"fail  driver"*"sim:4xa100-40g"* ]]
 }
 
-@test "doctor: a radd whose program was upgraded under it" {
+@test "doctor: a radd whose program was upgraded under it, which goes on with the one that it was started from" {
 	export RAD_SOCKET=$WORLD/upgraded.sock
 	local pid
 	mkdir "$WORLD/bin"
@@ -787,6 +787,15 @@ named/my task.rad' ]
 	cp "$RAD_BUILD_ROOT/radd" "$WORLD/bin/newer"
 	mv "$WORLD/bin/newer" "$WORLD/bin/radd"
 	rad doctor --json | jq -e --arg radd "$WORLD/bin/radd" 'any(.checks[]; .grade == "warn" and (.text | startswith($radd + " was replaced")))'
+	printf 'no program' >"$WORLD/bin/newer"
+	chmod 644 "$WORLD/bin/newer"
+	mv "$WORLD/bin/newer" "$WORLD/bin/radd"
+	local id
+	id=$(rad submit --parsable --gpu-mem 1G -- true)
+	rad wait "$id"
+	rad acct --json | jq -e --arg id "$id" '[.tasks[].id] == [$id]'
+	rad show --events "$id" | grep -q ' ended '
+	rad report -o upgraded.html
 	kill "$pid"
 	gone "$pid"
 }

@@ -19,6 +19,16 @@ char *paths_beside(const char *name)
 	return slash ? alloc_printf("%.*s/%s", (int)(slash - self), self, name) : NULL;
 }
 
+const char *paths_again(const char *path)
+{
+	static const char link[] = "/proc/self/exe", deleted[] = " (deleted)";
+	char self[PATH_MAX];
+	ssize_t n = readlink(link, self, sizeof self - 1);
+	size_t len = strlen(path);
+	self[n > 0 ? n : 0] = 0;
+	return !strncmp(self, path, len) && !strcmp(self + len, deleted) ? link : path;
+}
+
 /* python/radrm/_libraries.py finds it likewise where no program tells. */
 char *paths_library(const char *name)
 {

@@ -455,7 +455,7 @@ static void on_looked_up(void *ctx, const struct buf *reply, const char *why)
 	struct error err = ERROR_INIT;
 	c->lookup = NULL;
 	if (why)
-		error_set(&err, ERR_UNAVAILABLE, "looking into the history: %s: ask for a shorter time", why);
+		error_set(&err, ERR_UNAVAILABLE, "looking into the history: %s", why);
 	if (why)
 		client_answer(c, wire_error(&err));
 	else

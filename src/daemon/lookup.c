@@ -94,13 +94,20 @@ void lookup_cancel(struct lookup *j)
 	lookups_forget(j);
 }
 
-static void on_answer(void *ctx, const struct buf *answer, const char *why)
+static void lookup_tell(struct lookup *j, const struct buf *answer, const char *why)
 {
-	struct lookup *j = ctx;
 	lookup_done done = j->done;	/* to forget it frees it */
 	void *whose = j->ctx;
 	lookups_forget(j);
 	done(whose, answer, why);
+}
+
+/* What ended it, if anything did, was a bound on its time or memory. */
+static void on_answer(void *ctx, const struct buf *answer, const char *why)
+{
+	char text[160];
+	snprintf(text, sizeof text, "%s: ask for a shorter time", why ? why : "");
+	lookup_tell(ctx, answer, why ? text : NULL);
 }
 
 static bool lookups_is_served(const struct lookups *r, uid_t payer)
@@ -137,10 +144,10 @@ static void lookup_start(struct lookup *j)
 	j->request = NULL;
 	j->worker = worker_start(j->r->loop, &plan, request, on_answer, j, why, sizeof why);
 	if (!j->worker)
-		on_answer(j, NULL, why);
+		lookup_tell(j, NULL, why);
 }
 
-/* A place that is found free stays free until the next commit when its process could not be started: on_answer has taken it
+/* A place that is found free stays free until the next commit when its process could not be started: lookup_tell has taken it
  * out of the table again. */
 void lookups_start(struct lookups *r)
 {

@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -234,6 +235,7 @@ int main(int argc, char **argv)
 	struct error err = ERROR_INIT;
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	prctl(PR_SET_NAME, "radd");	/* also where it was started from /proc/self/exe (paths_again) */
 	io_fill_standard();
 	log_never_wait();
 	int rc = other_life(argc, argv);

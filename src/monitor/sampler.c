@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "device/device.h"
@@ -120,7 +121,7 @@ static int sampler_spawn(struct sampler *s, int pipe_end)
 	posix_spawn_file_actions_adddup2(&files, pipe_end, SAMPLER_FD);
 	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	int rc = posix_spawn(&s->pid, s->program, &files, &attributes, argv, environ);
+	int rc = posix_spawn(&s->pid, paths_again(s->program), &files, &attributes, argv, environ);
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&attributes);
 	if (rc)
