@@ -15,8 +15,8 @@ char *paths_beside(const char *name);
 /* That of this release's shared library `name`, which belongs to the running program and no other: installed, or in a build.
  * NULL: there is none. Free it. */
 char *paths_library(const char *name);
-/* How to run the program at `path` once more. That of this process, which a newer one replaced there or which was removed, is still
- * the file that runs; moved away it is not, since it would find nothing beside it: then, and of others, `path` itself. */
+/* How to run the program at `path` once more. That of this process, which a newer one replaced there or which was removed, is
+ * still the file that runs; moved away it is not, since it would find nothing beside it: then, and of others, `path` itself. */
 const char *paths_again(const char *path);
 /* The first program of that name in `path`, "FOLDER:FOLDER..." (NULL: no folder); an empty entry, which would be the current
  * folder, is passed over. NULL: there is none. Free it. */

@@ -305,10 +305,9 @@ int64_t core_turn(struct core *c, struct now now);
 
 /* Views ------------------------------------------------------------------------------------------------------------- */
 
-/* The task object with reason, reason_text and shared_with. */
-json_t *core_task_json(struct core *c, const struct task *t, struct now now);
-/* Only the brief members (task_to_json_brief) and the reason. */
-json_t *core_task_brief_json(struct core *c, const struct task *t, struct now now);
+/* The task object with reason, reason_text and shared_with: what of it is wanted (NULL: all), `id`, and of one that runs what
+ * hangs on the moment. */
+json_t *core_task_json(struct core *c, const struct task *t, struct now now, const struct task_wants *w);
 /* The word of the task's reason; NULL: it has none. */
 const char *core_task_reason(struct core *c, const struct task *t, struct now now);
 /* {"schema":1,"gpus":[...]} */

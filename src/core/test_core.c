@@ -176,7 +176,7 @@ static void whom_a_task_meets_on_two_gpus_it_is_said_to_meet_once(void **unused)
 	pass(w, 100);
 	assert_int_equal(state(w, b), TASK_RUNNING);
 	assert_int_equal(state(w, one), TASK_RUNNING);
-	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now, NULL);
 	scoped_free char *with = json_dumps(json_object_get(o, "shared_with"), JSON_COMPACT);
 	assert_string_equal(with, "[\"2\",\"3\"]");
 	end_world(w);

@@ -194,7 +194,7 @@ static void reason_tells_whose_they_are(void **unused)
 	takes(w, a, 0.75, 0.25, 8);
 	task_id id = submit(w, kind(2));
 	pass(w, 2);
-	scoped_json *why = core_why_json(w->c, id, w->now, &err), *shown = core_task_json(w->c, core_task(w->c, a), w->now);
+	scoped_json *why = core_why_json(w->c, id, w->now, &err), *shown = core_task_json(w->c, core_task(w->c, a), w->now, NULL);
 	const json_t *cores = json_object_get(why, "cores");
 	assert_string_equal(json_string_value(json_object_get(why, "reason")), "Cores");
 	assert_non_null(strstr(json_string_value(json_object_get(json_array_get(json_object_get(why, "gpus"), 0), "text")),
@@ -361,7 +361,7 @@ static task_id submit_read(struct world *w, struct spec *s)
 
 static const char *expected_of(struct world *w, task_id id, double *cores)
 {
-	scoped_json *shown = core_task_json(w->c, core_task(w->c, id), w->now);
+	scoped_json *shown = core_task_json(w->c, core_task(w->c, id), w->now, NULL);
 	const json_t *expected = json_object_get(json_object_get(shown, "estimate"), "cores_expected");
 	*cores = json_number_value(json_object_get(expected, "cores"));
 	const char *source = json_string_value(json_object_get(expected, "source"));

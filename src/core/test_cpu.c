@@ -59,7 +59,7 @@ static void no_gpu_is_waited_for(void **unused)
 		assert_int_equal(attempt_of(w, c)->n_gpus, 0);
 		assert_int_equal(attempt_of(w, c)->claim_mib, 0);
 		pass(w, 200);
-		scoped_json *shown = core_task_json(w->c, core_task(w->c, c), w->now);
+		scoped_json *shown = core_task_json(w->c, core_task(w->c, c), w->now, NULL);
 		const json_t *attempt = json_array_get(json_object_get(shown, "attempts"), 0);
 		assert_true(json_is_null(json_object_get(attempt, "mean_smact")) && json_is_null(json_object_get(attempt, "energy_j")));
 		exits(w, c, 0, SCAN_NOTHING);

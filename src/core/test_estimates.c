@@ -666,7 +666,7 @@ static void a_slower_host_is_learnt(void **unused)
 		scoped_json *known = core_host_pace_json(w->c);
 		assert_int_equal(json_integer_value(json_object_get(known, "tasks")), i);
 		task_id a = submit_guessed(w, 3000 + i);
-		scoped_json *shown = core_task_json(w->c, core_task(w->c, a), w->now);
+		scoped_json *shown = core_task_json(w->c, core_task(w->c, a), w->now, NULL);
 		const json_t *load = json_object_get(json_object_get(shown, "estimate"), "load");
 		double gract = json_number_value(json_object_get(load, "gract")), pace = pow(4.0 / 3, (double)i / (double)(i + 5));
 		assert_true(fabs(gract - 0.4 / pace) < 0.004);

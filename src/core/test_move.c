@@ -255,7 +255,7 @@ static void its_owner_is_told(void **unused)
 	struct world *w = new_world(4, NULL);
 	task_id a = submit(w, spec_of(20000, 1));
 	see_for(w, &(struct where){ a, 3, 15000 }, 1, 40);
-	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now, NULL);
 	assert_string_equal(json_string_value(json_object_get(o, "reason")), "OtherGpus");
 	const char *text = json_member_text(o, "reason_text");
 	assert_non_null(strstr(text, "was given GPU 0; its processes are on GPU 3,"));
@@ -272,7 +272,7 @@ static void the_owner_of_one_that_takes_more_is_told_to_ask_for_them(void **unus
 	struct world *w = new_world(4, NULL);
 	task_id a = submit(w, spec_of(9000, 1));
 	see_for(w, (const struct where[]){ { a, 0, 4000 }, { a, 1, 4000 }, { a, 2, 4000 } }, 3, 40);
-	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now, NULL);
 	assert_non_null(strstr(json_member_text(o, "reason_text"), "submit it with --gpus 3, or let it use 1"));
 	end_world(w);
 }

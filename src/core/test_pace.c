@@ -46,7 +46,7 @@ static struct printer start(struct world *w, double per_s, double whole)
 
 static json_t *member(struct world *w, task_id id, const char *key)
 {
-	json_t *whole = core_task_json(w->c, core_task(w->c, id), w->now), *o = json_incref(json_object_get(whole, key));
+	json_t *whole = core_task_json(w->c, core_task(w->c, id), w->now, NULL), *o = json_incref(json_object_get(whole, key));
 	json_decref(whole);
 	return o;
 }

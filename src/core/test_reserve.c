@@ -56,7 +56,7 @@ static void whoever_ends_before_it_may_start(void **unused)
 	assert_int_equal(state(w, early), TASK_RUNNING);	/* it is hers: nobody else loses by it */
 	task_id lasting = submit(w, limited(1000, 7201));
 	assert_int_equal(state(w, lasting), TASK_PENDING);
-	scoped_json *o = core_task_json(w->c, core_task(w->c, lasting), w->now);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, lasting), w->now, NULL);
 	assert_string_equal(json_string_value(json_object_get(o, "reason")), "Reserved");
 	scoped_json *why = core_why_json(w->c, lasting, w->now, NULL);
 	assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(why, "gpus"), 0), "text")),

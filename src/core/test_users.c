@@ -259,7 +259,7 @@ static void users_whose_tasks_die_together_are_told_of_each_other(void **unused)
 	task_id again = runs(w, a) ? a : b, waits = runs(w, a) ? b : a;
 	assert_true(runs(w, again) && !runs(w, waits));
 	assert_int_equal(task_attempt(core_task(w->c, again))->mode, SHARE_STREAMS);
-	json_t *o = core_task_json(w->c, core_task(w->c, waits), w->now);
+	json_t *o = core_task_json(w->c, core_task(w->c, waits), w->now, NULL);
 	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "it runs again, alone at first, since"));
 	json_decref(o);
 	/* It faults again with nobody to blame. */

@@ -130,7 +130,7 @@ static void dependencies_open_and_never_open(void **unused)
 	assert_int_equal(state(w, b), TASK_RUNNING);
 	assert_int_equal(state(w, c), TASK_PENDING);
 	assert_string_equal(reason_of(w, c), "DependencyNeverSatisfied");
-	scoped_json *o = core_task_json(w->c, core_task(w->c, c), w->now);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, c), w->now, NULL);
 	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "afternotok:1 "));
 	task_id d = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, c));
 	assert_true(core_waits_in_vain(w->c, core_task(w->c, c)));
@@ -149,7 +149,7 @@ static void a_task_begins_at_its_time(void **unused)
 	pass(w, 50);
 	assert_int_equal(state(w, a), TASK_PENDING);
 	assert_string_equal(reason_of(w, a), "BeginTime");
-	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now, NULL);
 	assert_true(json_is_string(json_object_get(o, "begin_time")));
 	assert_int_equal(core_cancel(w->c, b, 0, w->now, NULL), 0);
 	pass(w, 51);
@@ -230,7 +230,7 @@ static void a_task_that_failed_runs_again(void **unused)
 	assert_int_equal(state(w, a), TASK_PENDING);
 	assert_int_equal(state(w, c), TASK_PENDING);	/* it is not over */
 	assert_string_equal(reason_of(w, a), "BeginTime");
-	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now, NULL);
 	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "retry 1 of 1"));
 	task_id d = submit(w, spec_of(30000, 1));
 	exits(w, b, 0, SCAN_NOTHING);

@@ -338,7 +338,7 @@ static inline enum task_state state(const struct world *w, task_id id)
 static inline const char *reason_of(const struct world *w, task_id id)
 {
 	static char word[40];
-	scoped_json *o = core_task_json(w->c, core_task(w->c, id), w->now);
+	scoped_json *o = core_task_json(w->c, core_task(w->c, id), w->now, NULL);
 	const char *reason = json_string_value(json_object_get(o, "reason"));
 	snprintf(word, sizeof word, "%s", reason ? reason : "");
 	return word;

@@ -454,33 +454,30 @@ static void add_cores(struct core *c, const struct task *t, json_t *o)
 				    json_pack("{so, ss}", "cores", json_round3(e.cores), "source", sources[e.how]));
 }
 
-json_t *core_task_json(struct core *c, const struct task *t, struct now now)
+static void add_reason(struct core *c, const struct task *t, struct now now, json_t *o)
 {
 	struct reason why;
-	json_t *o = task_to_json(t, now.wall_ms);
-	add_guess(c, t, o);
-	add_cores(c, t, o);
 	reason_of(c, t, now, &why);
 	json_object_set_new(o, "reason", json_text_or_null(why.word));
 	json_object_set_new(o, "reason_text", json_text_or_null(why.text));
-	json_object_set_new(o, "shared_with", shared_with(c, t));
-	int64_t slot_ms = timeslots_length_ms(&c->config, t);
-	json_object_set_new(o, "slot_s", json_int_or_null(slot_ms / 1000, slot_ms));
-	if (t->state == TASK_RUNNING && t->spec->feed)
-		json_object_set_new(json_object_get(o, "feed"), "tasks", feed_tasks(c, t));
-	if (t->state == TASK_RUNNING)
-		add_running(c, t, now, o);
-	return o;
 }
 
-/* For lists of thousands: what is shown in a row, and no arithmetic of its neighbours. */
-json_t *core_task_brief_json(struct core *c, const struct task *t, struct now now)
+json_t *core_task_json(struct core *c, const struct task *t, struct now now, const struct task_wants *w)
 {
-	struct reason why;
-	json_t *o = task_to_json_brief(t, now.wall_ms);
-	reason_of(c, t, now, &why);
-	json_object_set_new(o, "reason", json_text_or_null(why.word));
-	json_object_set_new(o, "reason_text", json_text_or_null(why.text));
+	json_t *o = task_to_json_some(t, now.wall_ms, w);
+	if (task_wants_whole(w, "estimate")) {
+		add_guess(c, t, o);
+		add_cores(c, t, o);
+	}
+	if (task_wants(w, "reason") || task_wants(w, "reason_text"))
+		add_reason(c, t, now, o);
+	if (task_wants(w, "shared_with"))
+		json_object_set_new(o, "shared_with", shared_with(c, t));
+	int64_t slot_ms = timeslots_length_ms(&c->config, t);
+	if (task_wants(w, "slot_s"))
+		json_object_set_new(o, "slot_s", json_int_or_null(slot_ms / 1000, slot_ms));
+	if (t->state == TASK_RUNNING && t->spec->feed && task_wants(w, "feed"))
+		json_object_set_new(json_object_get(o, "feed"), "tasks", feed_tasks(c, t));
 	if (t->state == TASK_RUNNING)
 		add_running(c, t, now, o);
 	return o;

@@ -100,9 +100,12 @@ static int lookup_share_out(struct store *s, struct accounting *a, struct error 
 static void lookup_tell_accounts(struct accounting *a, struct buf *reply)
 {
 	struct listing list = { .n = 0 };
+	scoped_json *asked = json_copy((json_t *)a->members);
+	json_array_append_new(asked, json_text("attempts[].gpus"));	/* for sharing_tell */
+	const struct task_wants wants = task_wants_of(asked);
 	size_t at = 0;
 	for (size_t i = 0; i < a->n_told; i++) {
-		json_t *t = task_to_json(a->told[i], a->now_ms);
+		json_t *t = task_to_json_some(a->told[i], a->now_ms, &wants);
 		sharing_tell(&a->sharing, &at, t);
 		listing_add(&list, listing_pick(a->members, t));
 	}

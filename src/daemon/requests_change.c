@@ -642,7 +642,7 @@ static void update_singletons(struct changes *c, const struct event *ev, const t
 	}
 }
 
-/* What a task of the list, whose number of GPUs will change, asks for besides, all its GPUs together. Free it; NULL: nothing. */
+/* What a task of the list whose number of GPUs will change asks for besides, all its GPUs together. NULL: nothing. Free it. */
 static char *update_stays(const struct requests *q, const struct message *m, const struct event *ev, const task_id *ids,
 			  size_t n)
 {

@@ -22,7 +22,7 @@ struct walk {
 	size_t n, cap, at;
 	struct walk *inside;	/* of the job at ids[at - 1]; NULL: none */
 	json_t *members;	/* that are told of each task; NULL: all */
-	bool brief;		/* they are among those that are cheap to make */
+	struct task_wants wants;	/* of these */
 	const char *extra;	/* a member that some have more, as `extras` has it by their ids */
 	json_t *extras;		/* NULL: none has */
 	struct listing list;
@@ -207,18 +207,12 @@ static task_id walk_next(struct walk *w, struct error *err)
 	}
 }
 
-/* Takes over `members`. Brief as long as each is one that the cheaper function makes: one that it does not make has all of them
- * made by the other. */
+/* Takes over `members`. */
 void walk_only(struct walk *w, json_t *members)
 {
-	size_t i;
-	json_t *name;
 	json_decref(w->members);
 	w->members = members;
-	w->brief = members != NULL;
-	json_array_foreach(members, i, name)
-		w->brief = w->brief && (task_is_brief(json_string_value(name)) || !strcmp(json_string_value(name), "reason") ||
-					!strcmp(json_string_value(name), "reason_text"));
+	w->wants = task_wants_of(members);
 }
 
 void walk_add_member(struct walk *w, const char *name, json_t *by_id)
@@ -237,20 +231,20 @@ static json_t *walk_extend(const struct walk *w, json_t *told)
 }
 
 /* One of the living that has ended meanwhile is no task of the queue any more; one that was asked for by its id has to
- * come. Members that are cheap to make are made by a cheaper function: a list of ten thousand shows six columns. */
+ * come. */
 static int walk_tell(struct walk *w, task_id id, struct error *err)
 {
 	const struct task *t = core_task(w->core, id);
 	struct task *old = t || !w->store ? NULL : store_load_ended(w->store, id, err);
-	json_t *(*tell)(struct core *c, const struct task *t, struct now now) = w->brief ? core_task_brief_json : core_task_json;
+	const struct task_wants *wants = w->members ? &w->wants : NULL;
 	struct now now = now_read();
 	const char *reason = w->fold && t ? core_task_reason(w->core, t, now) : NULL;
 	if (w->fold && t && walk_folds(w, t, reason))
 		walk_add_index(&w->open, t->id);
 	else if (w->fold && t)
-		walk_open_fold(w, t, reason, listing_pick(w->members, tell(w->core, t, now)));
+		walk_open_fold(w, t, reason, listing_pick(w->members, core_task_json(w->core, t, now, wants)));
 	else if (t || old)
-		listing_add(&w->list, listing_pick(w->members, walk_extend(w, tell(w->core, t ? t : old, now))));
+		listing_add(&w->list, listing_pick(w->members, walk_extend(w, core_task_json(w->core, t ? t : old, now, wants))));
 	task_destroy(old);
 	return t || old || !w->store ? 0 : -1;
 }

@@ -139,8 +139,8 @@ static int worker_spawn(struct worker *w, uv_loop_t *loop)
 		{ .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&w->out },
 		{ .flags = UV_IGNORE },		/* our log is not for a user's process to write to */
 	};
-	uv_process_options_t o = { .exit_cb = on_exit_of, .file = paths_again(args[0]), .args = args, .env = env, .cwd = "/", .stdio = stdio,
-				   .stdio_count = (int)(sizeof stdio / sizeof *stdio) };
+	uv_process_options_t o = { .exit_cb = on_exit_of, .file = paths_again(args[0]), .args = args, .env = env, .cwd = "/",
+				   .stdio = stdio, .stdio_count = (int)(sizeof stdio / sizeof *stdio) };
 	if (w->plan.args)	/* a program of others, which starts more */
 		o.flags |= UV_PROCESS_DETACHED;
 	if (w->plan.as_user && !geteuid()) {

@@ -11,6 +11,7 @@
 #include "task/load.h"
 #include "task/pace.h"
 #include "task/spec.h"
+#include "task/wants.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -377,10 +378,8 @@ json_t *task_estimate_json(const struct estimate *e);
 /* The task object of the contract (`rad show --json`), all members but `shared_with`, `reason`, `reason_text`, which only
  * the daemon knows. `log_path` is expanded. */
 json_t *task_to_json(const struct task *t, int64_t now_ms);
-/* Only the members that lists are made of, which are cheap: for ten thousand tasks, the others take most of the time. */
-json_t *task_to_json_brief(const struct task *t, int64_t now_ms);
-/* Whether task_to_json_brief makes that member. */
-bool task_is_brief(const char *member);
+/* Only those that are wanted, and `id`. */
+json_t *task_to_json_some(const struct task *t, int64_t now_ms, const struct task_wants *w);
 /* The limit on the machine's memory for the task's processes: what it asks for, and what its feed's loader may take, which any
  * task of the feed may come to run. 0: no limit. */
 #define TASK_HOST_LIMIT_MIB (1u << 30)
