@@ -179,7 +179,7 @@ setup() { cd "$WORLD/work"; }
 }
 
 @test "task object: exactly the members of the contract" {
-	local want='["array_limit","attempts","begin_time","capture_notes","command","cpus","cwd","dependency","end_time","estimate","exit_code","feed","gpus_requested","held_s","host_mem_mib","id",
+	local want='["array_limit","attempts","begin_time","capture_notes","command","constraint","cpus","cwd","dependency","end_time","estimate","exit_code","feed","gpu_model","gpus_requested","held_s","host_mem_mib","id",
 "jct_s","lease","log_path","lost_s","name","priority","process","progress","reason","reason_text","retries","retries_used","run_s","share","shared_with","signal",
 "slot_lost_s","slot_s","slots","slowdown","slowdown_source","start_time","state","submit_time","suspended_s","terminal","time_limit_s","user","wait_s"]'
 	[ "$(rad show --json 1 | jq -c '.tasks[0] | keys')" = "$(jq -c sort <<<"$want")" ]

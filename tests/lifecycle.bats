@@ -243,7 +243,8 @@ teardown()
 	id=$(submit --hold --gpus a100:1 -- true)
 	rad update "$id" --gpus A100:2
 	rad update "$id" gres=gpu:a100:3
-	[ "$(field "$id" .gpus_requested)" = 3 ]
+	[ "$(field "$id" '|"\(.gpus_requested) \(.gpu_model)"')" = "3 a100" ]
+	rad show "$id" | grep -q '^ *asks for  3 GPUs (a100), share auto'
 	run -2 rad update "$id" --gpus h100:2
 	one_line_error "task $id: 'h100': the model of GPU cannot be changed, only how many, and it was submitted with 'a100'"
 	run -2 rad update "$id" --gpus a100:5

@@ -149,8 +149,11 @@ static void show_request(const struct term *term, const json_t *t)
 	else
 		whole_line(term, "log", member_text(t, "log_path"));
 	long long n = member_int(t, "gpus_requested");
+	const char *model = member_text(t, "gpu_model"), *constraint = member_text(t, "constraint");
+	bool any = !*model && !*constraint;
 	if (n)
-		line(term, "asks for", "%lld GPU%s, share %s, priority %lld", n, n == 1 ? "" : "s", member_text(t, "share"),
+		line(term, "asks for", "%lld GPU%s%s%s%s%s%s, share %s, priority %lld", n, n == 1 ? "" : "s", any ? "" : " (", model,
+		     *model && *constraint ? ", " : "", constraint, any ? "" : ")", member_text(t, "share"),
 		     (long long)member_int(t, "priority"));
 	else
 		line(term, "asks for", "no GPU, priority %lld", (long long)member_int(t, "priority"));

@@ -167,6 +167,8 @@ static void show_asked(json_t *o, const struct task *t, const struct task_wants 
 	SHOW("cwd", json_text_or_null(s->cwd));
 	SHOW("log_path", log_json(t));
 	SHOW("capture_notes", json_text_or_null(s->capture_notes));
+	SHOW("gpu_model", json_text_or_null(s->gpu_model));
+	SHOW("constraint", json_text_or_null(s->constraint));
 	SHOW("cpus", json_int_or_null(s->cpus, s->cpus != 0));
 	SHOW("host_mem_mib", json_int_or_null((int64_t)t->host_mem_mib, t->host_mem_mib != 0));
 	SHOW("feed", s->feed ? json_pack("{ss}", "name", s->feed) : json_null());
