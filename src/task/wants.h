@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which members of a task's object somebody asked for, so that no others are made: of ten thousand tasks, those that nobody
- * looks at take most of the time. They are named as in `list` of doc/protocol.md: "name", "estimate.claim_mib" (of a member, and of a
- * list that of its last), "attempts[].gpus" (that of each in a list).
+ * looks at take most of the time. They are named as in `list` of doc/protocol.md: "name", "estimate.claim_mib" (of a member,
+ * and of a list that of its last), "attempts[].gpus" (that of each in a list).
  */
 #ifndef RAD_TASK_WANTS_H
 #define RAD_TASK_WANTS_H
