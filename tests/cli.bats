@@ -49,6 +49,8 @@ setup() { cd "$WORLD/work"; }
 	one_line_error "here it is rad top, or rad queue --watch 5"
 	run -2 rad resubmit 5
 	one_line_error "here it is rad requeue"
+	run rad unreserve
+	one_line_error "here it is rad reserve --delete"
 	run -2 rad lease --gpu-mem 2G python train.py
 	one_line_error "a lease is for the shell or program that calls it: 'rad run python' runs a command"
 }

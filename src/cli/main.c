@@ -113,7 +113,7 @@ static const char *of_others(const char *word)
 		{ "clean", "purge" }, { "enqueue", "submit" }, { "config", "doctor, or radd --check-config" }, { "man", "help" },
 		{ "shell", "run --pty bash" }, { "bash", "run --pty bash" }, { "watch", "top, or rad queue --watch 5" },
 		{ "edit", "update" }, { "modify", "update" }, { "priority", "update --priority" }, { "continue", "resume" },
-		{ "resubmit", "requeue" }, { "explain", "why" },
+		{ "resubmit", "requeue" }, { "explain", "why" }, { "unreserve", "reserve --delete" }, { "usage", "acct, or rad report" },
 	};
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (!strcmp(word, words[i].theirs))
