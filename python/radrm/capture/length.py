@@ -21,26 +21,28 @@ import operator
 import os
 import sys
 import weakref
+from collections.abc import Mapping
 
-from . import clocks, growing, limits
-from .source import tree_of
+from . import clocks, ends, growing, limits
+from .ends import POPS, names as names_in  # noqa: F401  for others
+from .source import FUNCTION, called, is_own, tree_of
 
 OVER = {"enumerate", "iter", "list", "tuple", "reversed", "sorted", "tqdm", "track", "progress_bar"}  # as long as their first argument
 RANGES = ("range", "trange", "prange")
 FUNCTIONS = {"len": len, "int": int, "float": float, "min": min, "max": max, "abs": abs, "round": round, "ceil": math.ceil,
              "floor": math.floor}
+MEASURES = {"size", "numel", "nelement"}  # methods of tensors
 UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos}
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
              ast.FloorDiv: operator.floordiv}
 BELOW = {ast.Lt: 0, ast.LtE: 1}  # `counter < bound` goes on for so many more than the difference
 ABOVE = {ast.Gt: 0, ast.GtE: 1}  # `counter > bound`, of one that falls
 UNTIL = {ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Lt: ast.GtE, ast.Eq: ast.NotEq}  # what ends it -> while what it goes on
-POPS = {"pop", "popleft", "popitem"}
 EVEN = 1e-3  # of it, by which what counts may move more or less from one step to the next
+MANY = 100_000  # rounds in which it is asked whether each has a step
 CLOSE = 1e-6  # of numbers that are no integers
 WHILE = "__radrm_while__"  # what a `while` calls (trainings.py)
 ALONE = 3  # references to a frame's copy of its variables that nobody else has: the frame's and two of who looks
-FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class Unknown(Exception):
@@ -102,78 +104,11 @@ def begins(function):
     return min(n.lineno for n in (function, *getattr(function, "decorator_list", ())))
 
 
-def comparisons(test, going_on, falling):
-    """(comparison, whether the loop goes on while it holds) of a condition for going on, or for leaving it. `falling`: variables that
-    are greater than 0 where they hold."""
-    if isinstance(test, ast.Compare):
-        yield test, going_on
-    elif isinstance(test, ast.BoolOp):
-        for part in test.values:
-            yield from comparisons(part, going_on, falling)
-    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yield from comparisons(test.operand, not going_on, falling)
-    elif isinstance(test, (ast.Name, ast.Attribute)) and ast.unparse(test) in falling:
-        yield ast.copy_location(ast.Compare(test, [ast.Gt()], [ast.Constant(0)]), test), going_on
-
-
-@functools.lru_cache(256)
-def conditions(loop):
-    """(condition, whether it is one for going on) of all that ends the loop: its own, and where it is left from inside."""
-    found, waiting = [(loop.test, True)] if isinstance(loop, ast.While) else [], list(loop.body)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and isinstance(node.body[-1], (ast.Break, ast.Return)):
-            found.append((node.test, False))
-        # A `break` in a loop inside ends that one.
-        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(node, (ast.For, ast.While, *FUNCTION))]
-    return found
-
-
-@functools.lru_cache(256)
-def guards(loop):
-    """What comparisons() gives of these."""
-    falling = {name for name, way in added(loop).items() if way < 0}
-    return [part for test, going_on in conditions(loop) for part in comparisons(test, going_on, falling)]
-
-
-@functools.lru_cache(256)
-def added(loop):
-    """{variable that is counted in the loop: 1 or -1}; a list of which something is taken, too."""
-    inside = [n for statement in loop.body for n in ast.walk(statement)]
-    taken = {ast.unparse(n.func.value): -1 for n in inside if called(n) in POPS and isinstance(n.func, ast.Attribute)}
-    return taken | {ast.unparse(found[0]): found[1] for found in map(growing.added, inside) if found}
-
-
-@functools.lru_cache(256)
-def scaled(loop):
-    """Variables that are multiplied in each round."""
-    return {ast.unparse(n.target) for statement in loop.body for n in ast.walk(statement)
-            if isinstance(n, ast.AugAssign) and isinstance(n.op, (ast.Mult, ast.Div))}
-
-
 @functools.lru_cache(256)
 def timed(loop, path):
     """The line of a condition that ends the loop by the clock; 0: none does."""
     scope = next((function for *_, function, one in loops_of(path) if one is loop), None) or tree_of(path)
-    return next((test.lineno for test, _ in conditions(loop) if clocks.hangs(test, scope, tree_of(path))), 0)
-
-
-@functools.lru_cache(256)
-def begun_anew(loop):
-    """What is set to a constant inside the loop, as it stands there: epochs without progress, say, which count what nobody can know."""
-    found = set()
-    for node in (n for statement in loop.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
-        for target in node.targets:
-            pairs = zip(target.elts,
-                        node.value.elts) if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) else [(target, node.value)]
-            found.update(ast.unparse(t) for t, v in pairs if isinstance(v, ast.Constant))
-    return found
-
-
-def leaves(statements):
-    """Whether they end the loop around them whatever happens, but for an error."""
-    return any(isinstance(s, (ast.Break, ast.Return)) or
-               isinstance(s, (ast.Try, ast.With)) and leaves([*s.body, *getattr(s, "orelse", ())]) for s in statements)
+    return next((test.lineno for test, _ in ends.conditions(loop) if clocks.hangs(test, scope, tree_of(path))), 0)
 
 
 # --- what it comes to ---
@@ -214,6 +149,8 @@ def value(node, frame):
         return UNARY[type(node.op)](number(node.operand, frame))
     if isinstance(node, ast.Call) and called(node) in FUNCTIONS and not node.keywords:
         return FUNCTIONS[called(node)](*(value(a, frame) for a in node.args))
+    if called(node) in MEASURES and isinstance(node.func, ast.Attribute) and hasattr(owner := value(node.func.value, frame), "dtype"):
+        return getattr(owner, node.func.attr)(*(value(a, frame) for a in node.args))
     raise Unknown
 
 
@@ -229,13 +166,6 @@ def of_call(node):
     while isinstance(node, ast.Call) and called(node) in OVER and node.args:
         node = node.args[0]
     return called(node) if isinstance(node, ast.Call) else ""
-
-
-def called(node):
-    """The last word of what is called; "": nothing is."""
-    if not isinstance(node, ast.Call):
-        return ""
-    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
 def length(node, frame):
@@ -271,13 +201,58 @@ def lengthwise(node, frame):
         return math.inf
 
 
+def elements(node, frame):
+    """What a `for` goes over, where that is a list, or numbers."""
+    if called(node) in RANGES:
+        return range(*(int(number(a, frame)) for a in node.args))
+    if called(node) == "enumerate":
+        return list(enumerate(elements(node.args[0], frame)))
+    if called(node) in ("tqdm", "list", "sorted", "reversed"):
+        found = elements(node.args[0], frame)
+        return found[::-1] if called(node) == "reversed" else found
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [elements(n, frame) if isinstance(n, (ast.List, ast.Tuple)) else value(n, frame) for n in node.elts]
+    found = value(node.func.value if called(node) == "items" else node, frame)
+    if not isinstance(found, (list, tuple, range, dict)):
+        raise Unknown
+    return list(found.items()) if called(node) == "items" else list(found)
+
+
+class Round:
+    """A frame as it is in another round of a loop."""
+
+    def __init__(self, frame, loop, element):
+        self.f_globals, self.f_code = frame.f_globals, frame.f_code
+        self.f_locals = self
+        self.frame, self.known = frame, dict(self.bound(loop.target, element))
+        self.set = {node.targets[0].id: node.value for node in loop.body if isinstance(node, ast.Assign) and len(node.targets) == 1
+                    and isinstance(node.targets[0], ast.Name)}
+
+    def bound(self, target, element):
+        if isinstance(target, ast.Name):
+            yield target.id, element
+        elif isinstance(target, ast.Tuple) and len(target.elts) == len(element):
+            for part, one in zip(target.elts, element):
+                yield from self.bound(part, one)
+
+    def get(self, name, otherwise=None):
+        if name in self.set and name not in self.known:
+            self.known[name] = value(self.set[name], self)
+        return self.known[name] if name in self.known else local(self.frame, name, otherwise)
+
+
+def sums_up(outer, inner, frame, now):
+    """Rounds of a loop in all those of the one around it, where there are `now` in this one and others in others; infinite: nobody
+    can tell."""
+    try:
+        return sum(length(inner.iter, Round(frame, outer, element)) for element in elements(outer.iter, frame)) / now
+    except (Unknown, TypeError, AttributeError, KeyError, IndexError, ValueError, ZeroDivisionError):
+        return math.inf
+
+
 def over_optimizers(loop, frame):
     """Whether all rounds of the loop are one step, of several optimizers."""
     return isinstance(loop, ast.For) and any(hasattr(local(frame, name), "param_groups") for name in names_in(loop.target))
-
-
-def names_in(node):
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def counted(test, going_on, frame):
@@ -350,7 +325,9 @@ BEGINNING = {"runpy", "multiprocessing.process"}  # what began the script, or th
 class Length:
     """Told of every step. `steps`: how many there will be in all, as of the last one; 0: not known."""
 
-    def __init__(self):
+    def __init__(self, around=lambda: ()):
+        """`around`: gives the loops that are being gone through, as trainings.py has them."""
+        self.around = around
         self.steps = 0
         self.made = 0
         self.moved = 0  # rounds of the innermost loop between the last two steps
@@ -383,7 +360,7 @@ class Length:
         self.fetched.clear()
 
     def look(self, frame):
-        product, whole, first, now, self.clock = 1, math.inf, True, {}, ""
+        product, whole, first, now, self.clock, within = 1, math.inf, True, {}, "", []
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
             told = LIBRARIES[library](frame) if library in LIBRARIES else Told(0)
@@ -391,27 +368,35 @@ class Length:
                 self.evaluates, self.inner, self.most = told.often, told.every, told.most
                 self.looped = True
                 return told.steps
-            loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else ()
-            for loop in reversed(loops):
-                rounds, bound = self.rounds(loop, frame, now)
+            loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else []
+            bounds = []
+            for n in reversed(range(len(loops))):
+                rounds, more = self.rounds(loops, n, frame, within, None if first else product, now)
+                if n + 1 < len(loops) and (found := self.differing(loops[n], loops[n + 1], bounds, frame)):
+                    rounds = found
+                bounds += more
                 if first:
-                    rounds = self.inner = rounds / max(self.batches(), self.moves(loop, frame, now))
-                product, whole, first = product * rounds, min(whole, bound), False
+                    rounds = stepping(loops[n], frame, rounds, max(self.batches(), self.moves(loops[n], frame, now)))
+                product = min([product * rounds, *(one.steps for one in bounds if one.scope == n)])
+                if first:
+                    self.inner, first = product, False
+            whole = min([whole, *(one.steps for one in bounds if one.scope < 0)])
+            within.append(frame)
             frame = frame.f_back
         self.before, self.looped = now, not first
         return 0 if first or self.clock else min(product, whole)
 
+    def differing(self, outer, inner, bounds, frame):
+        """Rounds of a loop where those of the one in it are as many as hangs on the round; 0: they do not."""
+        hangs = ends.moving(outer)
+        if isinstance(inner, ast.For) and called(inner.iter) in RANGES and names_in(inner.iter) & hangs:
+            return sums_up(outer, inner, frame, length(inner.iter, frame)) if isinstance(outer, ast.For) else math.inf
+        return math.inf if any(one.limit & hangs and one.scope > 0 for one in bounds) else 0
+
     def moves(self, loop, frame, now):
         """Rounds of the innermost loop for a step, by the number that it counts; 0: it counts none, or that is not known yet."""
         try:
-            node = loop.iter
-            while called(node) in OVER and called(node) != "enumerate":
-                node = node.args[0]
-            stride = number(node.args[2], frame) if called(node) in RANGES and len(node.args) == 3 else 1
-            at = number(loop.target.elts[0] if called(node) == "enumerate" else loop.target,
-                        frame) if called(node) in (*RANGES, "enumerate") else None
-            if at is None:
-                return 0
+            at, _, stride = where(loop, frame)
         except (Unknown, AttributeError, KeyError, IndexError, TypeError):
             return 0
         key = frame.f_code, loop.lineno, "rounds"
@@ -423,40 +408,167 @@ class Length:
         """Rounds of the innermost loop for a step: those whose gradients are summed up."""
         return max(self.fetched.values(), default=1)
 
-    def rounds(self, loop, frame, now):
-        """(of the loop, and of steps in the whole run, at most), infinite where nobody can tell."""
-        rounds = 1 if leaves(loop.body) else lengthwise(loop.iter, frame) if isinstance(loop, ast.For) else math.inf
-        if rounds == math.inf and isinstance(loop, ast.For) and len(self.fetched) == 1 and "loader" in of_call(loop.iter).lower():
-            rounds = len(next(iter(self.fetched)))  # one that is made there
-        own = names_in(loop.target) if isinstance(loop, ast.For) else set()
-        whole = math.inf
+    def over(self, loop, frame):
+        """How often a `for` goes round, by what it goes over, or as it stands there."""
+        path = frame.f_code.co_filename
+        what = next((one.what for one in reversed(self.around()) if one.where == (path, loop.lineno)), None)
+        if isinstance(what, (range, list, tuple)):
+            return len(what)
+        found = lengthwise(loop.iter, frame)
+        if found == math.inf and len(self.fetched) == 1 and "loader" in of_call(loop.iter).lower():
+            return len(next(iter(self.fetched)))  # one that is made there
+        try:
+            return len(what) if found == math.inf and not isinstance(what, Mapping) else found
+        except Exception:  # it has none
+            return found
+
+    def rounds(self, loops, n, frame, within, product, now):
+        """(rounds of the n-th of these loops, each around the next, infinite where nobody can tell; [Bound]). `within`: frames of what
+        it calls for a step; `product`: steps that a round has, as far as its loops tell, None: it is one."""
+        loop, bounds = loops[n], []
+        rounds = 1 if ends.leaves(loop.body) else self.over(loop, frame) if isinstance(loop, ast.For) else math.inf
         if line := timed(loop, frame.f_code.co_filename):
             self.clock = f"{os.path.basename(frame.f_code.co_filename)}:{line}"
-            return math.inf, math.inf
-        for test, going_on in guards(loop):
+            return math.inf, []
+        for test, going_on in ends.guards(loop):
             try:
-                left, right, gap, way = counted(test, going_on, frame)
-                sides = {ast.unparse(side) for side in (test.left, test.comparators[0])}
-                if sides & scaled(loop):
-                    gap = abs(math.log(left / right))
+                guard = Guard(test, going_on, loops, n, frame, within)
+                if guard.own:
+                    rounds = min(rounds, guard.whole_of_own())
+                    continue
+                since, moved, first = self.moved_since(guard, now)
+                if guard.outside(product) or moved == 0:
+                    rounds = min(rounds, 1 + guard.further(first / guard.each(product)))
+                elif moved > 0:
+                    steps = (since if guard.scope >= 0 else self.made) + guard.further(guard.gap / moved)
+                    whole = math.ceil(steps / product) * product if product and product < math.inf else steps
+                    bounds.append(Bound(whole, guard.scope, guard.limit))
             except (Unknown, AttributeError, KeyError, IndexError, TypeError, ValueError, ZeroDivisionError):
                 continue
-            if sides & begun_anew(loop):
-                continue
-            key = frame.f_code, test.lineno, test.col_offset
-            before, usual = self.before.get(key, (gap, None))
-            moved = before - gap
-            now[key] = gap, moved
-            if not sides & (added(loop).keys() | scaled(loop)) and usual and abs(moved - usual) > EVEN * abs(usual):
-                continue  # a value, as a loss, of which nobody knows when it is small enough
-            if names_in(test) & own:
-                end = (left if names_in(test.left) & own else right) + gap
-                rounds = min(rounds, end) if (way > 0) == bool(names_in(test.left) & own) and end > 0 else rounds
-            elif moved > 0 and gap > 0:
-                whole = min(whole, self.made + math.ceil(gap / moved - CLOSE))
-            elif going_on and not sides & scaled(loop):  # moves when a loop inside has ended
-                rounds = gap
-        return rounds, whole
+        return rounds, bounds
+
+    def moved_since(self, guard, now):
+        """(steps since its counter began, by how much that moved with the last, how far from its end it was at first)"""
+        gap, usual, since, first = self.before.get(guard.key, (guard.gap, None, 0, guard.gap))
+        moved = gap - guard.gap
+        if moved < 0 and guard.scope >= 0:
+            moved, since, first = usual or 0, 0, guard.gap
+        now[guard.key] = guard.gap, moved, since + 1, first
+        if not guard.known and usual and abs(moved - usual) > EVEN * abs(usual):
+            raise Unknown  # a value, as a loss, of which nobody knows when it is small enough
+        return since + 1, moved, first
+
+
+class Bound:
+    """Steps at most, of all rounds of the loop number `scope` of a function; -1: of the run. `limit`: names that it hangs on."""
+
+    def __init__(self, steps, scope, limit):
+        self.steps, self.scope, self.limit = steps, scope, limit
+
+
+class Guard:
+    """A comparison that ends a loop, and what of it counts."""
+
+    def __init__(self, test, going_on, loops, n, frame, within):
+        self.test, self.going_on, self.loop, self.inner, self.frame = test, going_on, loops[n], loops[n + 1:n + 2], frame
+        self.key, self.place = (frame.f_code, test.lineno, test.col_offset), place(frame)
+        left, right, self.gap, self.way = counted(test, going_on, frame)
+        sides = {bare(side) for side in (test.left, test.comparators[0])}
+        if sides & (ends.begun_anew(self.loop) | ends.refilled(self.loop) & ends.added(self.loop).keys()):
+            raise Unknown
+        self.own = names_in(self.loop.target) & names_in(test) if isinstance(self.loop, ast.For) else set()
+        self.scales = bool(sides & ends.scaled(self.loop))
+        if self.scales:
+            self.gap = abs(math.log(left / right))
+        if self.gap <= 0:
+            raise Unknown
+        self.counts = [one for one in ends.counts(self.loop) if one.name in sides]
+        self.known, counters = bool(self.counts), {one.name for one in self.counts} or sides
+        self.limit = names_in(test) - counters
+        self.scope = self.begins_in(loops, n, counters)
+        self.takes = not isinstance(value(test.left, frame), numbers.Real) or called(test.left) == "len"  # of a list, for the step
+        self.order = [(test, one.node, self.place) for one in self.counts]
+        if not self.counts:
+            self.looks_within(within, sides)
+
+    def begins_in(self, loops, n, counters):
+        """The outermost loop in all of whose rounds it goes on counting; -1: it does so wherever its function is called."""
+        for outer in reversed(range(n)):
+            if ends.begins(loops[outer], loops[outer + 1]) & counters or self.limit & ends.added(loops[outer]).keys():
+                return outer + 1
+        code = self.frame.f_code
+        return 0 if code.co_name == "<module>" or counters <= {*code.co_varnames, *code.co_cellvars} else -1
+
+    def looks_within(self, within, sides):
+        """It counts in what is called: `self.step += 1`, by the word."""
+        words = {side.rpartition(".")[2] for side in sides}
+        for at in within:
+            function = function_of(at) if is_own(at.f_code.co_filename) else None
+            found = [one for one in ends.counts(function) if one.name.rpartition(".")[2] in words] if function is not None else []
+            self.counts, self.order = self.counts + found, self.order + [(None, one.node, place(at)) for one in found]
+
+    def whole_of_own(self):
+        """Rounds of a `for` that ends by what it goes over."""
+        at, start, stride = where(self.loop, self.frame, self.own)
+        if (self.way * stride > 0) != bool(names_in(self.test.left) & self.own):
+            raise Unknown
+        return (at - start) // stride + 1 + self.further(self.gap / abs(stride), ends.asks_first(self.test, None, self.place))
+
+    def outside(self, product):
+        """Whether it counts rounds of the loop, in which others have the steps."""
+        return product is not None and self.known and not any(
+            one.inside[:1] == tuple(self.inner) for one in self.counts if one.inside) and all(one.way for one in self.counts)
+
+    def each(self, product):
+        """By how much it moves in a round that was not seen to its end."""
+        if self.scales or not self.going_on and not (self.counts and all(one.sure for one in self.counts)):
+            raise Unknown
+        if not self.counts:
+            return 1
+        return sum(abs(number(one.much, self.frame)) * math.prod(lengthwise(loop.iter, self.frame) if isinstance(
+            loop, ast.For) else math.inf for loop in one.inside) for one in self.counts)
+
+    def further(self, times, asks=None):
+        """Rounds behind this one, of a counter that moves so often until its end."""
+        if asks is None:
+            asks = all(ends.asks_first(*one) for one in self.order) if self.order else self.takes
+        return math.ceil(times - CLOSE) - (not asks)
+
+
+def stepping(loop, frame, rounds, each):
+    """Steps in so many rounds of a loop, of which one comes every `each`: those in which what is asked before it says so."""
+    whole, tests = rounds / each, [test for test, holds in ends.asked_before(loop, place(frame)) if holds and clocks.is_plain(test)]
+    if each <= 1 or rounds > MANY or not tests:
+        return whole
+    try:
+        _, start, stride = where(loop, frame)
+        counter = ast.unparse(loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target)
+        named = {name: found for test in tests for name in names_in(test) if (found := local(frame, name, Unknown)) is not Unknown}
+        asked = [compile(ast.Expression(test), "<test>", "eval") for test in tests if counter in names_in(test)]
+        found = sum(all(eval(test, frame.f_globals, {**named, counter: start + n * stride}) for test in asked) for n in range(int(rounds)))
+    except Exception:  # whatever a script's own values do where they are asked
+        return whole
+    return found if asked and abs(found - whole) <= 1 else whole
+
+
+def bare(side):
+    """`todo`, of `len(todo)`."""
+    return ast.unparse(side.args[0] if called(side) == "len" and len(side.args) == 1 else side)
+
+
+def where(loop, frame, own=None):
+    """(the number that a `for` is at, its first, by how much it rises); `own`: of its variables, what is asked for."""
+    node = loop.iter
+    while called(node) in OVER and called(node) != "enumerate":
+        node = node.args[0]
+    ranges, target = called(node) in RANGES, loop.target
+    if not ranges and called(node) != "enumerate":
+        raise Unknown
+    target = target if ranges else target.elts[0]
+    if own is not None and target.id not in own:
+        raise Unknown
+    first = node.args[0] if ranges and len(node.args) > 1 else node.args[1] if not ranges and len(node.args) > 1 else ast.Constant(0)
+    return number(target, frame), number(first, frame), number(node.args[2], frame) if ranges and len(node.args) == 3 else 1
 
 
 def install(length_, later, patch):

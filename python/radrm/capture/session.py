@@ -68,6 +68,7 @@ class Session:
         self.length = Length()
         self.loading = Loading(self)
         self.later = Later(self)
+        self.length.around = self.later.trainings.around_us
         self.solvers = lbfgs.Solvers()
         self.recorder.brought = self.later.brought
         self.seen = None  # what of the file is known, once enough was seen and it goes on

@@ -7,6 +7,7 @@ import os
 
 from .reads import targets
 
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 NOT_OWN = ("site-packages", "dist-packages", os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -23,3 +24,10 @@ def is_own(path):
     """Whether a source file is the script's, or of what it is part of."""
     return (bool(path) and path.endswith(".py") and not any(part in path for part in NOT_OWN)
             and not os.path.abspath(path).startswith(targets()))
+
+
+def called(node):
+    """The last word of what is called; "": nothing is."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""What ends the loops of a script, as it stands there: what is compared, what counts, and whether a round counts, learns or asks first."""
+import ast
+import functools
+
+from . import growing
+from .source import FUNCTION, called
+
+LOOPS = (ast.For, ast.While)
+POPS = {"pop", "popleft", "popitem"}
+PUTS = {"append", "appendleft", "extend", "extendleft", "insert", "add", "put"}
+LEAVES = {"exit", "quit", "_exit"}
+
+
+class Count:
+    """Something counts there: `way` 1 or -1, `much` each time; 0: it is multiplied, or nobody knows. `inside`: the loops that it is in
+    within the one that was asked; `sure`: it is in no branch of these."""
+
+    def __init__(self, name, way, much, node, inside=(), sure=True):
+        self.name, self.way, self.much, self.node, self.inside, self.sure = name, way, much, node, inside, sure
+
+
+def count(node):
+    """(what counts, which way, by how much) there; None."""
+    if called(node) in POPS and isinstance(node.func, ast.Attribute):
+        return ast.unparse(node.func.value), -1, ast.Constant(1)
+    if isinstance(node, ast.Delete) and isinstance(node.targets[0], ast.Subscript):
+        return ast.unparse(node.targets[0].value), -1, ast.Constant(1)
+    if isinstance(node, ast.Assign) and (cut := shortened(node)):
+        return cut
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Mult, ast.Div)):
+        return ast.unparse(node.target), 0, node.value
+    found = growing.added(node)
+    return (ast.unparse(found[0]), *found[1:]) if found else None
+
+
+def pairs(node):
+    """(target, value) of an assignment."""
+    for target in node.targets:
+        several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) and len(target.elts) == len(node.value.elts)
+        yield from zip(target.elts, node.value.elts) if several else [(target, node.value)]
+
+
+def shortened(node):
+    """`todo = todo[n:]`, as count() has it."""
+    for target, value in pairs(node):
+        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and ast.unparse(value.value) == ast.unparse(target):
+            if value.slice.lower is not None and value.slice.upper is None:
+                return ast.unparse(target), -1, value.slice.lower
+    return None
+
+
+@functools.lru_cache(256)
+def counts(loop):
+    found, waiting = [], [(statement, (), True) for statement in loop.body]
+    for node, inside, sure in waiting:
+        if counted := count(node):
+            found.append(Count(*counted, node, inside, sure))
+        if not isinstance(node, FUNCTION):
+            deeper = (*inside, node) if isinstance(node, LOOPS) else inside
+            sure = sure and not isinstance(node, (ast.If, ast.Try, ast.IfExp))
+            waiting += [(child, deeper, sure) for child in ast.iter_child_nodes(node)]
+    return found
+
+
+@functools.lru_cache(256)
+def added(loop):
+    """{what counts in the loop: 1 or -1}"""
+    return {one.name: one.way for one in counts(loop) if one.way}
+
+
+@functools.lru_cache(256)
+def scaled(loop):
+    """Variables that are multiplied in each round."""
+    return {one.name for one in counts(loop) if not one.way}
+
+
+@functools.lru_cache(256)
+def refilled(loop):
+    """Lists that something is put into in the loop."""
+    return {ast.unparse(n.func.value) for statement in loop.body for n in ast.walk(statement)
+            if called(n) in PUTS and isinstance(n.func, ast.Attribute)}
+
+
+@functools.lru_cache(256)
+def begun_anew(loop):
+    """What is set to a constant inside the loop, as it stands there: epochs without progress, say, which count what nobody can know."""
+    return {ast.unparse(target) for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Assign)
+            for target, value in pairs(node) if isinstance(value, ast.Constant)}
+
+
+@functools.lru_cache(256)
+def begins(outer, inner):
+    """What is set, or filled, in a loop but not in the one `inner` within: it counts anew in each round."""
+    found, waiting = names(outer.target) if isinstance(outer, ast.For) else set(), list(outer.body)
+    for node in waiting:
+        if node is inner or isinstance(node, FUNCTION):
+            continue
+        if isinstance(node, ast.Assign) and not growing.added(node):
+            found |= {ast.unparse(target) for target, value in pairs(node) if not names(target) & names(value)}
+        elif isinstance(node, ast.For):
+            found |= names(node.target)
+        elif called(node) in PUTS and isinstance(node.func, ast.Attribute):
+            found.add(ast.unparse(node.func.value))
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+@functools.lru_cache(256)
+def moving(loop):
+    """What may be another in each of its rounds, since it hangs on what it goes over, counts or takes."""
+    found = (names(loop.target) if isinstance(loop, ast.For) else set()) | added(loop).keys()
+    while True:
+        more = {ast.unparse(part) for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Assign)
+                for target, value in pairs(node) if names(value) & found or any(called(n) in POPS for n in ast.walk(value))
+                for part in (target.elts if isinstance(target, ast.Tuple) else [target])} - found
+        if not more:
+            return found
+        found |= more
+
+
+def names(node):
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+# --- conditions ---
+
+def comparisons(test, going_on, falling):
+    """(comparison, whether the loop goes on while it holds) of a condition for going on, or for leaving it. `falling`: variables that
+    are greater than 0 where they hold; others may be lists."""
+    if isinstance(test, ast.Compare):
+        yield test, going_on
+    elif isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from comparisons(part, going_on, falling)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from comparisons(test.operand, not going_on, falling)
+    elif isinstance(test, (ast.Name, ast.Attribute)):
+        left = test if ast.unparse(test) in falling else ast.Call(ast.Name("len", ast.Load()), [test], [])
+        yield ast.fix_missing_locations(ast.copy_location(ast.Compare(left, [ast.Gt()], [ast.Constant(0)]), test)), going_on
+
+
+def is_leaving(statement):
+    return isinstance(statement, (ast.Break, ast.Return, ast.Raise)) or isinstance(statement, ast.Expr) and called(
+        statement.value) in LEAVES
+
+
+@functools.lru_cache(256)
+def conditions(loop):
+    """(condition, whether it is one for going on) of all that ends the loop: its own, and where it is left from inside."""
+    found, waiting = [(loop.test, True)] if isinstance(loop, ast.While) else [], list(loop.body)
+    for n, node in enumerate(loop.body):
+        if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Continue) and any(map(is_leaving, loop.body[n + 1:])):
+            found.append((node.test, True))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and is_leaving(node.body[-1]):
+            found.append((node.test, False))
+        # A `break` in a loop inside ends that one.
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(node, (*LOOPS, *FUNCTION))]
+    return found
+
+
+@functools.lru_cache(256)
+def guards(loop):
+    """What comparisons() gives of these."""
+    falling = {one.name for one in counts(loop) if one.way < 0 and isinstance(one.node, (ast.AugAssign, ast.Assign)) and not (
+        isinstance(one.node, ast.Assign) and shortened(one.node))}
+    return [part for test, going_on in conditions(loop) for part in comparisons(test, going_on, falling)]
+
+
+def goes_on(statements):
+    """Whether what is behind them in a loop may be passed over."""
+    return any(isinstance(node, ast.If) and any(isinstance(inside, ast.Continue) for inside in ast.walk(node)) for node in statements)
+
+
+def leaves(statements):
+    """Whether they end the loop around them whatever happens, but for an error."""
+    return not goes_on(statements) and any(
+        isinstance(s, (ast.Break, ast.Return)) or isinstance(s, (ast.Try, ast.With)) and leaves([*s.body, *getattr(s, "orelse", ())])
+        for s in statements)
+
+
+# --- the order of a round ---
+
+def asked_before(loop, place):
+    """(test, whether it holds) of the branches of a loop that a step is in which is made at `place`."""
+    found, block, (begin, _) = [], loop.body, place
+    while node := next((n for n in block if (n.lineno, n.col_offset)[:len(begin)] <= begin <= (n.end_lineno, n.end_col_offset)), None):
+        if isinstance(node, ast.If):
+            holds = (node.body[-1].end_lineno, node.body[-1].end_col_offset) >= begin
+            found.append((node.test, holds))
+        blocks = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
+        block = [] if isinstance(node, (*LOOPS, *FUNCTION)) else [n for part in blocks for n in part]
+    return found
+
+
+def asks_first(test, counting, place):
+    """Whether from a step on that is made at `place` a test comes before the node that counts, which is None at the loop's top; a test
+    that is None is at the end of what is called for the step. What counts as part of it, as in its arguments, has done so before."""
+    begin, end = place
+
+    def behind(at):
+        return at[:len(begin)] <= begin, at
+    asked = behind((test.lineno, test.col_offset)) if test is not None else (True, ())
+    if counting is None:
+        return not asked[0]
+    own = (counting.lineno, counting.col_offset), (counting.end_lineno, counting.end_col_offset)
+    within = begin <= own[0][:len(begin)] and own[1][:len(end)] <= end
+    return asked < ((True, begin) if within else behind(own[1]))
