@@ -36,7 +36,7 @@ def test_of_many_sizes(capture):
     assert 20 < [p for _, p in f.marks].count(1) < 40
 
 
-@pytest.mark.parametrize("numbers, most", [("[400, 800]", 12), ("[400]", 6)])
+@pytest.mark.parametrize("numbers, most", [("[400, 800]", 7), ("[400]", 6)])
 def test_of_few_sizes(capture, numbers, most):
     """As those of a critic and a generator are, in turn."""
     code, said, f = capture(SCRIPT.replace("NUMBERS", numbers))

@@ -128,14 +128,15 @@ def conclude(session, ended, code, whole):
             raise Unused(what + ": there is no GPU memory to claim. Is a device named, as in model.to(\"cuda\")?", code)
         raise Unused(f"{ended}, before its first optimizer step was over", code)
     seen = passes(session)
-    if session.steps == 0 and not whole and not seen:
+    begun = session.steps == 0 and not whole and not seen
+    if begun and not session.came_back():
         raise CaptureError(f"{ended}, before its first optimizer step was over")
-    if session.steps == 0:
+    if session.steps == 0 and not begun:
         session.recorder.note(0, "no training: the script made no optimizer step, and the memory of what it did was captured"
                               if not seen else f"no optimizer: {seen} were captured" if session.taught else
                               f"no training: {seen} without an optimizer were captured")
     if ended and not whole:
-        after = f"{session.steps} steps" if session.steps else seen
+        after = f"{session.steps} steps" if session.steps else seen or "the forward pass of the first step, with room for its optimizer's state"
         session.recorder.note(ff.CUT_SHORT, f"cut short after {after}: {ended}")
 
 

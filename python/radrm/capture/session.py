@@ -43,6 +43,7 @@ STEADY = 100  # forward passes without an optimizer after which a peak that did 
 TAUGHT = 10  # likewise, backward passes
 GROWN = 1.001  # times as much; losses that are kept are no growth
 MANY = 1000  # steps of a run of which it is not known how many it has
+STATE = 2  # times the parameters: of most optimizers
 LEAKED = 0.1  # of what it takes otherwise: less of what is left behind in a run is claimed (models/margins.h), more is told
 CONTEXT = 632 << 20  # bytes beside tensors, about (models/overheads.h)
 LATER = 10  # steps that an optimizer which has not stepped is waited for, as a generator's, or a training after a first one
@@ -387,6 +388,16 @@ class Session:
     def stopped(self, what):
         """The limit of time decided what was seen."""
         self.recorder.note(ff.CUT_SHORT, f"stopped by the clock: {what}: raise the limit (--timeout)")
+
+    def came_back(self):
+        """Whether the time was over in the backward pass of the first step. By then all is there that a step has but the optimizer's
+        state, which is added."""
+        if not (self.late and self.waiting and self.varied.most):
+            return False
+        held = {id(p): p for optimizer in self.waiting for group in optimizer.param_groups for p in group["params"] if is_gpu(p)}
+        state = STATE * sum(p.numel() * p.element_size() for p in held.values())
+        self.recorder.give_back(self.recorder.take(max(self.recorder.peak_bytes - self.recorder.live_bytes, 0) + state))
+        return True
 
     def learnt(self):
         """Steps, or backward passes without an optimizer."""

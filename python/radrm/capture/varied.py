@@ -5,8 +5,8 @@ model, tables that a loop of the script cuts at random.
 The first few are not the largest, and PyTorch's allocator keeps blocks of each size. So more of them are seen; what they take is noted
 as the backward pass of each begins."""
 
-STEPS = 32  # of which the largest is believed
-FEW = 8  # after which those of two kinds, as of a critic and a generator in turn, are believed
+STEPS, STILL = 32, 16  # of which the largest is believed; behind the largest, likewise
+FEW, TWICE = 8, 2  # after which those of two kinds, as of a critic and a generator in turn, are believed; once each came so often
 OPERATORS = 50_000  # that may run for that
 DIFFERENT = 0.01  # of what is alive at most
 
@@ -36,10 +36,18 @@ class Varied:
         found = sorted(sizes)
         return len(found[:1]) + sum(after > before + DIFFERENT * self.most for before, after in zip(found, found[1:]))
 
+    def rarest(self, sizes):
+        """Of two kinds, how many are of the rarer one."""
+        larger = sum(size > min(sizes) + DIFFERENT * self.most for size in sizes)
+        return min(larger, len(sizes) - larger)
+
     def waits(self, steps):
         """Whether more are to be seen, after so many."""
-        kinds, ran = self.kinds(self.sizes()), self.recorder.operators
-        if kinds < 2 or kinds == 2 and steps >= FEW or steps >= STEPS:
+        sizes, ran = self.sizes(), self.recorder.operators
+        kinds = self.kinds(sizes)
+        if kinds < 2 or kinds == 2 and (steps >= FEW or self.rarest(sizes) >= TWICE) or steps >= STEPS:
+            return False
+        if len(sizes) - sizes.index(max(sizes)) > STILL:
             return False
         self.began = self.began or ran
         return ran <= self.began + OPERATORS

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import fileformat as ff
 from . import limits
 
+max, min = max, min  # while a capture runs there are others, which take longer
 TILE = (128, 64)    # results of a matrix product that one block is taken to compute
 CHUNK = 65536       # elements of one tensor that one block of a multi-tensor kernel handles
 LISTED = (110, 64, 48, 36, 30)  # tensors one such kernel takes, by the number of lists
