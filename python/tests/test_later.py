@@ -220,6 +220,8 @@ GROWING = """
     ("for step in range(500):\n    learn(torch.randn(8, 64 + step // 50 * 64))", "a size grows in the run, from 64 to 640", 640),
     ("for step, x in enumerate(rows):\n    n = 64 if step < 500 else 128\n    learn(x[:, :n])",
      "a size grows in the run, from 64 to 128", 128),
+    ("lengths, length = {100: 128, 1500: 256}, 64\nfor step in range(2000):\n    length = lengths.get(step, length)\n"
+     "    learn(torch.randn(8, length))", "a size grows in the run, from 64 to 256", 256),
     ("for epoch in range(9):\n    n = 2 ** min(epoch + 3, 8)\n    for x in rows:\n        learn(x[:, :n])",
      "a size grows in the run, from 8 to 256", 256),
     ("class T:\n    step = 0\n    def length(self, step): return int(64 + 0.1 * step)\nt = T()\nfor x in rows:\n"
@@ -234,7 +236,7 @@ GROWING = """
     ("for step in range(400):\n    for i in range(3):\n        x = torch.randn(8, 2 ** (4 + i))\n    learn(x)", "", 64),
     ("for step in range(400):\n    rate = min(1, step / 10)\n    x = torch.randn(8, 1024)[:, step // 10 : step // 10 + 64]\n"
      "    learn(x)", "", 64),
-], ids=["min", "argument", "if", "epoch", "method", "while", "for ever", "not so far", "before", "within", "no size"])
+], ids=["min", "argument", "if", "table", "epoch", "method", "while", "for ever", "not so far", "before", "within", "no size"])
 def test_sizes_that_grow_with_the_step(capture, loop, told, most):
     code, said, f = capture(textwrap.dedent(GROWING) + loop)
     assert code == 0 and max(f.events) == 8 * most * 64 * 4, said

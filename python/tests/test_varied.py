@@ -29,11 +29,20 @@ SCRIPT = """
 LARGEST = 2000 * 16 * 64 * 4
 
 
-def test_of_many_sizes(capture):
-    code, said, f = capture(SCRIPT.replace("NUMBERS", "[400, 300, 500, 450, 350, 600] * 3 + [2000]"))
+@pytest.mark.parametrize("numbers", ["[400, 300, 500, 450, 350, 600] * 3 + [2000]", "[400, 800, 402, 801, 401, 600, 500] * 2 + [2000]"],
+                         ids=["at once", "that seem to be two"])
+def test_of_many_sizes(capture, numbers):
+    code, said, f = capture(SCRIPT.replace("NUMBERS", numbers))
     assert code == 0 and f.header["flags"] & VARIABLE_SHAPES and "steps differ in size" in said, said
     assert f.steps == 5000 and peak(f.events, 512) > 2 * LARGEST
     assert 20 < [p for _, p in f.marks].count(1) < 40
+
+
+def test_of_a_largest_that_comes_early(capture):
+    """It is believed once enough behind it took no more."""
+    code, said, f = capture(SCRIPT.replace("NUMBERS", "[400, 300, 2000, 450, 350, 600, 1000]"))
+    assert code == 0 and f.header["flags"] & VARIABLE_SHAPES and peak(f.events, 512) > 2 * LARGEST, said
+    assert [p for _, p in f.marks].count(1) < 22
 
 
 @pytest.mark.parametrize("numbers, most", [("[400, 800]", 7), ("[400]", 6)])

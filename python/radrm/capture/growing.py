@@ -16,11 +16,11 @@ LOOPS = {"range", "trange", "count", "enumerate", "tqdm", "reversed"}
 SHAPED = {"randn", "rand", "randint", "zeros", "ones", "empty", "full", "arange", "interpolate", "resize", "expand", "repeat",
           "view", "reshape", "narrow",
           "get_batch", "randperm"}
-FUNCTIONS = {"min", "max", "int", "round", "len", "float", "pow", "bisect", "bisect_left", "bisect_right", "sum"}
+FUNCTIONS = {"min", "max", "int", "round", "len", "float", "pow", "bisect", "bisect_left", "bisect_right", "sum", "get"}
 PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.operator,
          ast.unaryop, ast.cmpop, ast.expr_context, ast.Subscript, ast.Tuple, ast.List, ast.ListComp, ast.comprehension)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-SAMPLES = 512  # moments of the run
+SAMPLES = 1 << 15  # moments of the run: of a shorter one all
 
 
 def word(node):
@@ -78,7 +78,7 @@ def hangs_on(node, counts):
     inside = list(ast.walk(node))
     plain = all(isinstance(n, PLAIN) and not (isinstance(n, ast.Call) and (word(n.func) not in FUNCTIONS or n.keywords)) for n in inside)
     leaps = any(isinstance(n, (ast.FloorDiv, ast.Pow, ast.IfExp, ast.LShift, ast.Subscript, ast.ListComp)) or isinstance(n, ast.Call)
-                and word(n.func) in ("min", "int", "round") for n in inside)
+                and word(n.func) in ("min", "int", "round", "get") for n in inside)
     found = [n for n in inside if isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n) in counts] if plain and leaps else []
     return found[0] if found else None
 
@@ -178,8 +178,9 @@ class Asked:
         if len(set(ends)) > 1:
             return None, []
         whole = round if type(self.last) is int else float
-        moments = [self.way * 2**n for n in range(21)] if end is None else (whole(self.last + (end - self.last) * n / SAMPLES)
-                                                                            for n in range(SAMPLES + 1))
+        samples = SAMPLES if end is None or whole is float else max(min(SAMPLES, round(abs(end - self.last))), 1)
+        moments = [self.way * 2**n for n in range(21)] if end is None else (whole(self.last + (end - self.last) * n / samples)
+                                                                            for n in range(samples + 1))
         found, most = [], self.value
         for counter in moments:
             value = self.function(counter)

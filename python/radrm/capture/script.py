@@ -136,7 +136,8 @@ def conclude(session, ended, code, whole):
                               if not seen else f"no optimizer: {seen} were captured" if session.taught else
                               f"no training: {seen} without an optimizer were captured")
     if ended and not whole:
-        after = f"{session.steps} steps" if session.steps else seen or "the forward pass of the first step, with room for its optimizer's state"
+        after = f"{session.steps} steps" if session.steps else seen or ("the forward pass of the first step, with room for its "
+                                                                        "optimizer's state")
         session.recorder.note(ff.CUT_SHORT, f"cut short after {after}: {ended}")
 
 

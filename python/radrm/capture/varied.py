@@ -36,16 +36,12 @@ class Varied:
         found = sorted(sizes)
         return len(found[:1]) + sum(after > before + DIFFERENT * self.most for before, after in zip(found, found[1:]))
 
-    def rarest(self, sizes):
-        """Of two kinds, how many are of the rarer one."""
-        larger = sum(size > min(sizes) + DIFFERENT * self.most for size in sizes)
-        return min(larger, len(sizes) - larger)
-
     def waits(self, steps):
         """Whether more are to be seen, after so many."""
         sizes, ran = self.sizes(), self.recorder.operators
         kinds = self.kinds(sizes)
-        if kinds < 2 or kinds == 2 and (steps >= FEW or self.rarest(sizes) >= TWICE) or steps >= STEPS:
+        alike = len({*sizes}) == 2 and min(map(sizes.count, sizes)) >= TWICE
+        if kinds < 2 or kinds == 2 and (steps >= FEW or alike) or steps >= STEPS:
             return False
         if len(sizes) - sizes.index(max(sizes)) > STILL:
             return False
