@@ -670,11 +670,12 @@ def test_an_end_that_nothing_holds(capture, limit, seen, within, around):
             except: {around}
     train()
     """, options=limit)
-    assert code == (0 if seen else 1) and bool(seen) == bool(f), said
-    assert not f or sum(phase == 1 for _, phase in f.marks) == seen, said
+    # Of no step something is handed in where the time was over in a backward pass.
+    assert code == (0 if f else 1) and (f or not seen), said
+    assert not f or sum(phase == 1 for _, phase in f.marks) == max(seen, 1), said
     # At its limit the process may abort: C++ that calls back into Python lets no exception through.
-    assert seen or re.search("time: no end after (3 s of processor time, before its first optimizer step|6 s of processor time)",
-                             said), said
+    assert seen or re.search("time: no end after (3 s of processor time|6 s of processor time)", said), said
+    assert seen or bool(f) == ("cut short after the forward pass of the first step" in said), said
 
 
 @pytest.mark.parametrize("told, said", [(True, "time: no end after 2 s of processor time"), (False, "the process died of signal 6")])

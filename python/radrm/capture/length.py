@@ -155,8 +155,10 @@ def value(node, frame):
 
 
 def number(node, frame):
+    """What came from the GPU is none: it counts nothing, and to ask how large it is would be a doubt."""
+    from .readnumbers import ReadFloat, ReadInt
     found = value(node, frame)
-    if isinstance(found, bool) or not isinstance(found, numbers.Real) or not math.isfinite(found):
+    if isinstance(found, (bool, ReadFloat, ReadInt)) or not isinstance(found, numbers.Real) or not math.isfinite(found):
         raise Unknown
     return found
 
