@@ -14,6 +14,7 @@ import torch
 import typing_extensions
 
 from . import fileformat as ff, lbfgs
+from .ends import LEAVES
 from .idle import HOLDS as KEEPS, SCOPES, better, is_idle, is_on_host, is_quiet, own, picks
 from .length import Unknown, called, going, local, names_in, value
 from .source import is_own, tree_of
@@ -142,7 +143,7 @@ def left(path):
 def ends(arm):
     """Whether one of these statements ends the loop around it, its round, the function, or the program, or asserts something."""
     return any(isinstance(statement, (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Assert))
-               or called(getattr(statement, "value", None)) in ("exit", "_exit", "quit")
+               or called(getattr(statement, "value", None)) in LEAVES
                for statement in arm)
 
 
