@@ -40,7 +40,11 @@ setup_file()
 	printf '#!/bin/sh\nexec rad simtask --mem 500M --seconds 0.5 --ramp 0.1\n' >"$WORLD/bin/task.py"
 	chmod +x "$WORLD/bin/task.py"
 	start_radd
+	keep_busy
 }
+
+# No GPU is idle, where a task would not wait for its capture.
+keep_busy() { export BUSY=$(submit --gpus 4 --gpu-mem 1G -- rad simtask --mem 500M --smact 0.01 --gract 0.01 --seconds 3600); }
 
 setup() { cd "$WORLD/work"; rm -f "$WORLD/captured" go; unset STAND_IN NOTES; }
 teardown_file() { end_world; }
@@ -83,6 +87,33 @@ teardown_file() { end_world; }
 	rad show --json "$id" | jq -e '.tasks[0].state == "PENDING" and .tasks[0].estimate == null'
 	touch go
 	rad wait "$id"
+}
+
+@test "on an idle GPU it begins at once, and is estimated when its capture is there, also when radd is started anew" {
+	export STAND_IN=hang
+	local id other
+	rad cancel "$BUSY"
+	rad wait "$BUSY" || :
+	printf '#!/bin/sh\nexec rad simtask --mem 500M --seconds 3600 --ramp 0.1\n' >long.py
+	chmod +x long.py
+	id=$(submit --capture=auto -- ./long.py "$BATS_TEST_NUMBER")
+	wait_for 10 test -e "$WORLD/captured"
+	[ "$(state "$id")" = RUNNING ]
+	[[ "$(field "$id" .estimate.note)" == *"a GPU was idle, so it began before its capture was made"* ]]
+	kill_radd
+	start_radd
+	touch go	# what hangs writes none
+	is_said() { [[ "$(field "$id" .estimate.note)" == *"no capture: "* ]]; }
+	wait_for 10 is_said
+	[ "$(state "$id")" = RUNNING ]
+	export STAND_IN=$captures/max-split
+	other=$(submit --capture=auto -- ./long.py "$BATS_TEST_NUMBER" other)
+	is_captured() { [ "$(field "$other" .estimate.estimator)" = replay ]; }
+	wait_for 10 is_captured
+	[ "$(state "$other")" = RUNNING ]
+	[ "$(rad show --json "$other" | jq '.tasks[0] | .attempts[0].claim_mib == .estimate.claim_mib')" = true ]
+	rad cancel "$id" "$other"
+	keep_busy
 }
 
 @test "a capture that fails costs its estimate, not the task, and rad show says why" {

@@ -127,6 +127,10 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	case EV_STARTED:
 		core_begin_time(c, t);
 		break;
+	case EV_ESTIMATED:
+		if (t->state == TASK_RUNNING)
+			fleet_estimated(c->fleet, t, c->now);
+		break;
 	case EV_MOVED:
 		fleet_moved(c->fleet, t, c->now);
 		break;
@@ -190,6 +194,11 @@ static double known_cores(void *ctx, const struct task *t)
 	return estimates_cores(((struct core *)ctx)->estimates, t).cores;
 }
 
+static bool capture_comes(void *ctx, const struct task *t)
+{
+	return estimates_comes_late(((struct core *)ctx)->estimates, t);
+}
+
 static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
 {
 	struct core *c = ctx;
@@ -217,7 +226,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->fair = fair_create(&c->config.fair, &c->config.pass_max_ms);
 	c->tasks = tasks_create(&(struct tasks_ops){ c, core_on_event, on_trouble, state_of }, c->fair);
 	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace, known_cores,
-								 ops->claim ? may_claim : NULL }, c->fair);
+								 capture_comes, ops->claim ? may_claim : NULL }, c->fair);
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
 	tell_usual(c);
 	c->limits = limits_create(ops, c->tasks, c->fleet);
@@ -380,6 +389,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 		fleet_watch_slowdown(c->fleet);
 	if (t->state == TASK_RUNNING) {
 		endings_restored(c->endings, now);
+		estimates_restore(c->estimates, t, now);
 		core_take_place(c, t);
 	} else if (!task_state_terminal(t->state) && !t->estimated) {
 		estimates_ask(c->estimates, t, now);

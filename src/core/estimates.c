@@ -2,6 +2,9 @@
  *
  * See estimates.h. All elements of an array share one question to a slow estimator, since they share the spec; an answer is for
  * those that still wait for exactly that, because a task may have been cancelled, or changed and asked anew, while it was open.
+ *
+ * The answer that hangs on a capture may take minutes. Who waits for it may be told to do without (decision 246): then it comes
+ * late, and is an estimate of a task that waits or runs by then.
  */
 #include "core/estimates.h"
 
@@ -39,6 +42,7 @@ struct estimates {
 	const struct estimator *table;	/* that is asked */
 	struct estimator only[2];	/* where it has one row */
 	struct idmap questions;		/* number -> struct question: slow estimators that are being asked */
+	struct idmap late;		/* task_id -> struct question: tasks that do without its answer until it comes */
 	struct question *last_question;	/* the newest, while it is open */
 	int64_t n_asked;
 	struct idmap looked;		/* task_id -> when (wall) something was learnt that it was looked at with, as a number */
@@ -77,6 +81,7 @@ void estimates_destroy(struct estimates *e)
 	for (struct question *q; (q = idmap_next(&e->questions, &at));)
 		free_question(q);
 	idmap_free(&e->questions);
+	idmap_free(&e->late);
 	idmap_free(&e->looked);
 	history_destroy(e->history);
 	free(e);
@@ -157,9 +162,14 @@ void estimates_preview(const struct estimates *e, const struct spec *s, struct e
 }
 
 /* Also one that was asked anew since: the same spec and claim, so the same answer. */
+static bool is_answer_to(const struct question *q, const struct task *t)
+{
+	return t && t->spec == q->spec && t->gpu_mem_mib == q->declared_mib;
+}
+
 static bool still_waits(const struct task *t, const struct question *q)
 {
-	return t && !t->estimated && t->spec == q->spec && t->gpu_mem_mib == q->declared_mib;
+	return is_answer_to(q, t) && !t->estimated;
 }
 
 static void estimates_tell(struct estimates *e, struct task *t, const struct question *q, const struct estimate_result *said,
@@ -198,7 +208,10 @@ void estimates_answer(struct estimates *e, int64_t question, bool spoke, const s
 	/* By id: any of them may have gone, or been asked anew, while the question was open. */
 	for (size_t i = 0; i < q->n; i++) {
 		struct task *t = tasks_find(e->tasks, q->tasks[i]);
-		if (!still_waits(t, q))
+		bool late = idmap_get(&e->late, q->tasks[i]) == q;
+		if (late)
+			idmap_remove(&e->late, q->tasks[i]);
+		if (!still_waits(t, q) && !(late && is_answer_to(q, t) && !t->estimate.claim_mib))
 			continue;
 		if (spoke)
 			estimates_tell(e, t, q, said, now);
@@ -206,6 +219,67 @@ void estimates_answer(struct estimates *e, int64_t question, bool spoke, const s
 			estimates_ask_from(e, t, q->row + 1, before, now);
 	}
 	free_question(q);
+}
+
+size_t estimates_open(const struct estimates *e)
+{
+	return e->questions.n;
+}
+
+/* Doing without ------------------------------------------------------------------------------------------------------- */
+
+static bool waits_for_capture(const struct spec *s)
+{
+	return !s->capture && s->capture_until_s;
+}
+
+/* The first that could be placed, for all elements of an array are alike. NULL: none could, or its capture is there. */
+static struct task *first_uncaptured(const struct estimates *e, const struct question *q)
+{
+	for (size_t i = 0; waits_for_capture(q->spec) && i < q->n; i++) {
+		struct task *t = tasks_find(e->tasks, q->tasks[i]);
+		if (still_waits(t, q) && t->state == TASK_PENDING && !t->waiting_for_deps && t->gpus)
+			return tasks_array_admits(e->tasks, t) ? t : NULL;
+	}
+	return NULL;
+}
+
+struct task *estimates_next_uncaptured(const struct estimates *e, size_t *at)
+{
+	struct task *t = NULL;
+	for (const struct question *q; !t && (q = idmap_next(&e->questions, at));)
+		t = first_uncaptured(e, q);
+	return t;
+}
+
+void estimates_do_without(struct estimates *e, struct task *t, struct now now)
+{
+	size_t at = 0;
+	for (struct question *q; (q = idmap_next(&e->questions, &at));)
+		if (first_uncaptured(e, q) == t) {
+			idmap_put(&e->late, t->id, q);
+			estimates_ask_from(e, t, q->row + 1, "a GPU was idle, so it began before its capture was made", now);
+			return;
+		}
+}
+
+void estimates_restore(struct estimates *e, struct task *t, struct now now)
+{
+	struct estimate_history h;
+	struct estimate_context context = context_of(e, task_signature(t), t->gpus, &h);
+	struct estimate_result r;
+	if (t->estimate.claim_mib || !e->ops.estimate || !waits_for_capture(t->spec) || t->spec->capture_until_s * 1000 <= now.wall_ms)
+		return;
+	const struct estimator *slow = estimate_auto(e->table, SLOW_STOP, t->spec, t->gpu_mem_mib, &context, &r);
+	if (slow) {
+		estimates_wait_for(e, t, slow, "", &context);
+		idmap_put(&e->late, t->id, e->last_question);
+	}
+}
+
+bool estimates_comes_late(const struct estimates *e, const struct task *t)
+{
+	return idmap_get(&e->late, t->id);
 }
 
 void estimates_forget(struct estimates *e, task_id id)

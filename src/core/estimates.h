@@ -28,6 +28,17 @@ void estimates_ask(struct estimates *e, struct task *t, struct now now);
 void estimates_answer(struct estimates *e, int64_t question, bool spoke, const struct estimate_result *said, struct now now);
 /* Call it before the task is placed: estimates it again if something was learnt of its signature since. */
 void estimates_refresh(struct estimates *e, struct task *t, struct now now);
+/* How many questions to slow estimators are open. */
+size_t estimates_open(const struct estimates *e);
+/* The tasks that could be placed but for a capture that is being made; of an array one stands for all. In no particular order:
+ * start with *at = 0; NULL at the end. */
+struct task *estimates_next_uncaptured(const struct estimates *e, size_t *at);
+/* Such a task is estimated by what is known without, and once more (EV_ESTIMATED) when its capture is there, even if it runs. */
+void estimates_do_without(struct estimates *e, struct task *t, struct now now);
+/* A restart found it running: where its capture is still to come, that is waited for. */
+void estimates_restore(struct estimates *e, struct task *t, struct now now);
+/* Whether that is still to come. */
+bool estimates_comes_late(const struct estimates *e, const struct task *t);
 /* The task was placed or is gone, and is not refreshed again: drops what was remembered for that. */
 void estimates_forget(struct estimates *e, task_id id);
 /* The estimate of a task that is not submitted. Slow estimators are not asked. */

@@ -237,6 +237,11 @@ static void slot_enter(struct slot *s, const struct run *r, bool extra)
 	ledger_enter(&s->ledger, r->t->id, extra ? 0 : a->claim_mib, for_life && !extra);
 }
 
+static bool is_extra(const struct run *r, unsigned i)
+{
+	return i + task_attempt(r->t)->n_extra >= r->n_slots;
+}
+
 static bool slot_has(const struct slot *s, const struct run *r)
 {
 	for (size_t i = 0; i < s->n_runs; i++)
@@ -274,6 +279,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->t = r->clock.task = t;
 	r->placed_ms = now.mono_ms;
 	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
+	r->capture_comes = r->unknown && f->ops.capture_comes(f->ops.ctx, t);
 	r->weight_mib = fleet_weight_mib(f, a);
 	/* One that a restart finds took its part all the time. */
 	r->took_ms = now.mono_ms - (now.wall_ms > a->placed_ms ? now.wall_ms - a->placed_ms : 0);
@@ -307,9 +313,35 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	f->n_cpu_tasks += !t->gpus;
 	fair_take(f->fair, t->spec->uid, 1, fleet_taken_by(r), r->took_ms);
 	for (unsigned i = 0; i < r->n_slots; i++)
-		fleet_join(f, f->slots[r->slots[i]], r, i + a->n_extra >= r->n_slots, now);
+		fleet_join(f, f->slots[r->slots[i]], r, is_extra(r, i), now);
 	if (f->config->readings_stand)
 		fleet_meter_run(f, r, now);	/* from here on it is measured */
+}
+
+/* What it showed since it began is kept, and weighed against what is known of it now. */
+void fleet_estimated(struct fleet *f, const struct task *t, struct now now)
+{
+	struct run *r = fleet_run(f, t->id);
+	if (!r)		/* its processes have ended */
+		return;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		fleet_advance(f, f->slots[r->slots[i]], now);
+		fleet_infer_end_span(f, f->slots[r->slots[i]], now);
+	}
+	const char *model = r->n_slots ? f->slots[r->slots[0]]->r.name : "";
+	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
+	r->capture_comes = false;
+	r->evidence = fleet_measure(f, r).inferred;
+	r->known = f->ops.known_load(f->ops.ctx, t, model);
+	if (r->known.source != LOAD_MEASURED)
+		r->known = infer_combine(&r->known, &r->evidence);
+	r->cores_expected = f->ops.known_cores(f->ops.ctx, t);
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		struct slot *s = f->slots[r->slots[i]];
+		fleet_infer_again(f, s, r);
+		slot_enter(s, r, is_extra(r, i));
+		fleet_touch_slot(f, s);
+	}
 }
 
 void fleet_touch(struct fleet *f, task_id id)

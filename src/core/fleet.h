@@ -19,10 +19,11 @@ struct fleet_ops {
 	void *ctx;
 	/* As in core_ops, but never NULL. */
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
-	/* As estimates_load, estimates_pace and estimates_cores. */
+	/* As estimates_load, estimates_pace, estimates_cores and estimates_comes_late. */
 	struct load_belief (*known_load)(void *ctx, const struct task *t, const char *gpu_name);
 	double (*known_pace)(void *ctx, const struct task *t, const char *gpu_name);
 	double (*known_cores)(void *ctx, const struct task *t);
+	bool (*capture_comes)(void *ctx, const struct task *t);
 	/* As in core_ops. NULL: there are no other daemons. */
 	bool (*claim)(void *ctx, const struct core_claim *claims, unsigned n);
 };
@@ -36,6 +37,8 @@ void fleet_destroy(struct fleet *f);
 
 /* A new snapshot; `mps`: which MPS servers the machine can run. */
 void fleet_read(struct fleet *f, const struct snapshot *s, enum core_mps mps, struct now now);
+/* The running task is estimated anew: by its capture, without which it had begun. */
+void fleet_estimated(struct fleet *f, const struct task *t, struct now now);
 /* The last attempt of a running task was placed just now, or found again after a restart. The task must outlive its run. */
 void fleet_begin(struct fleet *f, struct task *t, struct now now);
 /* What was measured of an attempt that ended, and what its GPUs showed. */

@@ -185,6 +185,14 @@ void fleet_infer_leave(const struct fleet *f, struct slot *s, const struct run *
 		keep_and_forget(s);
 }
 
+void fleet_infer_again(const struct fleet *f, struct slot *s, const struct run *r)
+{
+	if (!s->infer)
+		return;
+	infer_leave(s->infer, r->t->id);
+	join_one(f, s->infer, r);
+}
+
 static void span_begin(const struct fleet *f, struct slot *s, struct now now)
 {
 	memset(&s->span, 0, sizeof s->span);

@@ -85,6 +85,13 @@ static void share_there(const struct slot *s, const struct run *r, bool first, b
 	*native = *native || !guest;
 }
 
+/* What it will take and do is known in seconds, when its capture is there; it is known too once it was seen. Not for longer: it
+ * may load its data for hours. */
+static bool still_captured(const struct fleet *f, const struct run *r, struct now now)
+{
+	return r->capture_comes && !r->warm && now.mono_ms - r->placed_ms < f->config->window.span_ms;
+}
+
 static void look_at_run(const struct fleet *f, const struct slot *s, const struct run *r, struct now now, bool *native,
 			struct map_gpu *g)
 {
@@ -92,6 +99,7 @@ static void look_at_run(const struct fleet *f, const struct slot *s, const struc
 	g->n_tasks++;
 	g->n_cold += r->unknown && !r->warm && f->config->map.ledger;
 	g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
+	g->capture_comes = g->capture_comes || still_captured(f, r, now);
 	g->unseen = g->unseen || fleet_unseen(f, r, now);
 	g->has_limit = g->has_limit || r->t->max_slowdown > 0;
 }

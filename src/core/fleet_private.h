@@ -79,6 +79,7 @@ struct run {
 	uint64_t grown_mib;		/* its memory when it grew last */
 	int64_t grown_ms;		/* mono; 0: it was not seen to have any */
 	bool unknown;			/* placed without an estimate */
+	bool capture_comes;		/* because its capture was, or is, still being made */
 	int64_t busy_ms;		/* of one that somebody is at: mono, when it may have computed last; 0: never looked at */
 	bool idle_told;
 	bool had_neighbours;
@@ -242,6 +243,8 @@ int64_t fleet_infer_due_ms(const struct fleet *f, const struct slot *s);
 /* A task came to the slot (it is in its runs), or goes (it is not any more); the span was ended before. */
 void fleet_infer_join(const struct fleet *f, struct slot *s, const struct run *r);
 void fleet_infer_leave(const struct fleet *f, struct slot *s, const struct run *r);
+/* Of a run there something else is known now; the span was ended before. */
+void fleet_infer_again(const struct fleet *f, struct slot *s, const struct run *r);
 /* A task there is not yet what it will be: what was seen since the set changed does not count. */
 void fleet_infer_restart(const struct fleet *f, struct slot *s, struct now now);
 /* The reading speaks for the time up to now. */

@@ -228,6 +228,7 @@ static void pass_run(struct pass *p, struct now now)
 	pass_place_all(p, now);
 	if (p->asked)
 		pass_place_all(p, now);
+	pass_begin_uncaptured(p, now);
 	pass_note_seen(p, now);
 	p->asked = false;
 }
@@ -239,7 +240,7 @@ int64_t pass_turn(struct pass *p, struct now now)
 	pass_watch_keeping(p, now);
 	if (!tasks_queued(p->tasks))
 		pass_forget_turns(p);
-	if (fleet_was_read(p->fleet) && tasks_queued(p->tasks)) {
+	if (fleet_was_read(p->fleet) && (tasks_queued(p->tasks) || estimates_open(p->estimates))) {
 		fleet_gpus(p->fleet, now);
 		pass_watch_gpus(p, now);
 		if (p->asked || has_moved(p) || pass_plan_due(p, now) <= now.mono_ms)

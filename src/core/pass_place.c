@@ -196,9 +196,9 @@ static uint64_t fence_of(const struct pass *p, const struct task *t, const struc
 }
 
 /* What follows from EV_PLACED (the attempt stands on its slots) is the core's, so that restarts and passes do the same. */
-static void pass_place_there(struct pass *p, struct task *t, const struct map_request *r, const struct map_gpu *gpus,
-			     const struct placement *where, struct now now)
+void pass_place_there(struct pass *p, struct task *t, const struct map_request *r, const struct placement *where, struct now now)
 {
+	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	char uuids[SPEC_MAX_GPUS][GPU_UUID_LEN];
 	assert(where->n == r->gpus && tasks_in_queue(p->tasks, t));
 	for (unsigned i = 0; i < where->n; i++)
@@ -227,12 +227,12 @@ bool pass_try(struct pass *p, struct task *t, const struct map_request *asked, s
 	if (host_asks(p->host, t, NULL, NULL))
 		return false;
 	if (!r->gpus) {
-		pass_place_there(p, t, r, NULL, &(struct placement){ .mode = SHARE_NEVER }, now);
+		pass_place_there(p, t, r, &(struct placement){ .mode = SHARE_NEVER }, now);
 		return true;
 	}
 	for (unsigned tries = 0; tries < CLAIM_TRIES && pass_find(p, r, &where, now); tries++)
 		if (fleet_may_place(p->fleet, &where, r->uid, where.mode == SHARE_NEVER)) {
-			pass_place_there(p, t, r, fleet_gpus(p->fleet, now), &where, now);
+			pass_place_there(p, t, r, &where, now);
 			return true;
 		}
 	if (!is_special(p, r))

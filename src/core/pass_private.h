@@ -208,11 +208,17 @@ void pass_note_refused(struct pass *p, const struct task *t, const struct map_re
 /* Whether it was, and to try it now would come to the same. False: it must be tried. */
 bool pass_is_refused_still(struct pass *p, const struct task *t, struct now now);
 
+/* pass_uncaptured.c */
+/* Where nobody waits for a GPU and some are idle, tasks begin there that wait for their captures. */
+void pass_begin_uncaptured(struct pass *p, struct now now);
+
 /* pass_place.c */
 /* Whether the task's user may have it now. If not, the user is left out of the rest of the walk. */
 bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct now now);
 /* The plan's entry of that task, if there is one. */
 const struct planned *pass_planned(const struct pass *p, task_id id);
+/* Places it there: EV_PLACED. It is in the queue. */
+void pass_place_there(struct pass *p, struct task *t, const struct map_request *r, const struct placement *where, struct now now);
 /* Places the task if its request fits. */
 bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struct now now);
 /* A task that nothing here can run now (a GPU went away since it was submitted) must not block the others. */

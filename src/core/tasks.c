@@ -541,6 +541,12 @@ const struct queue *tasks_queue(const struct tasks *ts)
 	return ts->queue;
 }
 
+bool tasks_array_admits(const struct tasks *ts, const struct task *t)
+{
+	const struct job *j = TASK_INDEX(t->id) < 0 ? NULL : job_of(ts, t->id);
+	return !j || !j->limit || j->n_admitted < j->limit;
+}
+
 size_t tasks_queued(const struct tasks *ts)
 {
 	return queue_length(ts->queue);

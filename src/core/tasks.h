@@ -87,6 +87,8 @@ const struct queue *tasks_queue(const struct tasks *ts);
 size_t tasks_queued(const struct tasks *ts);
 /* That of the CPU tasks; all else that is said of a queue here is of the one above. */
 const struct queue *tasks_cpu_queue(const struct tasks *ts);
+/* Whether the limit of its array leaves a place for it. */
+bool tasks_array_admits(const struct tasks *ts, const struct task *t);
 /* In either. */
 bool tasks_in_queue(const struct tasks *ts, const struct task *t);
 /* Whether any task waits for that task, or for its job. */

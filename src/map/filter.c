@@ -314,6 +314,8 @@ static enum map_reason map_ask_admission(const struct map_ask *ask, const struct
 	}
 	if (idle_wanted && g->settling)
 		return MAP_SETTLING;
+	if (g->capture_comes)
+		return MAP_CAPTURE;
 	return ask->unknown && is_cold(ask, g) ? MAP_COLD : MAP_OK;
 }
 
@@ -377,6 +379,7 @@ bool map_suits(const struct map_scene *s, const struct map_request *r, const str
 	idle.n_tasks = 0;
 	idle.available_mib = g->total_mib > g->foreign_mib ? g->total_mib - g->foreign_mib : 0;
 	idle.n_cold = 0;
+	idle.capture_comes = false;
 	idle.settling = false;
 	idle.kept_for = idle.turn_task = 0;
 	map_ask_init(&ask, s, r);

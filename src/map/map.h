@@ -133,6 +133,7 @@ struct map_gpu {
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen off the bus */
 	unsigned n_cold;		/* tasks without an estimate on it that are not yet warm, */
 	uint64_t usual_mib;		/* and what such a task will most likely not go beyond */
+	bool capture_comes;		/* one of them began without its capture, which is being made */
 	bool unseen;			/* a task of unknown load has just started there */
 	bool has_limit;			/* one of its tasks has a limit on its slow-down */
 	bool settling;			/* memory of an ended task is not yet seen to be free */
@@ -209,6 +210,7 @@ struct map_request {
 	X(MAP_BUSY, "Busy", "an idle GPU is wanted, and there is none") \
 	X(MAP_SETTLING, "Settling", "memory of a task that ended is not yet seen to be free") \
 	X(MAP_COLD, "Cold", "a task without an estimate has just started there; too little is left for two") \
+	X(MAP_CAPTURE, "Capture", "a task has just started there without its capture, which is still being made") \
 	X(MAP_MEMORY, "Memory", "not enough memory available") \
 	X(MAP_UNSEEN, "Unseen", "it is time-sliced, and a task of unknown load has just started there") \
 	X(MAP_LOAD, "Load", "its SMs are too busy") \

@@ -42,6 +42,8 @@ static void memory(void **state)
 		{ "... usually more than a third: a third will do", "", "", { "mps=1 free=26966 cold=1 usual=30000" }, "0 mps 5120" },
 		{ "... usually less than min_free, which is asked for all the same", "", "", { "mps=2 free=5119 cold=2 usual=900" },
 		  "Memory" },
+		{ "nobody joins one whose capture is to come", "", "claim=8000", { "mps=1 captured", "mps=1 free=12000" }, "1 mps 8000" },
+		{ "... with an estimate or without", "", "", { "mps=1 captured" }, "Capture" },
 		{ "one with an estimate may join them", "", "claim=8000", { "mps=1 free=12000 cold=1" }, "0 mps 8000" },
 		{ "a claim that would wrap", "", "claim=18446744073709551615 declared", { "mps=1 free=5000" }, "Memory" },
 		{ "its memory is not free yet", "", "claim=39000", { "free=20000 settling" }, "Settling" },

@@ -50,6 +50,7 @@ static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
 	g.usual_mib = 1 + draw(s, 40000);
 	g.n_cold = g.n_tasks && chance(s, 20) ? 1 + (unsigned)draw(s, g.n_tasks) : 0;
 	g.kept_for = chance(s, 10) ? TASK_ID(1 + draw(s, 2), -1) : 0;
+	g.capture_comes = g.n_tasks && chance(s, 5);
 	g.unseen = g.n_tasks && chance(s, 10);
 	for (unsigned k = 0; k < g.n_tasks; k++)
 		g.has_limit |= (tenants[i][k] = any_tenant(s)).max_slowdown > 0;
@@ -106,12 +107,24 @@ static const char *broken_forecast(const struct map_policy *p, const struct map_
 	return gained < least - 1e-6 ? "too little gained" : NULL;
 }
 
+/* It has less than it wanted of one of its GPUs: of its claim, or of the slack beside processes that are not ours. */
+static bool is_cut(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, const struct placement *out)
+{
+	if (out->claim_mib < (r->claim_mib ? r->claim_mib : p->min_free_mib))
+		return true;
+	for (unsigned i = 0; r->claim_mib && i < out->n; i++) {
+		const struct map_gpu *one = &g[out->slots[i] - 10];
+		if (!one->n_tasks && one->foreign_mib > 1024 && out->claim_mib + p->slack_mib > one->available_mib)
+			return true;
+	}
+	return false;
+}
+
 /* What must hold of every GPU that is taken, said in other words than the code. */
 static const char *broken_rule(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
-			       const struct placement *out)
+			       const struct placement *out, bool cut)
 {
 	bool alone = r->exclusive || r->share == SHARE_NEVER || p->share == SHARE_NEVER || p->rank == RANK_EXCLUSIVE;
-	bool cut = out->claim_mib < (r->claim_mib ? r->claim_mib : p->min_free_mib);
 	bool empty = !g->n_tasks && !g->settling && g->foreign_mib <= 1024;
 	if (out->claim_mib > g->available_mib)
 		return "more than available";
@@ -130,6 +143,8 @@ static const char *broken_rule(const struct map_policy *p, const struct map_gpu 
 	bool usual = g->available_mib + g->n_cold * p->min_free_mib >= (g->n_cold + 1) * g->usual_mib;
 	if (!r->claim_mib && g->n_cold && !third && !usual)
 		return "less than a third, or what is usual, for each of those of which nothing is known";
+	if (g->capture_comes)
+		return "beside one whose capture is to come";
 	if (g->unseen && g->mode == SHARE_STREAMS && r->share != SHARE_STREAMS && p->share == SHARE_MPS && g->mps_capable)
 		return "in slices, with one that was not seen";
 	if (out->mode == SHARE_MPS && ((r->gpus > 1 && !p->mps_multi_gpu) || !g->mps_capable || (g->n_tasks && g->mps_uid != r->uid)))
@@ -263,7 +278,7 @@ static unsigned check_situation(const struct situation *s, uint64_t *seed)
 	assert_int_equal(out.n, s->r.gpus);
 	for (unsigned k = 0; k < out.n; k++) {
 		uint32_t i = out.slots[k] - 10;
-		const char *broken = broken_rule(&s->p, &s->g[i], &s->r, &out);
+		const char *broken = broken_rule(&s->p, &s->g[i], &s->r, &out, is_cut(&s->p, s->g, &s->r, &out));
 		if (!broken)
 			broken = broken_forecast(&s->p, &s->g[i], &s->r, out.mode);
 		if (broken)

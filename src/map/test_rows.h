@@ -141,7 +141,7 @@ static inline bool read_gpu_flag(const char *word, struct map_gpu *g)
 {
 	const struct { const char *key; bool *flag; bool to; } flags[] = {
 		{ "drained", &g->drained, true }, { "stale", &g->stale, true },
-		{ "settling", &g->settling, true }, { "unseen", &g->unseen, true },
+		{ "settling", &g->settling, true }, { "unseen", &g->unseen, true }, { "captured", &g->capture_comes, true },
 		{ "multi", &g->has_multi_gpu, true }, { "mig", &g->mig, true },
 		{ "nomps", &g->mps_capable, false }, { "oneprocess", &g->one_process, true }, { "empty", &(bool){ false }, false },
 	};

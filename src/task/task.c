@@ -30,7 +30,7 @@ static const unsigned allowed[EVENT_KIND_COUNT] = {
 	[EV_RELEASED] = BIT(TASK_HELD),
 	[EV_ELIGIBLE] = WAITING_STATES,
 	[EV_UPDATED] = WAITING_STATES | BIT(TASK_RUNNING),
-	[EV_ESTIMATED] = WAITING_STATES,
+	[EV_ESTIMATED] = WAITING_STATES | BIT(TASK_RUNNING),
 	[EV_PLACED] = BIT(TASK_PENDING),
 	[EV_STARTED] = BIT(TASK_RUNNING),
 	[EV_STOP_ASKED] = BIT(TASK_RUNNING),
@@ -241,8 +241,12 @@ static void apply_updated(struct task *t, const struct event *ev)
 	}
 }
 
+/* One that began with nothing known claims what is known of it since. */
 static void apply_estimated(struct task *t, const struct event *ev)
 {
+	uint64_t claim_mib = ev->u.estimate.claim_mib;
+	if (t->state == TASK_RUNNING && claim_mib)
+		task_attempt(t)->claim_mib = claim_mib > t->claim_floor_mib ? claim_mib : t->claim_floor_mib;
 	free(t->estimate.note);
 	t->estimate = ev->u.estimate;
 	t->estimate.note = alloc_string_or_null(ev->u.estimate.note);

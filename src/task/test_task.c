@@ -402,6 +402,27 @@ static void the_last_estimate_counts_and_says_why(void **state)
 	task_destroy(t);
 }
 
+/* It began with nothing known; nothing said later takes back what an out-of-memory taught. */
+static void an_estimate_of_a_running_task_is_its_claim(void **state)
+{
+	(void)state;
+	for (int failed = 0; failed < 2; failed++) {
+		struct task *t = new_task();
+		struct event go = placed(3000);
+		apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1000 });
+		apply(t, (struct event){ .kind = EV_ESTIMATED, .t_ms = 1000, .u.estimate = { "none" } });
+		t->claim_floor_mib = failed ? 9000 : 0;
+		go.u.placed.claim_mib = failed ? 9000 : 5120;
+		apply(t, go);
+		apply(t, (struct event){ .kind = EV_ESTIMATED, .t_ms = 4000, .u.estimate = { "none", .note = (char *)"no capture" } });
+		assert_int_equal(task_attempt(t)->claim_mib, failed ? 9000 : 5120);
+		apply(t, (struct event){ .kind = EV_ESTIMATED, .t_ms = 5000, .u.estimate = { "replay", .claim_mib = 3000 } });
+		assert_int_equal(task_attempt(t)->claim_mib, failed ? 9000 : 3000);
+		assert_int_equal(t->estimate.claim_mib, 3000);
+		task_destroy(t);
+	}
+}
+
 /* A day forward while it waits, and two back while it runs and is suspended: nobody waited or ran for a day. */
 static void a_clock_that_is_set_changes_no_time(void **state)
 {
@@ -653,6 +674,7 @@ int main(void)
 		cmocka_unit_test(what_it_was_given_is_kept_when_it_moves),
 		cmocka_unit_test(older_bodies_are_read),
 		cmocka_unit_test(the_last_estimate_counts_and_says_why),
+		cmocka_unit_test(an_estimate_of_a_running_task_is_its_claim),
 		cmocka_unit_test(a_clock_that_is_set_changes_no_time),
 		cmocka_unit_test(one_that_is_requeued_after_the_clock_was_set_counts),
 		cmocka_unit_test(broken_event_bodies_are_refused),
