@@ -180,6 +180,42 @@ static void a_reader_beside_the_daemon(void **state)
 	store_close(s);
 }
 
+struct beside { struct store *reader, *writer; unsigned n, snapshots; int64_t tasks; };
+
+static int end_one_beside(void *ctx, struct task *t, const char *broken)
+{
+	struct beside *seen = ctx;
+	struct error err = ERROR_INIT;
+	int64_t tasks;
+	(void)broken;
+	if (seen->n++ % 100 == 0)
+		fixture_finished(seen->writer, 1000, 2000000);
+	fixture_commit(seen->writer);
+	assert_int_equal(store_query_int(seen->reader, "SELECT count(*) FROM tasks", &tasks, &err), 0);
+	seen->snapshots += tasks != seen->tasks;
+	seen->tasks = tasks;
+	task_destroy(t);
+	return 0;
+}
+
+/* It reads many in one transaction, and not all: what is committed meanwhile is written back. */
+static void a_reader_lets_go_on_the_way(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	for (unsigned i = 0; i < 600; i++)
+		fixture_finished(s, 1000, 1000);
+	fixture_commit(s);
+	struct beside seen = { .reader = store_open_reader(*state, &err), .writer = s };
+	const struct store_span span = { 0, 1000000, -1, 0, 0 };
+	assert_int_equal(store_load_finished(seen.reader, &span, end_one_beside, &seen, &err), 0);
+	assert_int_equal(seen.n, 600);
+	assert_int_equal(seen.snapshots, 3);
+	assert_true(sqlite3_get_autocommit(seen.reader->db));
+	store_close(seen.reader);
+	store_close(s);
+}
+
 static void a_reader_of_another_release_says_what_to_do(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -458,6 +494,7 @@ int main(void)
 		T(finished_tasks_by_span_and_user),
 		T(a_span_divides_a_moment),
 		T(a_reader_beside_the_daemon),
+		T(a_reader_lets_go_on_the_way),
 		T(a_reader_of_another_release_says_what_to_do),
 		T(elements_asked_for_one_by_one_share_it_too),
 		T(reports_do_not_see_environments),
