@@ -26,12 +26,13 @@
 /* Sums and maxima over attempts; NaN where nothing is known. */
 struct took { double gpu_s, share_s, energy_j, peak_mib, smact; unsigned attempts, ooms; };
 
-/* What tables and CSV are made of. */
+/* What tables and CSV are made of; the last ones CSV alone. */
 static const char *const wanted[] = {
-	"submit_time", "start_time", "wait_s", "held_s", "run_s", "lost_s", "jct_s", "exit_code", "signal", "gpus_requested", "gpu_s",
-	"gpu_share_s", "estimate.claim_mib", "attempts[].gpus", "attempts[].verdict", "attempts[].peak_mib", "attempts[].energy_j",
-	"attempts[].mean_smact", "attempts[].gpu_s", "attempts[].gpu_share_s",
+	"submit_time", "wait_s", "held_s", "run_s", "lost_s", "jct_s", "gpu_s", "gpu_share_s", "estimate.claim_mib", "attempts[].gpus",
+	"attempts[].verdict", "attempts[].peak_mib", "attempts[].energy_j", "attempts[].mean_smact", "attempts[].gpu_s",
+	"attempts[].gpu_share_s", "start_time", "exit_code", "signal", "gpus_requested",
 };
+#define WANTED_OF_CSV 4
 
 static double plus(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
 static double larger(double a, double b) { return isnan(a) || b > a ? b : a; }
@@ -441,7 +442,7 @@ static int print_asked(struct cli_call *c, const struct acct_asked *a, json_t *r
 {
 	struct error err = ERROR_INIT;
 	if (!a->json)
-		accounts_want(request, wanted, COUNT_OF(wanted));
+		accounts_want(request, wanted, COUNT_OF(wanted) - (a->csv ? 0 : WANTED_OF_CSV));
 	scoped_json *reply = a->by ? client_call(request, &err) : a->csv ? fetch_csv(request, &err) :
 			     a->json ? print_json(request, &err) : print_tables(a, request, &err);
 	if (!reply)
