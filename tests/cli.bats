@@ -531,11 +531,13 @@ while True:
 	rad cancel "$(submit --hold true)"	# it never began
 	[[ "$(rad acct)" =~ mean\ wait\ [0-9:]+,\ mean\ run\ [0-9:]+\ \(of\ the\ [0-9]+\ that\ began\) ]]
 	rad acct --json | jq -e '.totals | .began < .tasks'
-	[ "$(rad acct --since 2090-01-01)" = "No task ended in that time" ]
+	[ "$(rad acct --since 2090-01-01)" = "No task ended in that time, which lies ahead" ]
+	[ "$(rad acct --since tomorrow --by user)" = "$(rad acct --month=2090-01)" ]
+	[ "$(rad acct --since 2020-01-01 --until 2020-01-02)" = "No task ended in that time" ]
 	rad acct --since 2090-01-01 --json | jq -e '.tasks | length == 0'
 	rad acct --until 2020-01-01T00:00:00Z --json | jq -e '.tasks | length == 0'
 	[ "$(rad acct --since yesterday --json | jq .totals.tasks)" -ge 2 ]
-	[ "$(rad acct --since 2090-01)" = "No task ended in that time" ]
+	[ "$(rad acct --since 2090-01)" = "No task ended in that time, which lies ahead" ]
 	[ "$(rad acct "--month=$(date +%Y-%m)" -u all --json | jq .totals.tasks)" -ge 2 ]
 	[ "$(rad acct --month=2020-02)" = "No task ended in that time" ]
 	[ "$(rad acct --month=1960-02)" = "No task ended in that time" ]

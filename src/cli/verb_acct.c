@@ -296,14 +296,16 @@ struct acct_asked {
 	bool json, csv, month, me, all;
 	bool wide;
 	const char *since, *until, *user, *by, *which, *slurms;
+	int64_t from_ms;	/* what that comes to */
 	struct acct_list list;
 };
 
-/* Whoever did not say since when is told what that means. */
+/* Whoever did not say since when is told what that means, and who meant an earlier day that this one is yet to come. */
 static void print_none(const struct acct_asked *a)
 {
 	bool said = a->month || a->since || a->until;
-	puts(said ? "No task ended in that time" : "No task ended since midnight: --since 7d looks further back");
+	puts(a->from_ms > clock_wall_ms() ? "No task ended in that time, which lies ahead" :
+	     said ? "No task ended in that time" : "No task ended since midnight: --since 7d looks further back");
 }
 
 /* What all of its tables and JSON end with. */
@@ -438,9 +440,10 @@ static json_t *fetch_csv(json_t *request, struct error *err)
 	return reply;
 }
 
-static int print_asked(struct cli_call *c, const struct acct_asked *a, json_t *request)
+static int print_asked(struct cli_call *c, struct acct_asked *a, json_t *request)
 {
 	struct error err = ERROR_INIT;
+	a->from_ms = member_int(request, "from_ms");
 	if (!a->json)
 		accounts_want(request, wanted, COUNT_OF(wanted) - (a->csv ? 0 : WANTED_OF_CSV));
 	scoped_json *reply = a->by ? client_call(request, &err) : a->csv ? fetch_csv(request, &err) :
