@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define KEPT_MS 60000
+#define FEW 128		/* rows that are not looked through */
 #define KEY "limit:"
 
 /* What somebody said of a user. */
@@ -34,12 +35,13 @@ struct allowing {
 	struct names *names, *groups;
 	const struct settings *config;
 	struct idmap users;		/* uid + 1 -> struct allowing_user */
+	size_t most;			/* rows until they are looked through */
 };
 
 struct allowing *allowing_create(struct store *store, struct names *names, struct names *groups, const struct settings *config)
 {
 	struct allowing *a = alloc_zero(sizeof *a);
-	*a = (struct allowing){ .store = store, .names = names, .groups = groups, .config = config };
+	*a = (struct allowing){ .store = store, .names = names, .groups = groups, .config = config, .most = FEW };
 	return a;
 }
 
@@ -68,11 +70,39 @@ void allowing_forget(struct allowing *a)
 		u->until_ms = 0;
 }
 
+static bool says_anything(const struct allowing_user *u)
+{
+	bool any = false;
+	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
+		any |= u->own.says[k] || u->admin.says[k];
+	return any;
+}
+
+/* Uids come from anywhere, as of user namespaces: of whom nothing was said, and who did not ask for a while, the row is made
+ * again when he does. Each time that there are twice as many. */
+static void drop_idle(struct allowing *a)
+{
+	int64_t now = clock_mono_ms();
+	struct idmap kept = { 0 };
+	size_t at = 0;
+	for (struct allowing_user *u; (u = idmap_next(&a->users, &at));) {
+		if (says_anything(u) || now < u->until_ms)
+			idmap_put(&kept, (int64_t)u->uid + 1, u);
+		else
+			user_free(u);
+	}
+	idmap_free(&a->users);
+	a->users = kept;
+	a->most = 2 * kept.n + FEW;
+}
+
 static struct allowing_user *user_of(struct allowing *a, uid_t uid)
 {
 	struct allowing_user *u = idmap_get(&a->users, (int64_t)uid + 1);
 	if (u)
 		return u;
+	if (a->users.n >= a->most)
+		drop_idle(a);
 	u = alloc_zero(sizeof *u);
 	u->uid = uid;
 	idmap_put(&a->users, (int64_t)uid + 1, u);
@@ -111,8 +141,6 @@ static void user_find_out(struct allowing *a, struct allowing_user *u)
 	u->until_ms = u->known ? clock_mono_ms() + KEPT_MS : 0;
 }
 
-/* Rows of users stay where they are for as long as this lives, so a source that was handed out is good until the next call
- * that finds out anew. */
 static struct allowing_user *user_now(struct allowing *a, uid_t uid)
 {
 	struct allowing_user *u = user_of(a, uid);
@@ -142,6 +170,11 @@ bool allowing_own_is_void(struct allowing *a, uid_t uid, enum allowance_kind kin
 	const struct allowing_user *u = user_now(a, uid);
 	uint64_t own = u->own.says[kind] ? u->own.allows.most[kind] : 0, may = u->may.most[kind];
 	return u->own.says[kind] && may && (!own || own > may);
+}
+
+size_t allowing_rows(const struct allowing *a)
+{
+	return a->users.n;
 }
 
 /* What was said ------------------------------------------------------------------------------------------------------- */

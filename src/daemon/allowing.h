@@ -33,6 +33,8 @@ struct allowance allowing_of(struct allowing *a, uid_t uid);
 bool allowing_is_known(struct allowing *a, uid_t uid);
 /* In words, where that limit of the user is set; valid until the next call. */
 const char *allowing_source(struct allowing *a, uid_t uid, enum allowance_kind kind);
+/* How many users it has a row of. */
+size_t allowing_rows(const struct allowing *a);
 /* Whether the user's own limit has no effect, since the user may have less anyway. */
 bool allowing_own_is_void(struct allowing *a, uid_t uid, enum allowance_kind kind);
 /* Sets limits of the user, in the open transaction: the user's own (`own`), or an administrator's. `text` as in rad.conf;

@@ -211,6 +211,20 @@ static void limits_are_said_and_kept_to(void **state)
 	assert_non_null(strstr(text, "an administrator's, by rad limit"));
 }
 
+/* Of whom something was said stays; of others there may be any number. */
+static void who_asked_once_is_forgotten(void **state)
+{
+	struct asking *s = *state;
+	struct error err;
+	const uid_t first = 70001, said = first + 7;
+	assert_int_equal(allowing_say(s->allowing, said, false, "max_queued=3", &err), 0);
+	for (uid_t uid = first; uid < first + 2000; uid++)
+		allowing_of(s->allowing, uid);		/* whose names nobody has told yet */
+	assert_true(allowing_rows(s->allowing) < 300);
+	assert_int_equal(allowing_of(s->allowing, said).most[ALLOWANCE_QUEUED], 3);
+	assert_int_equal(allowing_of(s->allowing, first).most[ALLOWANCE_QUEUED], 0);
+}
+
 static double used_of(struct core *c, uid_t uid)
 {
 	struct core_user *users;
@@ -308,7 +322,8 @@ int main(int argc, char **argv)
 		T(a_task_is_changed_so_often_and_not_more), T(a_change_that_changes_nothing_is_no_event),
 		T(the_size_of_what_is_unfinished_is_bounded), T(captures_that_come_later_are_bounded), T(words_of_a_capture_are_bounded),
 		T(what_a_user_adds_to_the_store_in_a_day_is_bounded),
-		T(a_store_that_fails_refuses), T(limits_are_said_and_kept_to), T(gpu_time_is_remembered),
+		T(a_store_that_fails_refuses), T(limits_are_said_and_kept_to), T(who_asked_once_is_forgotten),
+		T(gpu_time_is_remembered),
 		T(whose_start_is_owed_is_remembered),
 	};
 	return cmocka_run_group_tests_name("bounds of requests", tests, NULL, NULL);
