@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define AGAIN_MS 1000
+#define FEW 8		/* that are not looked through */
 
 struct outsider {
 	task_id task;
@@ -25,12 +26,14 @@ struct outsiders {
 	uv_timer_t timer;
 	struct outsider *list;
 	size_t n, cap;
+	size_t most;		/* until it is looked who is gone */
 };
 
 struct outsiders *outsiders_create(uv_loop_t *loop, const struct launch_home *home)
 {
 	struct outsiders *o = alloc_zero(sizeof *o);
 	o->home = *home;
+	o->most = FEW;
 	o->timer.data = o;
 	uv_timer_init(loop, &o->timer);
 	return o;
@@ -60,6 +63,18 @@ static bool is_known(const struct outsiders *o, const struct task *t, struct pro
 	return false;
 }
 
+/* A container may start processes by the second for weeks. Each time that there are twice as many; those that wait to be
+ * killed have their time. */
+static void drop_gone(struct outsiders *o)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < o->n; i++)
+		if (o->list[i].kill_ms || !proc_gone(o->list[i].id))
+			o->list[kept++] = o->list[i];
+	o->n = kept;
+	o->most = 2 * kept + FEW;
+}
+
 /* By the token of this very attempt, which its processes inherit and nobody else can read: an id alone would let anybody
  * have his memory counted as another's (decision 109). */
 bool outsiders_prove(struct outsiders *o, const struct task *t, const struct proc_reading *p)
@@ -69,11 +84,18 @@ bool outsiders_prove(struct outsiders *o, const struct task *t, const struct pro
 		return false;
 	if (is_known(o, t, p->id))
 		return true;
+	if (o->n >= o->most)
+		drop_gone(o);
 	alloc_grow(o->list, o->n, o->cap);
 	o->list[o->n++] = (struct outsider){ t->id, p->id };
 	log_info("task %s: process %d (uid %u, %s) is not its child, and has its token: a container's, counted as the task's",
 		 task_id_text(t->id, id), (int)p->id.pid, (unsigned)p->uid, p->program);
 	return true;
+}
+
+size_t outsiders_count(const struct outsiders *o)
+{
+	return o->n;
 }
 
 /* Those whose attempt is over are left out: the signal is for the attempt that runs now, of the same task. */

@@ -23,6 +23,8 @@ void outsiders_destroy(struct outsiders *o);
 bool outsiders_prove(struct outsiders *o, const struct task *t, const struct proc_reading *p);
 /* Signals those of the task that still run. Returns how many got it. */
 int outsiders_signal(struct outsiders *o, const struct task *t, int signal);
+/* How many are remembered, of all tasks. */
+size_t outsiders_count(const struct outsiders *o);
 /* The attempt is over. Those of it that still run are told in the log; where it was to stop, they are killed after
  * kill_wait_ms: until then they may do what SIGTERM, which they got, asks of them. */
 void outsiders_end(struct outsiders *o, const struct task *t, int64_t kill_wait_ms);

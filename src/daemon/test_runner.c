@@ -4,6 +4,7 @@
  */
 #include "daemon/test_running.h"
 
+#include "daemon/outsiders.h"
 #include "launch/spawn.h"
 
 #include <fcntl.h>
@@ -588,6 +589,29 @@ static void whose_process_it_is(void **state)
 	expect_end(s, id, TASK_COMPLETED, 0);
 }
 
+/* As of a container that runs for weeks, and starts processes all the time. */
+static void processes_of_a_container_that_are_gone_are_forgotten(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, "echo $$ >pid.new; mv pid.new pid\n" WAITS);
+	struct proc_reading lives = { .id = { .pid = pid_in(s, "pid") }, .uid = getuid(), .claimed = id };
+	struct outsiders *o = outsiders_create(&s->w.loop, &s->plan.home);
+	const struct task *t = core_task(s->w.core, id);
+	assert_int_equal(proc_stat(lives.id.pid, &lives.id.start_ticks, NULL), 0);
+	assert_int_equal(launch_token(&s->plan.home, t, lives.token), 0);
+	assert_true(outsiders_prove(o, t, &lives));
+	struct proc_reading gone = lives;
+	for (unsigned i = 0; i < 1000; i++) {
+		gone.id.start_ticks++;	/* one that had the pid before, or after */
+		assert_true(outsiders_prove(o, t, &gone));
+	}
+	assert_true(outsiders_count(o) <= 10);
+	assert_int_equal(outsiders_signal(o, t, SIGCONT), 1);
+	outsiders_destroy(o);
+	make_file(s, "go");
+	expect_end(s, id, TASK_COMPLETED, 0);
+}
+
 /* To find a task's processes takes long where there are many: others have their turns between the ends of many tasks. */
 static void many_that_are_signalled_and_ended_are_a_piece_a_turn(void **state)
 {
@@ -646,7 +670,8 @@ int main(void)
 		T(the_cgroup_of_one_that_is_begun_again_goes_when_it_can),
 		T(one_that_was_to_run_again_before_it_began_does),
 		T(one_that_was_stopped_before_a_late_shim_came_never_begins),
-		T(whose_process_it_is), T(many_that_are_signalled_and_ended_are_a_piece_a_turn),
+		T(whose_process_it_is), T(processes_of_a_container_that_are_gone_are_forgotten),
+		T(many_that_are_signalled_and_ended_are_a_piece_a_turn),
 #undef T
 	};
 	return cmocka_run_group_tests_name("runner", tests, NULL, NULL);
