@@ -171,8 +171,6 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 		return 0;
 	ev->kind = EV_UPDATED;
 	ev->t_ms = now.wall_ms;
-	if (ev->u.updated.set_gpus || ev->u.updated.set_deps)	/* what is kept for it is of no use */
-		pass_give_up(c->pass, id);
 	tasks_emit(c->tasks, t, ev, now.wall_ms);
 	if (ev->u.updated.set_begin || ev->u.updated.set_deps)
 		tasks_wait(c->tasks, t, now.wall_ms);

@@ -109,6 +109,12 @@ static void core_take_place(struct core *c, struct task *t)
 	core_begin_time(c, t);
 }
 
+/* Whether it waits for more than GPUs, the host and its turn. One that is to be estimated anew may be next all the same. */
+static bool core_waits_aside(const struct core *c, const struct task *t)
+{
+	return t->waiting_for_deps || (t->estimated && !tasks_in_queue(c->tasks, t));
+}
+
 /* First the wiring, which stores the event; then what follows from it here, so that a placement that a pass made, one that a
  * restart found and one of the simulator all take the same way. */
 static void core_on_event(void *ctx, const struct event *ev, struct task *t)
@@ -142,6 +148,8 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	case EV_UPDATED:
 		fleet_touch(c->fleet, t->id);
 		limits_changed(c->limits, c->now);
+		if (ev->u.updated.set_gpus || core_waits_aside(c, t))
+			pass_give_up(c->pass, t->id);
 		break;
 	/* It left its GPUs when its processes did (endings_add), which may be cohort_ms ago. */
 	case EV_ENDED:

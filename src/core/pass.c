@@ -271,16 +271,23 @@ task_id pass_head(const struct pass *p)
 	return p->head.task;
 }
 
+static bool waits_for_gpus(const struct pass *p, task_id id)
+{
+	const struct task *t = tasks_find(p->tasks, id);
+	return t && t->state == TASK_PENDING && !t->waiting_for_deps;
+}
+
 int pass_check(const struct pass *p, struct error *err)
 {
+	char text[TASK_ID_TEXT];
+	task_id insists = fair_insists(p->fair);
+	if (insists && !waits_for_gpus(p, insists))
+		return error_set(err, ERR_CORRUPT, "task %s: insists, and does not wait for GPUs", task_id_text(insists, text));
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {
-		task_id id = fleet_kept_for(p->fleet, i);
-		const struct task *t = tasks_find(p->tasks, id);
-		char text[TASK_ID_TEXT];
-		const struct task *next = tasks_find(p->tasks, fleet_turn_of(p->fleet, i));
-		if (fleet_turn_of(p->fleet, i) && !(next && next->state == TASK_PENDING))
+		task_id id = fleet_kept_for(p->fleet, i), next = fleet_turn_of(p->fleet, i);
+		if (next && !waits_for_gpus(p, next))
 			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is the turn of a task that does not wait", i);
-		if (id && !(t && t->state == TASK_PENDING))
+		if (id && !waits_for_gpus(p, id))
 			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is kept for task %s, which does not wait", i, task_id_text(id, text));
 		if (id && id != p->recovering.task && id != p->head.task && !pass_vacated_for(p, id))
 			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is still kept for task %s", i, task_id_text(id, text));

@@ -332,6 +332,34 @@ static void it_is_so_after_a_restart(void **unused)
 	end_world(w);
 }
 
+/* The head, for which GPUs and memory of the machine are kept, waits for something else from now on: for its time, or for
+ * places of its array. A task without GPUs asks for that memory, and nobody else is in the queue. */
+static void what_is_kept_for_one_that_is_no_longer_next_is_free(void **unused)
+{
+	(void)unused;
+	for (int how = 0; how < 3; how++) {
+		struct world *w = one_at_a_time(1);
+		struct spec *s = how ? array_of(spec_of(1000, 1), 2) : spec_of(1000, 1), *cpu = spec_of(0, 0);
+		s->host_mem_mib = 3000;
+		s->exclusive = true;
+		cpu->host_mem_mib = how ? 6000 : 8000;	/* of 10000, the first of the array has 3000 too */
+		if (!how)
+			busy(w);
+		task_id job = submit(w, s), head = how ? TASK_ID(TASK_JOB(job), 1) : job, other = submit(w, cpu);
+		assert_int_equal(fair_insists(w->c->fair), head);
+		assert_int_equal(fleet_kept_for(w->c->fleet, 0), head);
+		assert_string_equal(reason_of(w, other), "HostMemory");
+		struct event later = UPDATE(.set_begin = true, .begin_s = w->now.wall_ms / 1000 + 86400);
+		struct event parked = UPDATE(.set_array_limit = true, .array_limit = 1);
+		assert_int_equal(update(w, head, how == 2 ? parked : later, NULL), 0);
+		assert_string_equal(reason_of(w, head), how == 2 ? "ArrayLimit" : "BeginTime");
+		assert_int_equal(fair_insists(w->c->fair), 0);
+		assert_int_equal(fleet_kept_for(w->c->fleet, 0), 0);
+		assert_int_equal(state(w, other), TASK_RUNNING);
+		end_world(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -344,6 +372,7 @@ int main(void)
 		cmocka_unit_test(it_is_changed_again), cmocka_unit_test(who_could_start_waits_for_others_from_now_on),
 		cmocka_unit_test(nobody_waits_for_himself), cmocka_unit_test(a_long_chain_is_followed_to_its_end),
 		cmocka_unit_test(changed_dependencies_are_there_after_a_restart),
+		cmocka_unit_test(what_is_kept_for_one_that_is_no_longer_next_is_free),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
