@@ -371,12 +371,12 @@ void fleet_leave(struct fleet *f, struct slot *s, const struct run *r, struct no
 }
 
 /* The GPU that had least is the one that speaks. */
-static void device_evidence(const struct fleet *f, const struct run *r, struct fleet_end *out)
+static void device_evidence(const struct fleet *f, const struct run *r, struct now now, struct fleet_end *out)
 {
 	uint64_t least = UINT64_MAX;
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		const struct slot *s = f->slots[r->slots[i]];
-		uint64_t low = fleet_low_water(s);
+		uint64_t low = fleet_low_water(s, now.mono_ms);
 		out->had_foreign = out->had_foreign || ledger_foreign(&s->ledger) > MAP_FOREIGN_MIB;
 		if (low >= least)
 			continue;
@@ -403,7 +403,7 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 	out->measured = fleet_measure(f, r);
 	out->measured.warm = fleet_stood_still(r, now);
 	memcpy(out->slots, r->slots, sizeof out->slots);
-	device_evidence(f, r, out);
+	device_evidence(f, r, now, out);
 	for (unsigned i = 0; i < r->n_slots; i++)
 		fleet_leave(f, f->slots[r->slots[i]], r, now);
 	fair_take(f->fair, r->t->spec->uid, -1, fleet_taken_by(r), now.mono_ms);

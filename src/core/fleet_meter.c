@@ -6,13 +6,16 @@
  */
 #include "core/fleet_private.h"
 
+#include "base/least.h"
+
 #include <math.h>
 
 #define LOW_WATER_MS 30000	/* the lowest free memory is kept for this and the interval before it */
 
-uint64_t fleet_low_water(const struct slot *s)
+uint64_t fleet_low_water(const struct slot *s, int64_t mono_ms)
 {
-	return s->low_mib[0] < s->low_mib[1] ? s->low_mib[0] : s->low_mib[1];
+	bool said = !s->r.fallen && mono_ms / LOW_WATER_MS <= s->low_interval + 1;
+	return said ? least_of(s->low_mib[0], s->low_mib[1]) : UINT64_MAX;
 }
 
 /* Two intervals, the one under way and the one before it, cover the last 30 to 60 s without a ring of samples. A gap between

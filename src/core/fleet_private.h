@@ -272,9 +272,9 @@ struct measured fleet_measure(const struct fleet *f, const struct run *r);
 void fleet_note_unlisted(struct slot *s);
 
 /* fleet_meter.c */
-/* The lowest free memory in the last minute, UINT64_MAX: not known. `stood`: the reading is not of this moment alone, it was so
- * since the one before. */
-uint64_t fleet_low_water(const struct slot *s);
+/* The lowest free memory in the last minute, UINT64_MAX: not known, as of a GPU that has fallen. `stood`: the reading is not of
+ * this moment alone, it was so since the one before. */
+uint64_t fleet_low_water(const struct slot *s, int64_t mono_ms);
 void fleet_note_low_water(struct slot *s, int64_t mono_ms, bool stood);
 /* One sample of one attempt, over all its GPUs. */
 void fleet_meter_run(struct fleet *f, struct run *r, struct now now);

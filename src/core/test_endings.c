@@ -175,6 +175,32 @@ static void a_kept_gpu_that_falls_silent_is_exchanged(void **unused)
 	end_world(w);
 }
 
+/* An error of a library is taken for a lack of memory where the GPU was full. Whether it was is not known of one that fell off
+ * the bus, which is why the task failed, or of which there was no word for long. */
+static void a_gpu_that_does_not_answer_is_not_known_to_be_full(void **unused)
+{
+	(void)unused;
+	static const enum verdict verdicts[] = { VERDICT_OOM, VERDICT_FAILED, VERDICT_FAILED };
+	for (unsigned how = 0; how < COUNT_OF(verdicts); how++) {
+		struct world *w = new_world(1, NULL);
+		struct spec *s = spec_of(40000, 1);
+		struct exit_report r = { .have_record = true, .exit_code = 1 };
+		s->exclusive = true;
+		task_id id = submit(w, s);
+		hold_memory(w, id, 40900);
+		pass(w, 3);
+		w->fallen = how == 1;
+		w->n_gpus = how == 2 ? 0 : 1;
+		pass(w, how == 2 ? 90 : 3);
+		r.output.kind = SCAN_OTHER_ERROR;
+		snprintf(r.output.source, sizeof r.output.source, "cuDNN");
+		core_exited(w->c, id, &r, w->now);
+		assert_int_equal(w->log[w->n_log - 1].kind, EV_ENDED);
+		assert_int_equal(w->log[w->n_log - 1].verdict, verdicts[how]);
+		end_world(w);
+	}
+}
+
 static void mps_clients_that_die_together_are_one_cohort(void **unused)
 {
 	(void)unused;
@@ -384,6 +410,7 @@ int main(void)
 		cmocka_unit_test(what_is_over_asks_for_one_pass),
 		cmocka_unit_test(a_gpu_that_it_may_not_use_is_not_kept_for_it),
 		cmocka_unit_test(a_kept_gpu_that_falls_silent_is_exchanged),
+		cmocka_unit_test(a_gpu_that_does_not_answer_is_not_known_to_be_full),
 		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),
 		cmocka_unit_test(who_waits_for_a_verdict_is_not_stopped),
 		cmocka_unit_test(who_waits_for_a_verdict_can_be_cancelled_or_requeued),

@@ -40,6 +40,7 @@ struct world {
 	uint64_t foreign_mib;	/* on each GPU */
 	bool foreigner;		/* a process of nobody's is listed on each, with nothing */
 	bool mig;		/* they are instances of GPUs */
+	bool fallen;		/* they are listed, and do not answer */
 	uint64_t last_mib;	/* of the last GPU in all; 0: as the others */
 	struct {
 		enum event_kind kind;
@@ -164,8 +165,10 @@ static inline void sample(struct world *w)
 		r->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_PROCS | GPU_PROC_MEM | GPU_SMACT | GPU_GRACT;
 		r->mem_total_mib = w->last_mib && g + 1 == w->n_gpus ? w->last_mib : 40960;
 		r->smact = r->gract = w->smact;
+		if (w->fallen)
+			r->fallen = true, r->valid = 0, r->mem_total_mib = 0;
 	}
-	for (unsigned i = 0; i < w->n_procs; i++) {
+	for (unsigned i = 0; i < w->n_procs && !w->fallen; i++) {
 		const uint32_t *slots;
 		unsigned n = fleet_slots_of(w->c->fleet, w->procs[i].task, &slots);
 		const uint32_t there = w->procs[i].stuck - 1;
