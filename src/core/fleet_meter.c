@@ -55,15 +55,23 @@ static double energy_part(const struct fleet *f, struct slot *s, const struct ru
 /* What the meter takes of a reading; NaN: not said. */
 enum { SMACT, GRACT, DRAM, WATTS, SMOCC, PCIE_RX, PCIE_TX, SAID };
 
-static void said_by(const struct gpu_reading *g, double out[SAID])
+/* The fields that say something of now: of a GPU that was not listed, none does. */
+static uint32_t says(const struct slot *s)
 {
-	out[SMACT] = g->valid & GPU_SMACT ? g->smact : NAN;
-	out[GRACT] = g->valid & GPU_GRACT ? g->gract : NAN;
-	out[DRAM] = g->valid & GPU_DRAM ? g->dram : NAN;
-	out[WATTS] = g->valid & GPU_POWER ? g->power_w : NAN;
-	out[SMOCC] = g->valid & GPU_SMOCC ? g->smocc : NAN;
-	out[PCIE_RX] = g->valid & GPU_PCIE ? g->pcie_rx_mib_s : NAN;
-	out[PCIE_TX] = g->valid & GPU_PCIE ? g->pcie_tx_mib_s : NAN;
+	return s->in_snapshot ? s->r.valid : 0;
+}
+
+static void said_by(const struct slot *s, double out[SAID])
+{
+	const struct gpu_reading *g = &s->r;
+	uint32_t valid = says(s);
+	out[SMACT] = valid & GPU_SMACT ? g->smact : NAN;
+	out[GRACT] = valid & GPU_GRACT ? g->gract : NAN;
+	out[DRAM] = valid & GPU_DRAM ? g->dram : NAN;
+	out[WATTS] = valid & GPU_POWER ? g->power_w : NAN;
+	out[SMOCC] = valid & GPU_SMOCC ? g->smocc : NAN;
+	out[PCIE_RX] = valid & GPU_PCIE ? g->pcie_rx_mib_s : NAN;
+	out[PCIE_TX] = valid & GPU_PCIE ? g->pcie_tx_mib_s : NAN;
 }
 
 /* The means over the GPUs of an attempt that say it. With one, as most have, nothing is added up. */
@@ -71,11 +79,11 @@ static void said_of(const struct fleet *f, const struct run *r, double out[SAID]
 {
 	double sum[SAID] = { 0 }, one[SAID];
 	unsigned n[SAID] = { 0 };
-	said_by(&f->slots[r->slots[0]]->r, out);
+	said_by(f->slots[r->slots[0]], out);
 	if (r->n_slots == 1)
 		return;
 	for (unsigned i = 0; i < r->n_slots; i++) {
-		said_by(&f->slots[r->slots[i]]->r, one);
+		said_by(f->slots[r->slots[i]], one);
 		for (unsigned k = 0; k < SAID; k++) {
 			sum[k] += isnan(one[k]) ? 0 : one[k];
 			n[k] += !isnan(one[k]);
@@ -108,12 +116,12 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = f->slots[r->slots[i]];
 		const struct slot_seen *seen = fleet_seen(s, r->t->id);
-		if (!(s->r.valid & GPU_PROC_MEM))
+		if (!(says(s) & GPU_PROC_MEM))
 			m.mem_known = false;
 		else if (seen && seen->mib > m.mem_mib)
 			m.mem_mib = seen->mib;
 		m.alone = m.alone && s->n_runs == 1 && s->foreign_mib <= MAP_FOREIGN_MIB;
-		m.active = m.active || seen || !(s->r.valid & GPU_PROCS);
+		m.active = m.active || seen || !(says(s) & GPU_PROCS);
 		m.energy_j += energy_part(f, s, r, now);
 		m.speed = s->n_runs > 1 ? fmin(m.speed, fleet_speed(f, s, r, now)) : m.speed;
 	}

@@ -216,6 +216,27 @@ static void stale_drained_and_vanished_gpus_get_nothing(void **unused)
 	end_world(w);
 }
 
+/* While its GPU is not listed, as in prohibited mode, a task goes on, and what the GPU said last says nothing of it. */
+static void what_a_gpu_said_last_is_not_what_it_does_while_it_is_away(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id id = submit(w, spec_of(30000, 1));
+	struct measured m;
+	hold_memory(w, id, 20000);
+	pass(w, 59);
+	w->smact = 0.8;
+	pass(w, 20);
+	assert_true(fleet_measured(w->c->fleet, id, &m));
+	const double mean = m.mean_smact, alone = m.alone_smact;
+	w->n_gpus = 0;
+	pass(w, 120);
+	assert_true(fleet_measured(w->c->fleet, id, &m));
+	assert_true(m.mean_smact == mean && m.alone_smact == alone);
+	assert_true(m.alone_s > 190);	/* it runs on */
+	end_world(w);
+}
+
 /* Each time one thing alone changes that keeps the head of the queue from its GPU. */
 /* As while an administrator cuts it into instances. */
 static void a_gpu_that_contradicts_itself_is_not_the_largest(void **unused)
@@ -337,6 +358,7 @@ int main(void)
 		cmocka_unit_test(a_drained_gpu_that_went_away_is_no_reason),
 		cmocka_unit_test(an_expected_load_says_so),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
+		cmocka_unit_test(what_a_gpu_said_last_is_not_what_it_does_while_it_is_away),
 		cmocka_unit_test(a_gpu_that_contradicts_itself_is_not_the_largest),
 		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),
 		cmocka_unit_test(what_no_gpu_has_is_refused),
