@@ -4,6 +4,7 @@
  */
 #include "core/private.h"
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 
@@ -50,30 +51,23 @@ static int64_t run_ends_ms(const struct core *c, const struct fleet_run *r, stru
 	return left < limit ? left : limit;
 }
 
-static bool run_is_on(const struct fleet_run *r, uint32_t slot)
+/* How many tasks may still run then on each slot; free it. By expectations, so a choice and no promise: the filter keeps others
+ * from starting into it, and what runs longer overlaps (decision 110). */
+static unsigned *still_running(const struct core *c, int64_t then_ms, struct now now)
 {
-	for (unsigned i = 0; i < r->n_slots; i++)
-		if (r->slots[i] == slot)
-			return true;
-	return false;
-}
-
-/* How many tasks there may still run then. By expectations, so a choice and no promise: the filter keeps others from
- * starting into it, and what runs longer overlaps (decision 110). */
-static unsigned still_running(struct core *c, uint32_t slot, int64_t then_ms, struct now now)
-{
+	unsigned *n = alloc_zero((fleet_size(c->fleet) + 1) * sizeof *n);
 	struct fleet_run r;
-	unsigned n = 0;
 	for (size_t at = 0; fleet_next_run(c->fleet, &at, &r);)
-		n += run_is_on(&r, slot) && run_ends_ms(c, &r, now) > then_ms;
+		for (unsigned i = 0; i < r.n_slots && run_ends_ms(c, &r, now) > then_ms; i++)
+			n[r.slots[i]]++;
 	return n;
 }
 
 #define OUT_OF_USE 1000000	/* a drained or silent GPU comes after all others */
 
 /* Its place in `order`, or -1. Whole GPUs only: whoever wants instances names them. */
-static int64_t find_best(struct core *c, const uint32_t *order, const struct core_reservation *others, size_t n,
-			 const struct core_reservation *want, struct now now)
+static int64_t find_best(const struct core *c, const uint32_t *order, const unsigned *running,
+			 const struct core_reservation *others, size_t n, const struct core_reservation *want, struct now now)
 {
 	int64_t best = -1;
 	unsigned least = 0;
@@ -81,7 +75,7 @@ static int64_t find_best(struct core *c, const uint32_t *order, const struct cor
 		struct fleet_gpu g = fleet_look(c->fleet, order[i], now.mono_ms);
 		if (!g.present || g.reading->mig || has_gpu(want, g.reading->uuid) || meets(others, n, want, g.reading->uuid))
 			continue;
-		unsigned tasks = still_running(c, order[i], want->begin_ms, now) + (g.drained || g.stale ? OUT_OF_USE : 0);
+		unsigned tasks = running[order[i]] + (g.drained || g.stale ? OUT_OF_USE : 0);
 		if (best < 0 || tasks < least)
 			best = (int64_t)i, least = tasks;
 	}
@@ -119,8 +113,9 @@ int core_pick_reserved(struct core *c, const struct core_reservation *others, si
 	if (given)
 		return check_given(others, n, want, err);
 	scoped_free uint32_t *order = fleet_in_order(c->fleet);
+	scoped_free unsigned *running = still_running(c, want->begin_ms, now);
 	want->n_gpus = 0;
-	while (want->n_gpus < wanted && (place = find_best(c, order, others, n, want, now)) >= 0) {
+	while (want->n_gpus < wanted && (place = find_best(c, order, running, others, n, want, now)) >= 0) {
 		unsigned k = want->n_gpus++;
 		for (; k && places[k - 1] > place; k--) {	/* in the order in which people count them, not in that of merit */
 			places[k] = places[k - 1];
