@@ -114,8 +114,11 @@ static uint32_t read_processes(struct nvml_state *n, nvml_device handle, struct 
 			if (n->processes[i].pid)
 				add_process(out, gpu, first, &n->processes[i]);
 	}
+	/* More than the GPU has is no reading; believed once, it would be what such tasks take for ever. */
+	const struct gpu_reading *r = &out->gpus[gpu];
+	uint64_t most = r->valid & GPU_MEM_TOTAL ? r->mem_total_mib : UNKNOWN_MIB - 1;
 	for (uint32_t i = first; i < out->n_procs; i++) {
-		if (out->procs[i].mem_mib != UNKNOWN_MIB)
+		if (out->procs[i].mem_mib <= most)
 			continue;
 		out->procs[i].mem_mib = 0;
 		bits &= ~(uint32_t)GPU_PROC_MEM;

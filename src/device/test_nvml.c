@@ -283,6 +283,13 @@ static void test_processes(void **state)
 	assert_false(s.gpus[0].valid & GPU_PROC_MEM);
 	snapshot_clear(&s);
 
+	script_change("[4714, null]", "[4714, 143772]");	/* more than there is */
+	s = sample(*state, 2500);
+	assert_int_equal(s.procs[0].mem_mib, 740);
+	assert_int_equal(s.procs[3].mem_mib, 0);
+	assert_false(s.gpus[0].valid & GPU_PROC_MEM);
+	snapshot_clear(&s);
+
 	script_change("\"fail\": {}", "\"fail\": {\"nvmlDeviceGetComputeRunningProcesses_v3\": 4}");
 	s = sample(*state, 3000);
 	assert_false(s.gpus[0].valid & (GPU_PROCS | GPU_PROC_MEM));
