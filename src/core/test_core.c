@@ -237,7 +237,6 @@ static void what_a_gpu_said_last_is_not_what_it_does_while_it_is_away(void **unu
 	end_world(w);
 }
 
-/* Each time one thing alone changes that keeps the head of the queue from its GPU. */
 /* As while an administrator cuts it into instances. */
 static void a_gpu_that_contradicts_itself_is_not_the_largest(void **unused)
 {

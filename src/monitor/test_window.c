@@ -172,7 +172,6 @@ static void test_not_a_number_is_unknown(void **state)
 	window_destroy(w);
 }
 
-/* Faster than the ring holds: the window gets shorter, the memory does not grow, and sums stay exact over many wraps. */
 static void test_an_idle_gpu_has_no_load(void **state)
 {
 	(void)state;
@@ -192,6 +191,7 @@ static void test_an_idle_gpu_has_no_load(void **state)
 	window_destroy(w);
 }
 
+/* Faster than the ring holds: the window gets shorter, the memory does not grow, and sums stay exact over many wraps. */
 static void test_ring_wraps(void **state)
 {
 	(void)state;
