@@ -146,26 +146,28 @@ static bool job_leave(struct tasks *ts, const struct task *t)
 	return true;
 }
 
-/* Kept, so that nobody has to look at all tasks for it: it is asked at every submission. Elements of an array share the bytes
- * of their spec. */
-static void user_count_spec(struct tasks *ts, const struct spec *s, int by)
+/* Elements of an array share the bytes of their spec. */
+static size_t spec_part(const struct spec *s)
 {
-	struct user_sum *u = idmap_get(&ts->by_user, (int64_t)s->uid + 1);
-	if (!u)
-		idmap_put(&ts->by_user, (int64_t)s->uid + 1, u = alloc_zero(sizeof *u));
-	u->tasks += (size_t)by;
-	u->bytes += (size_t)by * (s->bytes / (s->n_array ? s->n_array : 1));
-	if (!u->tasks)
-		free(idmap_remove(&ts->by_user, (int64_t)s->uid + 1));
+	return s->bytes / (s->n_array ? s->n_array : 1);
 }
 
-/* With what it depends on, where that is its own. */
+static struct user_sum *sum_of(const struct tasks *ts, uid_t uid)
+{
+	return idmap_get(&ts->by_user, (int64_t)uid + 1);
+}
+
+/* Kept, so that nobody has to look at all tasks for it: it is asked at every submission. With what it depends on, where that is
+ * its own. */
 static void user_count(struct tasks *ts, const struct task *t, int by)
 {
-	user_count_spec(ts, t->spec, by);
-	struct user_sum *u = idmap_get(&ts->by_user, (int64_t)t->spec->uid + 1);
-	if (u)
-		u->bytes += (size_t)by * t->n_deps * SPEC_DEP_BYTES;
+	struct user_sum *u = sum_of(ts, t->spec->uid);
+	if (!u)
+		idmap_put(&ts->by_user, (int64_t)t->spec->uid + 1, u = alloc_zero(sizeof *u));
+	u->tasks += (size_t)by;
+	u->bytes += (size_t)by * (spec_part(t->spec) + t->n_deps * SPEC_DEP_BYTES);
+	if (!u->tasks)
+		free(idmap_remove(&ts->by_user, (int64_t)t->spec->uid + 1));
 }
 
 /* Where a task belongs ------------------------------------------------------------------------------------------------ */
@@ -490,7 +492,7 @@ size_t tasks_live(const struct tasks *ts)
 
 size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes)
 {
-	const struct user_sum *u = idmap_get(&ts->by_user, (int64_t)uid + 1);
+	const struct user_sum *u = sum_of(ts, uid);
 	*bytes = u ? u->bytes : 0;
 	return u ? u->tasks : 0;
 }
@@ -528,12 +530,11 @@ void tasks_spec_grew(struct tasks *ts, uint32_t job, size_t bytes)
 {
 	const struct job *j = idmap_get(&ts->jobs, job);
 	const struct task *one = j ? j->elements[0].task : tasks_find(ts, TASK_ID(job, -1));
-	int n = j ? (int)j->n : 1;
 	if (!one)
 		return;
-	user_count_spec(ts, one->spec, -n);
+	size_t was = spec_part(one->spec);
 	one->spec->bytes += bytes;
-	user_count_spec(ts, one->spec, n);
+	sum_of(ts, one->spec->uid)->bytes += (j ? j->n : 1) * (spec_part(one->spec) - was);
 }
 
 const struct queue *tasks_queue(const struct tasks *ts)

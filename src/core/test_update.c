@@ -332,6 +332,24 @@ static void it_is_so_after_a_restart(void **unused)
 	end_world(w);
 }
 
+static void what_a_task_waits_for_counts_on_when_its_spec_grows(void **unused)
+{
+	(void)unused;
+	struct world *w = one_at_a_time(1);
+	size_t before, after;
+	struct spec *s = spec_of(1000, 1);
+	s->hold = true;
+	task_id runs = submit(w, spec_of(1000, 1)), waits;
+	exits(w, runs, 0, SCAN_NOTHING);
+	waits = submit(w, s);
+	assert_int_equal(update(w, waits, DEPENDS({ DEP_AFTERANY, runs }), NULL), 0);
+	core_user_tasks(w->c, 1000, &before);
+	core_spec_grew(w->c, TASK_JOB(waits), 500);
+	core_user_tasks(w->c, 1000, &after);
+	assert_int_equal(after, before + 500);
+	end_world(w);
+}
+
 /* The head, for which GPUs and memory of the machine are kept, waits for something else from now on: for its time, or for
  * places of its array. A task without GPUs asks for that memory, and nobody else is in the queue. */
 static void what_is_kept_for_one_that_is_no_longer_next_is_free(void **unused)
@@ -372,6 +390,7 @@ int main(void)
 		cmocka_unit_test(it_is_changed_again), cmocka_unit_test(who_could_start_waits_for_others_from_now_on),
 		cmocka_unit_test(nobody_waits_for_himself), cmocka_unit_test(a_long_chain_is_followed_to_its_end),
 		cmocka_unit_test(changed_dependencies_are_there_after_a_restart),
+		cmocka_unit_test(what_a_task_waits_for_counts_on_when_its_spec_grows),
 		cmocka_unit_test(what_is_kept_for_one_that_is_no_longer_next_is_free),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
