@@ -744,6 +744,28 @@ static void two_gpus_tell_no_pace(void **unused)
 	end_world(w);
 }
 
+/* The clock is set after its like ended, and before it starts. */
+static void what_was_learnt_counts_whatever_the_clock_is_set_to(void **unused)
+{
+	(void)unused;
+	for (int by_s = -3600; by_s <= 3600; by_s += 3600) {
+		struct world *w = new_world(1, NULL);
+		struct spec *s = spec_of(0, 1);
+		s->hold = true;
+		task_id first = submit(w, spec_of(0, 1)), waits = submit(w, s);
+		hold_memory(w, first, 8000);
+		pass(w, 120);
+		exits(w, first, 0, SCAN_NOTHING);
+		pass(w, 5);
+		w->now.wall_ms += by_s * 1000;
+		core_clock_set(w->c, by_s * 1000, w->now);
+		core_release(w->c, waits, 1000, w->now, NULL);
+		pass(w, 2);
+		assert_string_equal(core_task(w->c, waits)->estimate.estimator, "history");
+		end_world(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -774,6 +796,7 @@ int main(void)
 		cmocka_unit_test(a_slower_host_is_learnt),
 		cmocka_unit_test(what_tells_no_pace),
 		cmocka_unit_test(two_gpus_tell_no_pace),
+		cmocka_unit_test(what_was_learnt_counts_whatever_the_clock_is_set_to),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -458,10 +458,11 @@ static void move_moment(int64_t *ms, int64_t by_ms)
  * said (--begin) is one of the clock, and stays. */
 static void apply_clock_set(struct task *t, int64_t by_ms)
 {
-	int64_t *const moments[] = { &t->submit_ms, &t->start_ms, &t->queued_ms, &t->booked_until_ms, &t->suspended_at_ms,
-				     &t->estimated_ms };
+	int64_t *const moments[] = { &t->submit_ms, &t->start_ms, &t->queued_ms, &t->booked_until_ms, &t->suspended_at_ms };
 	for (size_t i = 0; i < COUNT_OF(moments); i++)
 		move_moment(moments[i], by_ms);
+	if (by_ms < 0)	/* never past what was learnt since, which keeps its time */
+		move_moment(&t->estimated_ms, by_ms);
 	if (t->retrying)
 		t->begin_s += by_ms / 1000;
 	for (size_t i = 0; i < t->n_attempts; i++) {

@@ -280,7 +280,7 @@ struct task {
 
 	bool estimated;
 	struct estimate estimate;
-	int64_t estimated_ms;		/* wall; when `estimate` was made */
+	int64_t estimated_ms;		/* wall; when `estimate` was made, or before that where the clock was set since */
 	uint64_t claim_floor_mib;	/* from an out-of-memory: no later claim below it; 0: none */
 	bool exclusive_next;		/* the recovery attempt starts alone */
 	unsigned recoveries;		/* attempts that ended out of memory */
