@@ -354,12 +354,11 @@ bool map_loads_alike(const struct map_policy *p, const struct load *a, const str
 /* As memory, so that a new member counts by itself. */
 bool map_answers_alike(const struct map_policy *p, const struct map_gpu *a, const struct map_gpu *b)
 {
-	const struct map_row *row = map_row_of(p);
 	const size_t at = offsetof(struct map_gpu, load), after = at + sizeof a->load;
 	if (memcmp(a, b, at) || memcmp((const char *)a + after, (const char *)b + after, sizeof *a - after))
 		return false;
-	bool asks_limits = !predicts_load(row, b) || map_foreign_runs(b), asks_more = row->filter && !row->ignores_load;
-	return !asks_more && (!asks_limits || map_loads_alike(p, &a->load, &b->load));
+	bool asks_limits = !predicts_load(map_row_of(p), b) || map_foreign_runs(b);
+	return !asks_limits || map_loads_alike(p, &a->load, &b->load);
 }
 
 bool map_waits_for_server(const struct map_scene *s, const struct map_request *r, const struct map_gpu *g)

@@ -19,8 +19,9 @@ struct map_answer;
 struct map_row {
 	/* Its order. `at`: position in the list; `rr_next`: where turns have come to; `idle`: nothing of ours is there. */
 	struct map_key (*key)(const struct map_ask *ask, size_t at, size_t rr_next, bool idle);
-	/* Its own question, the last one asked of a GPU that is shared; and its order by the answer, known only then: before
-	 * it, a GPU counts as `key` says, so that must not put it behind where the answer may. */
+	/* Its own question, the last one asked of a GPU that is shared, which must not look at g->load: a change there alone is
+	 * none to it. And its order by the answer, known only then: before it, a GPU counts as `key` says, so that must not put it
+	 * behind where the answer may. */
 	enum map_reason (*filter)(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
 	void (*answered)(const struct map_answer *a, struct map_key *key);
 	/* Where company counts (struct map_company): better by its part of what `key` can range over there. */
@@ -30,7 +31,6 @@ struct map_row {
 	bool predicts;		/* asks the model of sharing, so loads of tenants are wanted */
 	bool for_load;		/* its filter stands in for the limits on the load, where the loads of tenants were seen */
 	bool by_load;		/* its order goes by g->load */
-	bool ignores_load;	/* its filter does not look at g->load, so that a change there alone is none to it */
 };
 
 const struct map_row *map_row_of(const struct map_policy *p);

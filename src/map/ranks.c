@@ -100,7 +100,7 @@ static const struct map_row rows[] = {
 	[RANK_MUG] = { .key = best_fit, .company = less_available },
 	[RANK_FF] = { .key = first_in_list },
 	[RANK_GAIN] = { .key = perhaps_all, .filter = enough_gain, .answered = by_gain, .company = less_loaded_or_more_gained,
-			.predicts = true, .for_load = true, .ignores_load = true },
+			.predicts = true, .for_load = true },
 	[RANK_EXCLUSIVE] = { .key = first_in_list, .alone = true },
 };
 _Static_assert(sizeof rows / sizeof *rows == MAP_RANK_COUNT, "a row for each policy");
@@ -137,8 +137,7 @@ bool map_predicts(const struct map_policy *p)
 
 bool map_minds_load(const struct map_policy *p)
 {
-	const struct map_row *row = map_row_of(p);
-	return row->by_load || (row->filter && !row->ignores_load);
+	return map_row_of(p)->by_load;
 }
 
 bool map_slices_are_odd(const struct map_policy *p, enum share_mode mode)
