@@ -51,17 +51,12 @@ static double siblings_say_s(const struct siblings *all, const char *signature)
 	return NAN;
 }
 
-static bool plan_may_use(const struct pass *p, const struct map_gpu *g)
-{
-	return !g->drained && !g->stale && (g->foreign_mib <= MAP_FOREIGN_MIB || p->config->map.foreign_share);
-}
-
 static uint64_t plan_usable(struct pass *p, struct now now)
 {
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	uint64_t usable = 0;
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++)
-		usable += plan_may_use(p, &gpus[i]) ? hash_bytes(HASH_SEED, &i, sizeof i) : 0;
+		usable += map_is_usable(&p->config->map, &gpus[i]) ? hash_bytes(HASH_SEED, &i, sizeof i) : 0;
 	return usable;
 }
 
@@ -86,7 +81,7 @@ static bool plan_list_gpus(struct pass *p, const struct map_gpu *gpus, struct pl
 	k->n_gpus = 0;
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {
 		const struct map_gpu *g = &gpus[i];
-		if (!plan_may_use(p, g))
+		if (!map_is_usable(&p->config->map, g))
 			continue;
 		if (k->n_gpus == PLAN_GPUS)
 			return false;
@@ -239,7 +234,7 @@ static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struc
 	struct map_request r = pass_request(p, t, now);
 	r.planned = NULL;
 	struct plan_task w = { .id = t->id, .load = plan_loads(r.self.load),
-			       .gpus = r.gpus, .alone = map_wants_alone(policy, &r), .mib = r.claim_mib ? r.claim_mib : policy->min_free_mib,
+			       .gpus = r.gpus, .alone = map_wants_alone(policy, &r), .mib = map_claim_mib(policy, &r),
 			       .no_mps = r.share == SHARE_STREAMS || (r.gpus > 1 && !policy->mps_multi_gpu),
 			       .may = may_use(p, gpus, &r), .keeps = before ? before->p.keeps : false, .first = first };
 	if ((unsigned)__builtin_popcountll(w.may) < w.gpus || !listing_allows(p, l, &r))

@@ -26,8 +26,7 @@ struct allowance pass_allowance(const struct pass *p, uid_t uid)
 
 struct fair_taken pass_would_take(const struct pass *p, const struct map_request *r)
 {
-	uint64_t held_mib = r->claim_mib ? r->claim_mib : p->config->map.min_free_mib;
-	return (struct fair_taken){ 1, r->gpus, held_mib * r->gpus };
+	return (struct fair_taken){ 1, r->gpus, map_claim_mib(&p->config->map, r) * r->gpus };
 }
 
 enum allowance_kind pass_refused(const struct pass *p, const struct map_request *r, bool *never)

@@ -194,8 +194,7 @@ static void list_rooms(struct starts *s)
 	s->rooms = alloc_zero((s->n_gpus + 1) * sizeof *s->rooms);
 	for (size_t i = 0; i < s->n_gpus; i++) {
 		const struct map_gpu *g = &s->gpus[i];
-		bool foreign = g->foreign_mib > MAP_FOREIGN_MIB && !s->c->config.map.foreign_share;
-		s->rooms[i] = (struct room){ .gpu = *g, .usable = !g->drained && !g->stale && !foreign,
+		s->rooms[i] = (struct room){ .gpu = *g, .usable = map_is_usable(&s->c->config.map, g),
 					     .alone = g->n_tasks && g->mode == SHARE_NEVER };
 		s->rooms[i].gpu.tenants = NULL;
 		s->rooms[i].gpu.unseen = false;	/* seen by the time that anybody ends */
@@ -250,18 +249,12 @@ static bool cores_used_up(const struct starts *s, const struct map_request *q)
 	return then.have > 0 && then.used_up;
 }
 
-/* What is held for it on each GPU. */
-static uint64_t claim_of(const struct starts *s, const struct map_request *q)
-{
-	return q->claim_mib ? q->claim_mib : s->c->config.map.min_free_mib;
-}
-
 /* `idle`: on an idle GPU alone. */
 static bool room_takes(const struct starts *s, const struct room *r, const struct map_request *q, bool idle)
 {
 	const struct map_policy *policy = &s->c->config.map;
 	const struct map_gpu *g = &r->gpu;
-	uint64_t want = claim_of(s, q);
+	uint64_t want = map_claim_mib(policy, q);
 	bool alone = idle || q->start_alone || map_wants_alone(policy, q) || g->mig;
 	struct map_request then = *q;
 	then.now_ms += (int64_t)(s->at_s * 1000);	/* reservations come and go while the queue is played */
@@ -306,7 +299,7 @@ static void starts_place(struct starts *s, struct wait *w, const struct fair_tak
 		struct room *r = &s->rooms[slots[i]];
 		struct map_gpu *g = &r->gpu;
 		struct share_task load = estimates_load(s->c->estimates, w->t, g->name).load;
-		uint64_t mib = alone ? g->available_mib : least_of(claim_of(s, q), g->available_mib);
+		uint64_t mib = alone ? g->available_mib : least_of(map_claim_mib(policy, q), g->available_mib);
 		how = r->known > how ? r->known : how;
 		g->available_mib -= mib;
 		if (!g->n_tasks)

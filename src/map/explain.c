@@ -133,7 +133,7 @@ static void say_want(struct explain_line *l, const struct map_request *r, const 
 static void say_memory(struct explain_line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
 		       const struct map_finding *f)
 {
-	uint64_t claim = r->claim_mib ? r->claim_mib : p->min_free_mib;
+	uint64_t claim = map_claim_mib(p, r);
 	double slack = f->want - (double)claim;
 	if (!g->total_mib) {
 		say(l, "its memory cannot be read; see `rad doctor`");

@@ -28,7 +28,7 @@ void map_ask_init(struct map_ask *ask, const struct map_scene *s, const struct m
 		.idle_only = alone || r->start_alone,
 		.unknown = !r->claim_mib,
 		.predicts = map_predicts(p) || r->self.max_slowdown > 0,
-		.claim_mib = r->claim_mib ? r->claim_mib : p->min_free_mib,
+		.claim_mib = map_claim_mib(p, r),
 		.least_mib = r->need_mib ? r->need_mib : UINT64_MAX,
 	};
 }

@@ -73,8 +73,6 @@ bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g);
  * Stale GPUs count if `stale_too`. */
 uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struct map_gpu **which);
 
-/* Whether processes that are not ours are more than a trifle there. */
-static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }
 /* Whether tasks that share a loader with the one of the request run there. Here, since it is asked of each GPU. */
 static inline bool map_has_company(const struct map_request *r, const struct map_gpu *g)
 {

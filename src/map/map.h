@@ -255,6 +255,20 @@ struct map_scene {
 	uint32_t *rr_next;		/* the position at which `rr` looks next; NULL where nothing is to be placed */
 };
 
+/* What it asks of each GPU, and has held there. */
+static inline uint64_t map_claim_mib(const struct map_policy *p, const struct map_request *r)
+{
+	return r->claim_mib ? r->claim_mib : p->min_free_mib;
+}
+
+/* Whether processes that are not ours are more than a trifle there. */
+static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }
+/* Whether tasks may start there, once nothing of ours is in the way. */
+static inline bool map_is_usable(const struct map_policy *p, const struct map_gpu *g)
+{
+	return !g->drained && !g->stale && (!map_foreign_runs(g) || p->foreign_share);
+}
+
 /* Whether the request could ever run on these GPUs, drained and silent ones included. 0, or -1 with why not: declared memory
  * that no GPU has, more GPUs than there are, or a sharing mode that none of them has. */
 int map_feasible(const struct map_scene *s, const struct map_request *r, struct error *err);
