@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * When tasks that wait are expected to start. Under ORDER_PLAN that is what the plan promises. Else the queue is played through
- * in its order: each task starts at the first end of another, not before the one ahead of it, at which as many GPUs as it
- * wants have the memory that it claims and bear another task, and its user may have it; it ends when its own time is over. Who
- * waits for what his user may have holds up the user's other tasks and no others, as in a pass. Ends are what the running
- * task says of itself, else what runs like it took, else its time limit; one that nobody knows never comes, and who needs it
- * has no expected start. How tasks slow each other is not played: the true start may be later, and earlier where others may be
- * passed.
+ * in its order: each task starts at the first end of another, not before the one ahead of it, at which as many GPUs that suit
+ * it as it wants have the memory that it claims and bear another task, and its user may have it; it ends when its own time is
+ * over. Who waits for what his user may have holds up the user's other tasks and no others, as in a pass. Ends are what the
+ * running task says of itself, else what runs like it took, else its time limit; one that nobody knows never comes, and who
+ * needs it has no expected start. How tasks slow each other is not played: the true start may be later, and earlier where
+ * others may be passed.
  *
  * The load of a GPU is what it shows until somebody comes or goes there; then it is the sum of what those on it are believed
  * to do alone, which is too much where they slow each other: such a start is told too late rather than too early. Where one of
@@ -58,7 +58,7 @@ struct room {
 	struct map_gpu gpu;
 	struct share_task sum;		/* of what is known of those on it */
 	unsigned n_unknown;
-	bool alone, usable;
+	bool alone;
 	enum known known;
 };
 
@@ -194,8 +194,7 @@ static void list_rooms(struct starts *s)
 	s->rooms = alloc_zero((s->n_gpus + 1) * sizeof *s->rooms);
 	for (size_t i = 0; i < s->n_gpus; i++) {
 		const struct map_gpu *g = &s->gpus[i];
-		s->rooms[i] = (struct room){ .gpu = *g, .usable = map_is_usable(&s->c->config.map, g),
-					     .alone = g->n_tasks && g->mode == SHARE_NEVER };
+		s->rooms[i] = (struct room){ .gpu = *g, .alone = g->n_tasks && g->mode == SHARE_NEVER };
 		s->rooms[i].gpu.tenants = NULL;
 		s->rooms[i].gpu.unseen = false;	/* seen by the time that anybody ends */
 	}
@@ -253,14 +252,14 @@ static bool cores_used_up(const struct starts *s, const struct map_request *q)
 static bool room_takes(const struct starts *s, const struct room *r, const struct map_request *q, bool idle)
 {
 	const struct map_policy *policy = &s->c->config.map;
+	const struct map_scene scene = { policy, s->gpus, s->n_gpus, NULL };
 	const struct map_gpu *g = &r->gpu;
-	uint64_t want = map_claim_mib(policy, q);
 	bool alone = idle || q->start_alone || map_wants_alone(policy, q) || g->mig;
 	struct map_request then = *q;
 	then.now_ms += (int64_t)(s->at_s * 1000);	/* reservations come and go while the queue is played */
-	if (!r->usable || r->alone || (alone && g->n_tasks) || map_is_reserved(policy, g, &then, NULL, NULL))
+	if (r->alone || (alone && g->n_tasks) || g->available_mib < least_of(map_claim_mib(policy, q), g->total_mib))
 		return false;
-	return g->available_mib >= (want < g->total_mib ? want : g->total_mib) && map_load_admits(policy, g);
+	return map_load_admits(policy, g) && map_suits(&scene, &then, g);
 }
 
 /* Takes the GPUs with most room. Returns whether there were enough. Steps are counted, since a long queue on many GPUs would

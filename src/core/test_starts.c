@@ -188,6 +188,30 @@ static void the_end_of_a_task_without_gpus_is_one(void **unused)
 	end_world(w);
 }
 
+/* The larger GPU is taken for longer than the other; who wants just that one does not start on the other. */
+static void one_that_wants_a_certain_gpu_is_said_to_wait_for_that(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_FIFO, 100000);
+	struct world *w = blind_world(2, &config);
+	struct spec *s = spec_of(2000, 1), *both[2] = { spec_of(70000, 1), spec_of(30000, 1) };
+	w->last_mib = 81920;
+	sample(w);
+	for (int i = 0; i < 2; i++) {
+		both[i]->exclusive = true;
+		both[i]->time_limit_s = i ? 100 : 1000;
+		submit(w, both[i]);
+	}
+	s->constraint = alloc_string("mem>=80G");
+	task_id wants = submit(w, s);
+	pass(w, 1);
+	assert_int_equal(state(w, wants), TASK_PENDING);
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	double in_s = json_number_value(json_object_get(start_among(starts, wants), "in_s"));
+	assert_true(in_s > 900 && in_s < 1000);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +222,7 @@ int main(void)
 		cmocka_unit_test(the_end_of_a_task_without_gpus_is_one),
 		cmocka_unit_test(starts_are_told_by_loads_too),
 		cmocka_unit_test(starts_count_with_what_is_held_for_the_unknown),
+		cmocka_unit_test(one_that_wants_a_certain_gpu_is_said_to_wait_for_that),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

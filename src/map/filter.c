@@ -227,20 +227,18 @@ bool map_load_admits(const struct map_policy *p, const struct map_gpu *g)
 	return !g->n_tasks || predicts_load(map_row_of(p), g) || !load_refuses(p, g, g->mode, &have, &want);
 }
 
-bool map_is_reserved(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, double *in_s,
-		     double *left_s)
+/* Whether a reservation keeps the request from that GPU now. *in_s: seconds until the reservation begins (0 or less: it has
+ * begun); *left_s: until it ends. */
+static bool is_reserved(const struct map_ask *ask, const struct map_gpu *g, double *in_s, double *left_s)
 {
-	double run_s = r->run_s > 0 ? r->run_s : (double)p->reserve_lead_ms / 1000;
+	const struct map_request *r = ask->r;
+	double run_s = r->run_s > 0 ? r->run_s : (double)ask->p->reserve_lead_ms / 1000;
 	for (unsigned i = 0; i < g->n_reserves; i++) {
 		const struct map_reserve *v = &g->reserves[i];
-		double in = (double)(v->begin_ms - r->now_ms) / 1000;
-		if (v->uid == r->uid || v->end_ms <= r->now_ms || (in > 0 && run_s <= in))
-			continue;
-		if (in_s)
-			*in_s = in;
-		if (left_s)
-			*left_s = (double)(v->end_ms - r->now_ms) / 1000;
-		return true;
+		*in_s = (double)(v->begin_ms - r->now_ms) / 1000;
+		*left_s = (double)(v->end_ms - r->now_ms) / 1000;
+		if (v->uid != r->uid && *left_s > 0 && !(*in_s > 0 && run_s <= *in_s))
+			return true;
 	}
 	return false;
 }
@@ -257,12 +255,12 @@ static bool is_for_its_user(const struct map_gpu *g, const struct map_request *r
 
 static enum map_reason map_ask_reserves(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	double left;
+	double in, left;
 	if (ask->r->reserved && !is_for_its_user(g, ask->r))
 		return MAP_RESERVED;
-	if (!map_is_reserved(ask->p, g, ask->r, &a->have, &left))
+	if (!is_reserved(ask, g, &in, &left))
 		return MAP_OK;
-	a->want = a->have > 0 ? ask->r->run_s : left;
+	a->have = in, a->want = in > 0 ? ask->r->run_s : left;
 	return MAP_RESERVED;
 }
 

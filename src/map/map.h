@@ -286,11 +286,6 @@ bool map_waits_for_server(const struct map_scene *s, const struct map_request *r
  * on that GPU in their mode. */
 bool map_load_admits(const struct map_policy *p, const struct map_gpu *g);
 
-/* Whether a reservation keeps the request from that GPU now. *in_s: seconds until the reservation begins (0 or less: it has
- * begun); *left_s: until it ends. Both may be NULL. */
-bool map_is_reserved(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, double *in_s,
-		     double *left_s);
-
 /* What the tasks on that GPU do together, by their loads: SMACT under MPS, GRACT under streams. Above 0. */
 double map_work(const struct map_gpu *g);
 /* Whether a GPU that looked like `a` and now looks like `b` still gives every request the same answer: they are equal, but for
