@@ -516,6 +516,32 @@ static void jobs_of_a_name_come_and_go(void **unused)
 	end_world(w);
 }
 
+/* Asked between what makes room for it and the next turn. */
+static void nobody_waits_behind_himself(void **unused)
+{
+	(void)unused;
+	const struct core_config config = ordered(ORDER_BACKFILL, 1000);
+	struct world *w = new_world(1, &config);
+	task_id first = submit(w, spec_of(30000, 1)), next = submit(w, spec_of(30000, 1)), last = submit(w, spec_of(30000, 1));
+	const struct exit_report r = { .have_record = true };
+	core_exited(w->c, first, &r, w->now);
+	w->now.mono_ms += 1000;
+	struct snapshot s = { .mono_ms = w->now.mono_ms, .wall_ms = w->now.wall_ms };
+	struct gpu_reading *g = snapshot_add_gpu(&s);
+	snprintf(g->uuid, sizeof g->uuid, "%s", uuid_of(0));
+	g->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_PROCS | GPU_PROC_MEM;
+	g->mem_total_mib = 40960;
+	core_snapshot(w->c, &s, CORE_MPS_APART, w->now);
+	snapshot_clear(&s);
+	assert_string_equal(reason_of(w, next), "Priority");
+	scoped_free char *why = why_of(w, next), *behind = why_of(w, last);
+	assert_non_null(strstr(behind, "task 2 is before it"));
+	assert_null(strstr(why, "before it"));
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, next), TASK_RUNNING);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -536,6 +562,7 @@ int main(void)
 		cmocka_unit_test(jobs_of_a_name_are_found),
 		cmocka_unit_test(jobs_of_a_name_come_and_go),
 		cmocka_unit_test(starts_are_told_in_order),
+		cmocka_unit_test(nobody_waits_behind_himself),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,9 @@ static void reason_behind(const struct core *c, const struct task *t, struct rea
 	char id[TASK_ID_TEXT];
 	task_id blocked = pass_head(c->pass);
 	out->word = "Priority";
-	if (blocked && t->gpus)
+	if (blocked == t->id)
+		snprintf(out->text, sizeof out->text, "there is room for it now: it starts in a moment");
+	else if (blocked && t->gpus)
 		snprintf(out->text, sizeof out->text, "task %s is before it and waits for a GPU", task_id_text(blocked, id));
 	else
 		snprintf(out->text, sizeof out->text, "tasks before it are placed first");
