@@ -141,6 +141,14 @@ static void one_falls_off(struct storm *s)
 	s->w->n_gpus = draw(s, 20) ? 4 : 3;
 }
 
+static void gpus_show_something_else(struct storm *s)
+{
+	s->w->smact = draw(s, 11) / 10.0;
+	s->w->foreign_mib = draw(s, 4) ? 0 : 500 * draw(s, 8);
+	s->w->mps_together = draw(s, 2);
+	s->w->fallen = !draw(s, 10);
+}
+
 static void other_settings(struct storm *s)
 {
 	struct core_config c = *core_get_config(s->w->c);
@@ -192,7 +200,7 @@ static void any_step(struct storm *s)
 	static void (*const steps[])(struct storm *s) = {
 		any_submission, any_submission, any_submission, one_ends, one_ends, one_ends, any_request, any_request, any_request,
 		one_starts, one_starts, one_takes_memory, one_is_drained, one_falls_off, other_settings, other_reservations,
-		other_daemons, somebody_looks,
+		other_daemons, somebody_looks, gpus_show_something_else,
 	};
 	struct world *w = s->w;
 	steps[draw(s, COUNT_OF(steps))](s);
