@@ -203,25 +203,16 @@ static void pass_place_all(struct pass *p, struct now now)
 	queue_walk_end(&w);
 }
 
-/* A pass that finds nothing moved would do what the last one did: nothing. */
-static bool has_moved(const struct pass *p)
+/* One version of all that is outside: none of these ever goes back, so their sum is another one whenever any moves. A pass
+ * that finds that nothing did would do what the last one did: nothing. */
+static uint64_t outside(const struct pass *p)
 {
-	return p->seen.tasks != tasks_version(p->tasks) || p->seen.fleet != fleet_version(p->fleet) ||
-	       p->seen.estimates != estimates_version(p->estimates);
-}
-
-/* Versions after the pass: what it did itself (estimates made anew, GPUs taken) is no reason for another one. */
-static void pass_note_seen(struct pass *p, struct now now)
-{
-	p->ran_ms = now.mono_ms;
-	fleet_gpus(p->fleet, now);
-	p->seen.tasks = tasks_version(p->tasks);
-	p->seen.fleet = fleet_version(p->fleet);
-	p->seen.estimates = estimates_version(p->estimates);
+	return tasks_version(p->tasks) + fleet_version(p->fleet) + estimates_version(p->estimates);
 }
 
 /* When a pass gives up GPUs that were kept (their task was placed elsewhere, or lost them to a new head), tasks that it tried
- * before may fit now, so all are tried once more. Only once: it would not end where two heads take turns. */
+ * before may fit now, so all are tried once more. Only once: it would not end where two heads take turns. What was seen is
+ * noted after it: what it did itself (estimates made anew, GPUs taken) is no reason for another one. */
 static void pass_run(struct pass *p, struct now now)
 {
 	p->asked = false;
@@ -229,7 +220,9 @@ static void pass_run(struct pass *p, struct now now)
 	if (p->asked)
 		pass_place_all(p, now);
 	pass_begin_uncaptured(p, now);
-	pass_note_seen(p, now);
+	fleet_gpus(p->fleet, now);
+	p->seen = outside(p);
+	p->ran_ms = now.mono_ms;
 	p->asked = false;
 }
 
@@ -243,7 +236,7 @@ int64_t pass_turn(struct pass *p, struct now now)
 	if (fleet_was_read(p->fleet) && (tasks_queued(p->tasks) || estimates_open(p->estimates))) {
 		fleet_gpus(p->fleet, now);
 		pass_watch_gpus(p, now);
-		if (p->asked || has_moved(p) || pass_plan_due(p, now) <= now.mono_ms)
+		if (p->asked || p->seen != outside(p) || pass_plan_due(p, now) <= now.mono_ms)
 			pass_run(p, now);
 	}
 	pass_place_cpu_tasks(p, now);

@@ -20,7 +20,7 @@ void pass_place_cpu_tasks(struct pass *p, struct now now)
 	struct queue_walk w;
 	const struct queue *q = tasks_cpu_queue(p->tasks);
 	host_end_turn(p->host, queue_length(q) ? HOST_GPU_TASKS : HOST_CPU_TASKS);
-	if (!queue_length(q) || (!p->cpu_asked && p->seen.cpu == tasks_version(p->tasks)))
+	if (!queue_length(q) || (!p->cpu_asked && p->cpu_seen == tasks_version(p->tasks)))
 		return;
 	queue_walk_begin(&w, q, QUEUE_RECOVERY);
 	for (struct task *t; stayed < PASS_BEHIND && (t = queue_walk_next(&w));) {
@@ -42,6 +42,6 @@ void pass_place_cpu_tasks(struct pass *p, struct now now)
 	}
 	queue_walk_end(&w);
 	host_end_turn(p->host, HOST_CPU_TASKS);
-	p->seen.cpu = tasks_version(p->tasks);
+	p->cpu_seen = tasks_version(p->tasks);
 	p->cpu_asked = false;
 }

@@ -357,8 +357,7 @@ static void plan_make(struct pass *p, struct now now)
 	struct plan made = { .gpus = gpus, .tasks = tasks, .slack_mib = p->config->map.slack_mib };
 	struct planning *k = &p->plan;
 	struct siblings all = { .n = 0 };
-	k->told = fleet_told(p->fleet);
-	k->tasks_version = tasks_version(p->tasks);
+	k->as_of = tasks_version(p->tasks) + fleet_told(p->fleet);
 	k->usable = plan_usable(p, now);
 	k->broken = k->other_gpus = false;
 	k->n_known = 0;
@@ -390,8 +389,7 @@ void pass_watch_gpus(struct pass *p, struct now now)
 static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;
-	return !k->made_ms || k->broken || k->other_gpus || k->tasks_version != tasks_version(p->tasks) ||
-	       k->told != fleet_told(p->fleet);
+	return !k->made_ms || k->broken || k->other_gpus || k->as_of != tasks_version(p->tasks) + fleet_told(p->fleet);
 }
 
 /* No task behind the head may start before a plan that is due has placed those before it. If the last plan was empty the next

@@ -14,7 +14,7 @@
  * it remembers itself is here. Each is forgotten by what it hangs on, and by no more, since a pass costs what it asks anew:
  *
  *	memory		says						until
- *	seen		a pass would place nobody			any version moves, pass_ask, or a time is over
+ *	seen		a pass would place nobody			any version moves (their sum), pass_ask, or a time is over
  *	refused		that kind of request does not fit		the shape moves; only slots that moved since are asked
  *	tried		that task's request is of that kind		its record, what was learnt of its like, cores or the shape moves
  *	aside		those tasks lack GPUs (marked in the queue)	their record, the shape or the estimates move
@@ -93,7 +93,7 @@ struct planning {
 	struct planned waiting[PLAN_WAITING];
 	size_t n_waiting;
 	int64_t made_ms;		/* mono; 0: none was made yet */
-	uint64_t tasks_version, told;	/* as of which it was made */
+	uint64_t as_of;			/* version of the tasks and of what they told, in sum, as of which it was made */
 	uint64_t usable;		/* the GPUs of which it could be, as a number */
 	bool broken;			/* since then other GPUs are kept, or one of it started elsewhere */
 	bool other_gpus;		/* others are usable now */
@@ -126,8 +126,7 @@ struct pass {
 	struct estimates *estimates;
 	struct host *host;
 
-	/* Versions as of the end of the last pass; `cpu`: of the tasks, when CPU tasks were placed last. */
-	struct { uint64_t tasks, fleet, estimates, cpu; } seen;
+	uint64_t seen, cpu_seen;	/* of all outside, as of the end of the last pass; of the tasks, when CPU tasks were placed last */
 	bool asked, cpu_asked;		/* for another one, whatever the versions say (pass_ask) */
 	int64_t ran_ms;			/* mono; the last one */
 

@@ -15,7 +15,7 @@
 /* A smaller GPU than the largest that it may have may be too small for it. */
 static bool is_idle(const struct map_gpu *g, uint64_t largest_mib)
 {
-	return !g->n_tasks && !g->settling && g->foreign_mib <= MAP_FOREIGN_MIB && g->total_mib >= NEARLY(largest_mib);
+	return !g->n_tasks && !g->settling && !map_foreign_runs(g) && g->total_mib >= NEARLY(largest_mib);
 }
 
 /* Returns how many. */
