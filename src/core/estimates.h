@@ -33,7 +33,8 @@ size_t estimates_open(const struct estimates *e);
 /* The tasks that could be placed but for a capture that is being made; of an array one stands for all. In no particular order:
  * start with *at = 0; NULL at the end. */
 struct task *estimates_next_uncaptured(const struct estimates *e, size_t *at);
-/* Such a task is estimated by what is known without, and once more (EV_ESTIMATED) when its capture is there, even if it runs. */
+/* Such a task is estimated by what is known without, and once more (EV_ESTIMATED) when its capture is there, even if it
+ * runs. */
 void estimates_do_without(struct estimates *e, struct task *t, struct now now);
 /* A restart found it running: where its capture is still to come, that is waited for. */
 void estimates_restore(struct estimates *e, struct task *t, struct now now);

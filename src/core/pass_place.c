@@ -196,7 +196,8 @@ static uint64_t fence_of(const struct pass *p, const struct task *t, const struc
 }
 
 /* What follows from EV_PLACED (the attempt stands on its slots) is the core's, so that restarts and passes do the same. */
-void pass_place_there(struct pass *p, struct task *t, const struct map_request *r, const struct placement *where, struct now now)
+void pass_place_there(struct pass *p, struct task *t, const struct map_request *r, const struct placement *where,
+		      struct now now)
 {
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	char uuids[SPEC_MAX_GPUS][GPU_UUID_LEN];

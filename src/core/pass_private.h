@@ -217,7 +217,8 @@ bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct n
 /* The plan's entry of that task, if there is one. */
 const struct planned *pass_planned(const struct pass *p, task_id id);
 /* Places it there: EV_PLACED. It is in the queue. */
-void pass_place_there(struct pass *p, struct task *t, const struct map_request *r, const struct placement *where, struct now now);
+void pass_place_there(struct pass *p, struct task *t, const struct map_request *r, const struct placement *where,
+		      struct now now);
 /* Places the task if its request fits. */
 bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struct now now);
 /* A task that nothing here can run now (a GPU went away since it was submitted) must not block the others. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tasks that begin before their captures are made (decision 246). A capture says in seconds to minutes what a task takes, for
- * which it is worth to wait where GPUs are shared. A GPU that nobody uses and nobody else wants has nothing to gain by that: the
- * task begins there as one of which nothing is known, and nobody joins it before its capture is there or it was seen
+ * which it is worth to wait where GPUs are shared. A GPU that nobody uses and nobody else wants has nothing to gain by that:
+ * the task begins there as one of which nothing is known, and nobody joins it before its capture is there or it was seen
  * (fleet_map.c).
  */
 #include "core/pass_private.h"

@@ -151,6 +151,12 @@ static void say_memory(struct explain_line *l, const struct map_policy *p, const
 		say(l, "; fits when tasks there end");
 }
 
+static void say_capture(struct explain_line *l)
+{
+	say(l, "a task has just started there without its capture, which is still being made; fits, if it does, once that is there or "
+	    "the task was seen");
+}
+
 static void say_load(struct explain_line *l, const struct map_finding *f)
 {
 	bool mps = f->mode == SHARE_MPS;
@@ -289,10 +295,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		say(&l, "another task without an estimate has just started there, and a third of the GPU, or what tasks usually "
 			"take, for each is not left; fits once it is warm, or with --gpu-mem");
 		break;
-	case MAP_CAPTURE:
-		say(&l, "a task has just started there without its capture, which is still being made; fits, if it does, "
-			"once that is there or the task was seen");
-		break;
+	case MAP_CAPTURE: say_capture(&l); break;
 	case MAP_MEMORY: say_memory(&l, p, g, r, f); break;
 	case MAP_UNSEEN:
 		say(&l, "shared by time slicing, and a task of unknown load has just started there: asked again once that was seen");

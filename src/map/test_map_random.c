@@ -108,7 +108,8 @@ static const char *broken_forecast(const struct map_policy *p, const struct map_
 }
 
 /* It has less than it wanted of one of its GPUs: of its claim, or of the slack beside processes that are not ours. */
-static bool is_cut(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, const struct placement *out)
+static bool is_cut(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
+		   const struct placement *out)
 {
 	if (out->claim_mib < (r->claim_mib ? r->claim_mib : p->min_free_mib))
 		return true;
