@@ -161,13 +161,13 @@ static void look_anew(const struct fleet *f, const struct slot *s, bool tenants_
 	g->work = f->predicts ? work_there(was, g, tenants_changed) : 0;
 }
 
-/* After nothing but a reading, those who run there look as before, and most of a look is of them; but for one that is unseen
- * only for a time, and for loads that are predicted from what each sample shows. In builds with checks the long way is gone
- * too, and comes to the same. */
+/* After nothing but a reading, those who run there look as before, and most of a look is of them; but for one that is unseen,
+ * or whose capture is waited for, only for a time, and for loads that are predicted from what each sample shows. In builds with
+ * checks the long way is gone too, and comes to the same. */
 static bool look_again(const struct fleet *f, const struct slot *s, struct now now, const struct map_gpu *was,
 		       struct map_gpu *g)
 {
-	if (s->touched_runs || was->unseen || f->predicts)
+	if (s->touched_runs || was->unseen || was->capture_comes || f->predicts)
 		return false;
 	memcpy(g, was, sizeof *g);
 	look_at_device(f, s, g);

@@ -107,6 +107,20 @@ static void nobody_joins_who_has_just_begun_so(void **unused)
 	}
 }
 
+/* It loads its data, and has nothing on the GPU yet. */
+static void nobody_waits_longer_than_a_window_for_a_capture(void **unused)
+{
+	(void)unused;
+	struct world *w = capture_world(1);
+	task_id a = submit(w, captured(1)), b = submit(w, spec_of(9000, 1));
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	pass(w, (int)(w->c->config.window.span_ms / 1000) - 1);
+	assert_string_equal(reason_of(w, b), "Capture");
+	pass(w, 1);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
 /* Who waits for a GPU goes first, and a GPU that others are on, or that is smaller than another, is not for tasks of which
  * nothing is known. */
 static void only_what_idles_for_nothing_is_taken(void **unused)
@@ -295,6 +309,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_idle_gpu_waits_for_no_capture), cmocka_unit_test(nobody_joins_who_has_just_begun_so),
+		cmocka_unit_test(nobody_waits_longer_than_a_window_for_a_capture),
 		cmocka_unit_test(only_what_idles_for_nothing_is_taken), cmocka_unit_test(as_many_as_are_idle_begin_the_first_first),
 		cmocka_unit_test(limits_hold), cmocka_unit_test(one_without_a_capture_after_all_goes_on),
 		cmocka_unit_test(what_was_learnt_meanwhile_stands), cmocka_unit_test(an_answer_after_the_end_is_for_nobody),
