@@ -101,6 +101,14 @@ static bool note_computes(const struct fleet *f, struct run *r, const struct met
 	return m->active && r->computes;
 }
 
+/* A sample speaks for the time since the one before it, but not for a silence in which that grew old and a whole window went
+ * by: radd, the driver or the machine stood still. */
+static bool was_silent(const struct fleet *f, const struct run *r, struct now now)
+{
+	int64_t most_ms = f->config->stale_ms + f->config->window.span_ms;
+	return !f->config->readings_stand && r->meter.last_ms && now.mono_ms - r->meter.last_ms > most_ms;
+}
+
 /* One sample of one attempt, over all its GPUs: activities and power are means of those that tell them, memory is that of
  * the GPU where it has most (a claim is per GPU), energy is a sum, and it is as fast as on the slowest, for which the
  * others wait. It was alone only if it was on each. Where processes cannot be listed it counts as active: unknown is not
@@ -134,6 +142,8 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 	m.pcie_tx_mib_s = said[PCIE_TX];
 	bool active = m.active;
 	m.active = note_computes(f, r, &m, now);
+	if (was_silent(f, r, now))
+		m.smact = m.gract = m.dram = m.watts = m.smocc = m.pcie_rx_mib_s = m.pcie_tx_mib_s = NAN;
 	meter_add(&r->meter, &m);
 	fleet_note_warm(f, r, active, m.mem_known, now);
 }

@@ -237,6 +237,23 @@ static void what_a_gpu_said_last_is_not_what_it_does_while_it_is_away(void **unu
 	end_world(w);
 }
 
+/* A driver that hung, or a machine that was stopped: the next reading says nothing of the hour before it. */
+static void a_silence_is_not_filled_with_what_comes_after_it(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id id = submit(w, spec_of(30000, 1));
+	struct measured m;
+	hold_memory(w, id, 20000);
+	pass(w, 60);
+	w->smact = 0.8;
+	later(w, 3600000);
+	assert_true(fleet_measured(w->c->fleet, id, &m));
+	assert_true(fabs(m.mean_smact - 0.2) < 0.01 && fabs(m.alone_smact - 0.2) < 0.01);
+	assert_true(m.alone_s > 3600);
+	end_world(w);
+}
+
 /* As while an administrator cuts it into instances. */
 static void a_gpu_that_contradicts_itself_is_not_the_largest(void **unused)
 {
@@ -357,6 +374,7 @@ int main(void)
 		cmocka_unit_test(a_drained_gpu_that_went_away_is_no_reason),
 		cmocka_unit_test(an_expected_load_says_so),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
+		cmocka_unit_test(a_silence_is_not_filled_with_what_comes_after_it),
 		cmocka_unit_test(what_a_gpu_said_last_is_not_what_it_does_while_it_is_away),
 		cmocka_unit_test(a_gpu_that_contradicts_itself_is_not_the_largest),
 		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),
