@@ -320,7 +320,7 @@ void estimates_refresh(struct estimates *e, struct task *t, struct now now)
 	int64_t told_ms = estimates_told_ms(e, t);
 	if (told_ms < t->estimated_ms || (int64_t)(intptr_t)idmap_get(&e->looked, t->id) == told_ms)
 		return;
-	if (told_ms < now.wall_ms)	/* more may yet be learnt in this millisecond */
+	if (told_ms != now.wall_ms)	/* more may yet be learnt in this millisecond */
 		idmap_put(&e->looked, t->id, (void *)(intptr_t)told_ms);
 	struct estimate_context context = context_of(e, task_signature(t), t->gpus, &h);
 	estimate_auto(e->table, e->ops.estimate ? SLOW_SKIP : SLOW_ASK, t->spec, t->gpu_mem_mib, &context, &r);

@@ -169,7 +169,7 @@ static bool pass_remembers(const struct pass *p, const struct task *t)
 void pass_note_refused(struct pass *p, const struct task *t, const struct map_request *r, struct now now)
 {
 	int64_t told_ms = estimates_told_ms(p->estimates, t);
-	if (!pass_remembers(p, t) || told_ms >= now.wall_ms)	/* more may yet be learnt in this millisecond */
+	if (!pass_remembers(p, t) || told_ms == now.wall_ms)	/* more may yet be learnt in this millisecond */
 		return;
 	struct refused *e = pass_refused_kind(p, r);
 	*tried_place(p, t) = (struct tried){ .task = t->id, .n_events = t->n_events, .told_ms = told_ms, .kind = e,
