@@ -170,6 +170,21 @@ page()
 	grep -qx 'CUDA_VISIBLE_DEVICES=2' moved.txt
 }
 
+@test "no GPU is silent between two samples, however rare they are" {
+	local config looks=0 end
+	config=$(cat "$RAD_CONFIG")
+	printf 'interval: 3\nstale: 1\n' >"$RAD_CONFIG"
+	DEVICES=nvml start_radd
+	wait_for 20 eval '[ "$(gpus .stale)" = false,false,false,false ]'
+	end=$((SECONDS + 5))
+	while [ "$SECONDS" -lt "$end" ]; do
+		[ "$(gpus .stale)" = false,false,false,false ]
+		looks=$((looks + 1))
+	done
+	echo "$config" >"$RAD_CONFIG"
+	[ "$looks" -gt 5 ]
+}
+
 @test "rad gpus shows nothing that was read of a GPU that is gone, and names it" {
 	local browser
 	make_users	# rad web asks as nobody

@@ -356,7 +356,7 @@ static void on_hangup(uv_signal_t *h, int signum)
 		settings_adopt(&d->config, &next, tell_change, &changes);
 		allowing_forget(d->allowing);
 		nobody_look(d->nobody);
-		struct core_config filled = machine_fill(&d->config.core, d->device);
+		struct core_config filled = machine_fill(&d->config, d->device);
 		core_reconfigure(d->core, &filled);
 		hooks_check(&d->config, tell_mistake, NULL);
 		if (!changes)
@@ -553,7 +553,7 @@ static void daemon_start_parts(struct daemon *d)
 				      .allowance_source = allowance_source };
 	d->claims = claims_create(&d->loop, claims_place(d), store_mark(d->store));
 	machine_take_memory();
-	struct core_config filled = machine_fill(&d->config.core, d->device);
+	struct core_config filled = machine_fill(&d->config, d->device);
 	machine_tell_cores(&filled);
 	d->core = core_create(&filled, &ops);
 	const struct runner_plan running = { .core = d->core, .config = &d->config, .store = d->store,

@@ -44,9 +44,13 @@ static bool kernel_tells_delays(void)
 	       sscanf(buf_text(&text), "%*u %*u %llu", &times) == 1 && times;
 }
 
-struct core_config machine_fill(const struct core_config *config, const struct device *device)
+#define MISSED 3	/* samples, until a GPU is silent */
+
+struct core_config machine_fill(const struct settings *config, const struct device *device)
 {
-	struct core_config c = *config;
+	struct core_config c = config->core;
+	if (c.stale_ms < MISSED * config->interval_ms)
+		c.stale_ms = MISSED * config->interval_ms;
 	if (!kernel_tells_delays() || (c.host_cpus == CORE_HOST_AUTO && !device_kind(device)->needs_driver))
 		c.max_cpu = 0;
 	if (c.host_mem_mib == CORE_HOST_AUTO)
