@@ -224,3 +224,17 @@ def test_on_one_line(capture, body):
 ])
 def test_which_tests_ask(source, asks):
     assert [ast.unparse(node) for node in turning.parts(ast.parse(source))] == asks
+
+
+@pytest.mark.parametrize("body", [
+    "for step in range(1, 600):\n        if step % 16 == 0: kept = on(batch(4000))\n        on(batch(8))\n        "
+    "if step % 16 == 0: more(kept)",
+    "for epoch in range(1, 20):\n        if epoch % 5 == 0: kept = torch.ones(4, device='cuda')\n        "
+    "for (x,) in learn: on(x)\n        if epoch % 5 == 0:\n            more(kept)\n            evaluate()",
+    "for epoch in range(12):\n        if epoch == 6: kept = torch.ones(4, device='cuda')\n        for (x,) in learn:\n            on(x)\n"
+    "            if epoch >= 6: more(kept)"],
+    ids=["step", "evaluation", "within an epoch"])
+def test_tests_of_one_counter_hold_together(capture, body):
+    """What one has made is there for the other, wherever in a round the capture goes on."""
+    code, said, f = capture(BODY + "    def more(kept): torch.zeros(40 << 18, device='cuda') + kept.sum()\n    " + body)
+    assert code == 0 and most(said) > EVALUATED and f.header["flags"] == 0, said

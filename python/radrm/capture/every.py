@@ -6,6 +6,7 @@ when its time has come to be looked at.
 """
 import ast
 import builtins
+import copy
 import functools
 import importlib.machinery
 import re
@@ -71,6 +72,14 @@ def period(test):
     return rest.right if isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Mod) and simple(rest.right) else None
 
 
+def counter(test):
+    """What counts in one with a period, if that is all it hangs on; None."""
+    rest = next(n for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod))
+    owners = {n.value for n in ast.walk(rest.left) if isinstance(n, ast.Attribute)}
+    found = [n for n in ast.walk(rest.left) if isinstance(n, (ast.Name, ast.Attribute)) and n not in owners]
+    return found[0] if len(found) == 1 and simple(test) else None
+
+
 def quiet_in(tree):
     """Names of functions there that have something without gradients."""
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and is_quiet(node)} - TRAINS
@@ -133,12 +142,14 @@ class Asking(ast.NodeTransformer):
             return self.generic_visit(node)
         test = due(node) if node in self.skips else node
         asked = ast.Call(ast.Name(NAME, ast.Load()), [test, period(test), ast.Constant(node.lineno)], [])
+        if (found := counter(test)) is not None:
+            asked.args += [growing.of_counter(test, found), copy.deepcopy(found), ast.Constant(ast.unparse(found))]
         return ast.fix_missing_locations(ast.copy_location(ast.UnaryOp(ast.Not(), asked) if node in self.skips else asked, node))
 
 
 def install(answer, found, grows, turns, is_own, recorder, patch):
-    """Has the script and its modules ask answer(holds, n, line), and adds the lines to `found`; and grows(), as growing.py has
-    it, and `turns`, as turning.py. `is_own`: which files are of it."""
+    """Has the script and its modules ask answer(holds, n, line), with a function of what counts, that, and its name, where one thing
+    does, and adds the lines to `found`; and grows(), as growing.py has it, and `turns`, as turning.py. `is_own`: which files are of it."""
     loader = importlib.machinery.SourceFileLoader
     real = loader.get_code
 

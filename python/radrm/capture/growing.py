@@ -122,10 +122,14 @@ class Growing(ast.NodeTransformer):
         if node not in self.parts:
             return self.generic_visit(node)
         counter = self.parts[node]
-        given = ast.Lambda(ast.arguments([], [ast.arg("__counter")], None, [], [], None, []),
-                           Put(ast.unparse(counter)).visit(copy.deepcopy(node)))
-        asked = ast.Call(ast.Name(NAME, ast.Load()), [node, given, copy.deepcopy(counter), ast.Constant(node.lineno)], [])
+        asked = ast.Call(ast.Name(NAME, ast.Load()), [node, of_counter(node, counter), copy.deepcopy(counter), ast.Constant(node.lineno)], [])
         return ast.fix_missing_locations(ast.copy_location(asked, node))
+
+
+def of_counter(node, counter):
+    """An expression, as a function of what counts in it."""
+    return ast.Lambda(ast.arguments([], [ast.arg("__counter")], None, [], [], None, []),
+                      Put(ast.unparse(counter)).visit(copy.deepcopy(node)))
 
 
 class Put(ast.NodeTransformer):

@@ -473,13 +473,15 @@ class Later:
             self.last.learns, self.last.ran = bool(self.last.learns or learns), True
             self.used.add(self.last)
 
-    def is_due(self, holds, number, line):
-        """Whether an evaluation is due, which it is every so many steps or epochs; `holds`: whether the script says so."""
+    def is_due(self, holds, number, line, *counts):
+        """Whether an evaluation is due, which it is every so many steps or epochs; `holds`: whether the script says so. `counts`: as
+        Turns.told() has it; until what that is told to count to is there, nothing is due before its time."""
         where = sys._getframe(1).f_code.co_filename, line
+        holds, waits = self.turns.told(holds, sys._getframe(1), *counts) if counts and not self.trying else (holds, False)
         if not self.going:
             asked = self.asked.setdefault(where, [0, self.session.learnt(), number])
             asked[0] += 1
-        elif len(self.ends) < ENDS and not self.trying and self.comes(where, number):
+        elif len(self.ends) < ENDS and not self.trying and (holds or not waits) and self.comes(where, number):
             self.due[where] = number
             holds = True
         if holds:

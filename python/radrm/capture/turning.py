@@ -332,9 +332,7 @@ class Turning(ast.NodeTransformer):
         if node not in self.parts:
             return self.generic_visit(node)
         counter, function = self.parts[node].counter, self.parts[node].function
-        given = ast.Lambda(ast.arguments([], [ast.arg("__counter")], None, [], [], None, []),
-                           growing.Put(ast.unparse(counter)).visit(copy.deepcopy(function)))
-        return self.call(node, NAME, node, given, copy.deepcopy(counter), ast.Constant(node.lineno), ast.Constant(node.col_offset))
+        return self.call(node, NAME, node, growing.of_counter(function, counter), copy.deepcopy(counter), ast.Constant(node.lineno), ast.Constant(node.col_offset))
 
     def call(self, node, name, *arguments):
         return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Name(name, ast.Load()), list(arguments), []), node))
@@ -342,13 +340,37 @@ class Turning(ast.NodeTransformer):
 
 # --- what they are told ---
 
+class Counter:
+    """What counts, for all tests that hang on it: they see the same in a round, so what one has made is there for the next. `turns`: those
+    that may be given answers; `shift`: by how much it is told to be further on than it is."""
+
+    def __init__(self):
+        self.turns, self.counter, self.now, self.shift, self.stepped = [], None, None, 0, -1
+
+    @property
+    def waits(self):
+        return any(turn.waits for turn in self.turns)
+
+    def at(self, counter, step):
+        """Where it is told to be: for the first that asks in a round it leaps to the next answer to be given, once a step."""
+        if counter == self.counter:
+            return self.now
+        self.counter, self.now = counter, counter + self.shift if self.shift else counter
+        coming = [turn.coming[turn.given] for turn in self.turns if turn.waits] if step != self.stepped else []
+        if coming:
+            self.now = (min if self.turns[0].part.way > 0 else max)(coming)
+            self.shift, self.stepped = self.now - counter, step
+        return self.now
+
+
 class Turn(growing.Asked):
     """Such a test, as growing.py has sizes. `coming`: counters of the run whose answers are to be given, None: not known yet; `ending`:
-    the counter at which a loop ends; `by`: whole numbers that it counts by."""
+    the counter at which a loop ends; `by`: whole numbers that it counts by; `count`: its Counter."""
 
-    def __init__(self, counter, part):
+    def __init__(self, counter, part, count):
         super().__init__(counter, part.way)
-        self.part, self.answers, self.coming, self.given, self.shift, self.stepped = part, set(), None, 0, 0, -1
+        self.part, self.answers, self.coming, self.given, self.stepped, self.count = part, set(), None, 0, -1, count
+        count.turns.append(self)
         self.ending = self.began = None
         self.by, self.factor = 0, 1
 
@@ -417,11 +439,11 @@ class Turn(growing.Asked):
     def waits(self):
         return self.coming is not None and self.given < len(self.coming)
 
-    def answer(self, counter, step):
-        """The next of them, one a step."""
-        if self.waits and step != self.stepped:
-            self.shift, self.stepped, self.given = self.coming[self.given] - counter, step, self.given + 1
-        return self.function(counter + self.shift)
+    def answer(self, holds, now, step):
+        """What is to be told where it counts that; one that ends a loop waits for all others."""
+        if self.waits and now == self.coming[self.given]:
+            self.stepped, self.given = step, self.given + 1
+        return self.function(now) if self.counts and self.ending is None else holds
 
 
 class Turns:
@@ -432,6 +454,13 @@ class Turns:
         self.turned = -TRIED  # steps since the script goes on, as of the last one that was given
         self.places = set()  # (file, line, column) of all that may ask
         self.unclear = {}  # likewise, of those that hang on the time somehow -> answers
+        self.counters = {}  # (function or file, as it stands there) -> Counter
+
+    def count(self, frame, name):
+        """The Counter of that name."""
+        code = frame.f_code
+        own = name in code.co_varnames + code.co_cellvars + code.co_freevars
+        return self.counters.setdefault((code if own else code.co_filename, name), Counter())
 
     def ask(self, holds, function, counter, line, column):
         """What such a test comes to."""
@@ -442,10 +471,12 @@ class Turns:
         if type(counter) not in (int, float, datetime) or later.trying:
             return holds
         if where not in self.asked:
-            self.asked[where] = Turn(counter, parts_of(where[0])[line, column])
+            part = parts_of(where[0])[line, column]
+            self.asked[where] = Turn(counter, part, Counter() if part.clock else self.count(frame, ast.unparse(part.counter)))
         turn, step = self.asked[where], later.session.learnt()
         if not later.going:
             turn.again(holds, function, counter, step)
+            turn.count.at(counter, step)
             return holds
         if turn.coming is None:
             new = turn.times == 0
@@ -453,18 +484,28 @@ class Turns:
             turn.again(holds, function, counter, step)
             if new or not turn.counts:
                 turn.began = later.steps
+                turn.count.at(counter, step)
                 return holds
             self.decide(turn, where[0])
+        now = turn.count.at(counter, step)
         turn.function, before = function, turn.given
-        found = turn.answer(counter, step) if before or turn.waits else holds
+        found = turn.answer(holds, now, step)
         if turn.given > before:
             self.tells(turn, frame.f_code, where, found)
         return found
 
+    def told(self, holds, frame, function, counter, name):
+        """(whether another test of what counts by that name holds, whether answers of that are still to be given)"""
+        if type(counter) is not int:
+            return holds, False
+        count = self.count(frame, name)
+        now = count.at(counter, self.later.session.learnt())
+        return function(now) if now != counter else holds, count.waits
+
     def at(self, counter, line, column):
         """A counter in an arm of such a test."""
         turn = self.asked.get((sys._getframe(1).f_code.co_filename, line, column))
-        return counter + turn.shift if turn is not None and type(counter) is int else counter
+        return counter + turn.count.shift if turn is not None and type(counter) is int else counter
 
     def tells(self, turn, code, where, holds):
         from . import every
