@@ -170,9 +170,106 @@ LOOPS = {
         for epoch in range(3):
             for i in range(0, len(rows), 5): update(rows[i:i + 5])
         """, 240),
-    "nobody knows how long a generator is": ("""
+    "over a generator": ("""
         for epoch in range(3):
             for x in over(loader): update(x)
+        """, 60),
+    "nobody knows how long a generator is that leaves some out": ("""
+        def some(items):
+            for x in items:
+                if x.sum() > 0: yield x
+        for x in some(loader): update(x)
+        """, 0),
+    "over a class with a generator, and numbers": ("""
+        class Batches:
+            def __iter__(self): yield from loader
+        for epoch in range(args.epochs):
+            for i, x in enumerate(Batches()): update(x)
+        """, 140),
+    "in a comprehension": ("""
+        def one():
+            return [update(x) for n, x in enumerate(loader)]
+        for epoch in range(args.epochs): one()
+        """, 140),
+    "for a sum": ("""
+        for epoch in range(5): sum(n for n in (update(x) or 1 for x in loader))
+        """, 100),
+    "in a comprehension of some": ("""
+        for epoch in range(7): [update(x) for x in loader if x.sum() > 0]
+        """, 0),
+    "for a list of all": ("""
+        for epoch in range(args.epochs): list(map(update, loader))
+        """, 0),
+    "until there is no other batch": ("""
+        for epoch in range(args.epochs):
+            batches = iter(loader)
+            while True:
+                try:
+                    x = next(batches)
+                except StopIteration:
+                    break
+                update(x)
+        """, 140),
+    "of batches that all epochs share": ("""
+        batches = iter(loader)
+        for epoch in range(args.epochs):
+            while True:
+                try:
+                    x = next(batches)
+                except StopIteration:
+                    break
+                update(x)
+        """, 0),
+    "while one is fetched ahead": ("""
+        class Ahead:
+            def __init__(self):
+                self.batches = iter(loader)
+                self.fetch()
+            def fetch(self):
+                self.x = next(self.batches, None)
+            def next(self):
+                x = self.x
+                self.fetch()
+                return x
+        for epoch in range(args.epochs):
+            ahead = Ahead()
+            x = ahead.next()
+            while x is not None:
+                update(x)
+                x = ahead.next()
+        """, 140),
+    "counted for ever, but for a number": ("""
+        for step in itertools.count(1):
+            if step > args.max_steps: break
+            update()
+        """, 60),
+    "once there is enough": ("""
+        kept = []
+        for episode in range(20):
+            for t in range(10):
+                kept.append(t)
+                if len(kept) < 32: continue
+                update()
+        """, 169),
+    "enough in each epoch": ("""
+        for epoch in range(20):
+            kept = []
+            for t in range(10):
+                kept.append(t)
+                if len(kept) < 4: continue
+                update()
+        """, 0),
+    "without the first of each epoch": ("""
+        for epoch in range(6):
+            for i, x in enumerate(loader):
+                if i < 3: continue
+                update(x)
+        """, 102),
+    "without the first of one epoch": ("""
+        for epoch in range(6):
+            for i, x in enumerate(loader):
+                if epoch == 0 and i < 16: continue
+                update(x)
         """, 0),
     "nor a stream": ("""
         class Stream(IterableDataset):

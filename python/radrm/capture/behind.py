@@ -48,7 +48,7 @@ def goes_over(statements, frame, is_one):
     for node in trainings.within(statements):
         if isinstance(node, ast.For):
             over = [node.iter]
-        elif isinstance(node, trainings.COMPREHENSIONS):
+        elif isinstance(node, length.COMPREHENSIONS):
             over = [part.iter for part in node.generators]
         elif isinstance(node, ast.Call) and is_one(length.called(node)):
             over = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -74,7 +74,7 @@ def last(frame, files, names):
         if is_own(at.f_code.co_filename):
             loops = length.loops_around(at)
             left = trainings.rest(trainings.body_of(at), at, loops[0] if loops else None)
-            found = None if loops or trainings.is_comprehension(at) else found  # what was called in a loop is within it
+            found = None if loops or length.is_comprehension(at) else found  # what was called in a loop is within it
             nodes = [*goes_over(left, at, lambda name: name not in TELLS),
                      *(call for call in trainings.calls(left) if runs(call, at, names, quiet))]
             found = (at.f_code, max(node.lineno for node in nodes)) if nodes else found

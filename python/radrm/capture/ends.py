@@ -183,6 +183,45 @@ def leaves(statements):
 
 # --- the order of a round ---
 
+def skips(loop, place):
+    """(test, whether it holds) of what in a round is passed before a step that is made at `place`: an arm that it is in, or a
+    `continue` that comes before."""
+    begin, _ = place
+    return asked_before(loop, place) + [
+        (node.test, False) for node in loop.body if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Continue)
+        and (node.end_lineno, node.end_col_offset)[:len(begin)] < begin]
+
+
+def hangs_on(loop, place):
+    """Names that it hangs on whether a round of the loop gets to a step at `place`."""
+    return set().union(*(names(test) for test, _ in skips(loop, place)))
+
+
+def taking(loop):
+    """The name of the iterator, or of what has one, that a `while` takes something from in each round until it has no more: `try: batch =
+    next(it) except StopIteration: break`, `while batch is not None: ...; batch = prefetcher.next()`; None: it is no such loop."""
+    if not isinstance(loop, ast.While):
+        return None
+    ended = [node for node in loop.body if isinstance(node, ast.Try) and any(
+        isinstance(handler.type, ast.Name) and handler.type.id == "StopIteration" and is_leaving(handler.body[-1])
+        for handler in node.handlers)]
+    if ended:
+        within = [n for statement in ended[0].body for n in ast.walk(statement)]
+    elif isinstance(loop.test, ast.Compare) and isinstance(loop.test.ops[0], ast.IsNot) and not goes_on(loop.body):
+        named = {n.target.id for n in ast.walk(loop.test) if isinstance(n, ast.NamedExpr)} or names(loop.test)
+        within = [n for statement in (ast.Expr(loop.test), *loop.body) for node in ast.walk(statement)
+                  if isinstance(node, ast.NamedExpr) or isinstance(node, ast.Assign)
+                  for target, value in ([(node.target, node.value)] if isinstance(node, ast.NamedExpr) else pairs(node))
+                  if names(target) & named for n in ast.walk(value)]
+    else:
+        return None
+    found = {ast.unparse(n.args[0] if n.args else n.func.value) for n in within if called(n) in ("next", "__next__")
+             and (n.args or isinstance(n.func, ast.Attribute))}
+    made = any(isinstance(n, ast.Assign) and any(ast.unparse(target) in found for target, _ in pairs(n))
+               for statement in loop.body for n in ast.walk(statement))
+    return None if made or len(found) != 1 else found.pop()
+
+
 def asked_before(loop, place):
     """(test, whether it holds) of the branches of a loop that a step is in which is made at `place`."""
     found, block, (begin, _) = [], loop.body, place

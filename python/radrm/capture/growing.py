@@ -122,7 +122,8 @@ class Growing(ast.NodeTransformer):
         if node not in self.parts:
             return self.generic_visit(node)
         counter = self.parts[node]
-        asked = ast.Call(ast.Name(NAME, ast.Load()), [node, of_counter(node, counter), copy.deepcopy(counter), ast.Constant(node.lineno)], [])
+        asked = ast.Call(ast.Name(NAME, ast.Load()), [node, of_counter(node, counter), copy.deepcopy(counter),
+                                                      ast.Constant(node.lineno)], [])
         return ast.fix_missing_locations(ast.copy_location(asked, node))
 
 

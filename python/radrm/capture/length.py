@@ -14,12 +14,14 @@ learnt enough, nobody can know.
 import ast
 import collections
 import functools
+import gc
 import inspect
 import math
 import numbers
 import operator
 import os
 import sys
+import types
 import weakref
 from collections.abc import Mapping
 
@@ -29,6 +31,9 @@ from .source import FUNCTION, called, is_own, tree_of
 
 OVER = {"enumerate", "iter", "list", "tuple", "reversed", "sorted", "tqdm", "track", "progress_bar"}  # as long as their first argument
 RANGES = ("range", "trange", "prange")
+ENDLESS = {"cycle", "count"}
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+INLINED = sys.version_info >= (3, 12)  # those but the last have no frame of their own
 FUNCTIONS = {"len": len, "int": int, "float": float, "min": min, "max": max, "abs": abs, "round": round, "ceil": math.ceil,
              "floor": math.floor}
 MEASURES = {"size", "numel", "nelement"}  # methods of tensors
@@ -71,6 +76,43 @@ def loops_around(frame):
     if code.co_name == "<module>":
         return [loop for function, loop in there if function is None]
     return [loop for function, loop in there if function is not None and begins(function) == code.co_firstlineno]
+
+
+@functools.lru_cache(64)
+def comprehensions_of(filename):
+    """[(what each of its elements comes to, its loops as if they were written so)] of each in a file, outer ones first."""
+    found = []
+    for node in ast.walk(tree_of(filename)):
+        if isinstance(node, COMPREHENSIONS):
+            element = getattr(node, "elt", None) or node.value
+            body = [ast.copy_location(ast.Expr(element), element)]
+            loops = [ast.copy_location(ast.For(each.target, each.iter, body, []), node) for each in node.generators]
+            for loop, each in zip(loops, node.generators):
+                loop.filtered, loop.outermost = bool(each.ifs), each is node.generators[0]
+            found.append((node, element, loops))
+    return found
+
+
+def is_comprehension(frame):
+    return frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+
+
+def all_around(frame):
+    """As loops_around(), with those of comprehensions: of elements of these that it is at."""
+    own = is_comprehension(frame)
+    if not own and not INLINED:
+        return loops_around(frame)
+    found = [loops for node, element, loops in comprehensions_of(frame.f_code.co_filename)
+             if is_at(element, frame) and (own or not isinstance(node, ast.GeneratorExp))]
+    return found[-1] if own and found else loops_around(frame) + [loop for loops in found for loop in loops]
+
+
+def made_in(frame):
+    """The frame that a comprehension stands in which that one runs."""
+    at = frame.f_back
+    while at is not None and frame.f_code not in at.f_code.co_consts:
+        at = at.f_back
+    return at or frame
 
 
 def function_of(frame):
@@ -184,6 +226,8 @@ def length(node, frame):
             return min(int(number(args[1], frame)), lengthwise(args[0], frame))
         if name in OVER and args:
             return length(args[0], frame)
+        if name in ENDLESS:
+            return math.inf
         raise Unknown
     if isinstance(node, (ast.List, ast.Tuple)) and not any(isinstance(part, ast.Starred) for part in node.elts):
         return len(node.elts)
@@ -340,12 +384,13 @@ class Length:
         self.evaluates = None  # where a library does, after each: what has it do so after the next step
         self.most = math.inf  # batches of an evaluation, where a library knows
         self.before = {}  # counter of a guard -> what it was when the step before was made
+        self.began, self.crowded = {}, False  # loop -> rounds of it before the first step; one round of the innermost has several
         self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
         self.passes = []  # those that gave some before it, and were not over
 
     def begin(self):
         """What was a step until now is none: another optimizer steps."""
-        self.made, self.before, self.moved = 0, {}, 0
+        self.made, self.before, self.moved, self.began, self.crowded = 0, {}, 0, {}, False
 
     def fetch(self, loader):
         self.fetched[loader] = self.fetched.get(loader, 0) + 1
@@ -363,6 +408,7 @@ class Length:
 
     def look(self, frame):
         product, whole, first, now, self.clock, within = 1, math.inf, True, {}, "", []
+        passed, once, hangs = 0, True, None  # steps that rounds before the first had not; whether none will be so again; what they hang on
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
             told = LIBRARIES[library](frame) if library in LIBRARIES else Told(0)
@@ -370,23 +416,33 @@ class Length:
                 self.evaluates, self.inner, self.most = told.often, told.every, told.most
                 self.looped = True
                 return told.steps
-            loops = [loop for loop in loops_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else []
+            loops = [loop for loop in all_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else []
             bounds = []
             for n in reversed(range(len(loops))):
                 rounds, more = self.rounds(loops, n, frame, within, None if first else product, now)
                 if n + 1 < len(loops) and (found := self.differing(loops[n], loops[n + 1], bounds, frame)):
                     rounds = found
                 bounds += more
+                gone = self.before_first(loops[n], frame, first)
                 if first:
-                    rounds = stepping(loops[n], frame, rounds, max(self.batches(), self.moves(loops[n], frame, now)))
-                product = min([product * rounds, *(one.steps for one in bounds if one.scope == n)])
+                    each = max(self.batches(), self.moves(loops[n], frame, now))
+                    rounds, gone = stepping(loops, n, frame, rounds, each, gone)
+                    rounds = math.inf if self.has_several(loops[n], frame) else rounds
+                    hangs = ends.hangs_on(loops[n], place(frame))
+                elif passed and rounds != 1:
+                    anew = locals_of(within[-1]) if n + 1 == len(loops) else ends.begins(loops[n], loops[n + 1])
+                    once = once and bool(hangs) and not hangs & anew
+                passed, product = passed + gone * product, product * rounds
+                least = min((one.steps for one in bounds if one.scope == n), default=math.inf)
+                if least < product:
+                    passed, product = 0, least
                 if first:
                     self.inner, first = product, False
             whole = min([whole, *(one.steps for one in bounds if one.scope < 0)])
             within.append(frame)
             frame = frame.f_back
         self.before, self.looped = now, not first
-        return 0 if first or self.clock else min(product, whole)
+        return 0 if first or self.clock else min(product - passed if once else math.inf, whole)
 
     def differing(self, outer, inner, bounds, frame):
         """Rounds of a loop where those of the one in it are as many as hangs on the round; 0: they do not."""
@@ -406,29 +462,92 @@ class Length:
         self.moved = moved if moved > 0 else self.moved
         return self.moved
 
+    def before_first(self, loop, frame, inner):
+        """Rounds of a `for` before the one that had the first step; 0: none, or nobody knows. `inner`: it is the innermost."""
+        key = frame.f_code, loop.lineno, "first"
+        if self.made == 1:
+            try:
+                at, start, stride = where(loop, frame)
+                self.began[key] = (at - start) // stride
+            except (Unknown, AttributeError, KeyError, IndexError, TypeError):
+                gone = self.gone_through(loop, frame)
+                fetches = inner and gone is not None and (gone.left in self.fetched or hasattr(gone.what, "iterable"))
+                self.began[key] = self.batches() - 1 if fetches else 0
+        return self.began.get(key, 0)
+
+    def has_several(self, loop, frame):
+        """Whether the innermost loop has several steps in a round: there is another that nobody sees, as where something maps."""
+        gone = self.gone_through(loop, frame)
+        if gone is not None:
+            gone.counted = 1 if self.made == 1 else gone.counted + 1
+            self.crowded = self.crowded or gone.counted > 1
+        return self.crowded
+
     def batches(self):
         """Rounds of the innermost loop for a step: those whose gradients are summed up."""
         return max(self.fetched.values(), default=1)
 
+    def gone_through(self, loop, frame):
+        """What trainings.py has of a loop; None."""
+        where = frame.f_code.co_filename, loop.lineno
+        return None if hasattr(loop, "filtered") else next((one for one in reversed(self.around()) if one.where == where), None)
+
     def over(self, loop, frame):
         """How often a `for` goes round, by what it goes over, or as it stands there."""
-        path = frame.f_code.co_filename
-        what = next((one.what for one in reversed(self.around()) if one.where == (path, loop.lineno)), None)
+        if getattr(loop, "filtered", False):
+            return math.inf
+        gone = self.gone_through(loop, frame)
+        what = gone and gone.what
         if isinstance(what, (range, list, tuple)):
             return len(what)
-        found = lengthwise(loop.iter, frame)
+        found = lengthwise(loop.iter, made_in(frame) if getattr(loop, "outermost", False) and is_comprehension(frame) else frame)
         if found == math.inf and len(self.fetched) == 1 and "loader" in of_call(loop.iter).lower():
             return len(next(iter(self.fetched)))  # one that is made there
-        try:
-            return len(what) if found == math.inf and not isinstance(what, Mapping) else found
-        except Exception:  # it has none
+        if found < math.inf or gone is None or called(loop.iter) in ENDLESS or isinstance(what, Mapping):
             return found
+        try:
+            return len(what)
+        except Exception:  # it has none
+            return min(self.gives(what), self.gives(gone.left))
+
+    def gives(self, what):
+        """How many a generator gives that has one `yield`, in each round of the loops around that; infinite: nobody knows."""
+        while isinstance(what, enumerate):
+            what = next((one for one in gc.get_referents(what) if hasattr(one, "__next__")), None)
+        if not isinstance(what, types.GeneratorType) or what.gi_frame is None:
+            return math.inf
+        frame = what.gi_frame
+        function, loops = function_of(frame), all_around(frame)
+        yields = sum(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function)) if function is not None else 1
+        if yields > 1 or any(isinstance(loop, ast.While) or ends.conditions(loop) or ends.goes_on(loop.body)
+                             or ends.leaves(loop.body) or ends.skips(loop, place(frame)) for loop in loops):
+            return math.inf
+        within = what.gi_yieldfrom
+        try:
+            return (1 if within is None else len(within)) * math.prod(self.over(loop, frame) for loop in loops)
+        except Exception:  # it has none
+            return math.inf
+
+    def taken(self, loops, n, frame):
+        """Rounds of a `while` that takes one after the other from something until that has no more, of which it knows how many."""
+        name, code = ends.taking(loops[n]), frame.f_code
+        if not name or n and name not in ends.begins(loops[n - 1], loops[n]) or not n and code.co_name != "<module>" and (
+                name not in code.co_varnames + code.co_cellvars or name in code.co_varnames[:code.co_argcount]):
+            return math.inf
+        try:
+            what = value(ast.parse(name, mode="eval").body, frame)
+            if isinstance(what, (types.GeneratorType, enumerate)):
+                return self.gives(what)
+            passes = [one for one in self.fetched if one is what or any(one is part for part in vars(what).values())]
+            return len(passes[0]) if len(self.fetched) == len(passes) == 1 else math.inf
+        except Exception:  # whatever a script's own objects do where they are asked
+            return math.inf
 
     def rounds(self, loops, n, frame, within, product, now):
         """(rounds of the n-th of these loops, each around the next, infinite where nobody can tell; [Bound]). `within`: frames of what
         it calls for a step; `product`: steps that a round has, as far as its loops tell, None: it is one."""
         loop, bounds = loops[n], []
-        rounds = 1 if ends.leaves(loop.body) else self.over(loop, frame) if isinstance(loop, ast.For) else math.inf
+        rounds = 1 if ends.leaves(loop.body) else self.over(loop, frame) if isinstance(loop, ast.For) else self.taken(loops, n, frame)
         if line := timed(loop, frame.f_code.co_filename):
             self.clock = f"{os.path.basename(frame.f_code.co_filename)}:{line}"
             return math.inf, []
@@ -436,7 +555,8 @@ class Length:
             try:
                 guard = Guard(test, going_on, loops, n, frame, within)
                 if guard.own:
-                    rounds = min(rounds, guard.whole_of_own())
+                    least, rounds = rounds, math.inf  # where it ends nobody knows, but by this
+                    rounds = min(least, guard.whole_of_own())
                     continue
                 since, moved, first = self.moved_since(guard, now)
                 if guard.outside(product) or moved == 0:
@@ -537,20 +657,32 @@ class Guard:
         return math.ceil(times - CLOSE) - (not asks)
 
 
-def stepping(loop, frame, rounds, each):
-    """Steps in so many rounds of a loop, of which one comes every `each`: those in which what is asked before it says so."""
-    whole, tests = rounds / each, [test for test, holds in ends.asked_before(loop, place(frame)) if holds and clocks.is_plain(test)]
-    if each <= 1 or rounds > MANY or not tests:
-        return whole
+def stepping(loops, n, frame, rounds, each, gone):
+    """(steps in so many rounds of a loop, of which one comes every `each`; those of them that are gone, since rounds were passed before
+    the first): of those in which what is asked before it says so, none are. `gone`: rounds before that of the first step."""
+    loop, skipped = loops[n], max((gone + 1) / each - 1, 0)
+    whole, tests = rounds / each, [one for one in ends.skips(loop, place(frame)) if clocks.is_plain(one[0])]
+    if each <= 1 and not skipped or rounds > MANY or not tests:
+        return whole, skipped
     try:
         _, start, stride = where(loop, frame)
         counter = ast.unparse(loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target)
-        named = {name: found for test in tests for name in names_in(test) if (found := local(frame, name, Unknown)) is not Unknown}
-        asked = [compile(ast.Expression(test), "<test>", "eval") for test in tests if counter in names_in(test)]
-        found = sum(all(eval(test, frame.f_globals, {**named, counter: start + n * stride}) for test in asked) for n in range(int(rounds)))
+        asked = [(compile(ast.Expression(test), "<test>", "eval"), holds) for test, holds in tests if counter in names_in(test)]
+        others = set().union(*(names_in(test) for test, _ in tests if counter in names_in(test)))
+        named = {name: found for name in others if (found := local(frame, name, Unknown)) is not Unknown}
+        found = sum(all(bool(eval(test, frame.f_globals, {**named, counter: start + at * stride})) == holds for test, holds in asked)
+                    for at in range(int(rounds)))
     except Exception:  # whatever a script's own values do where they are asked
-        return whole
-    return found if asked and abs(found - whole) <= 1 else whole
+        return whole, skipped
+    alike = not skipped or not others & set().union(*map(ends.moving, loops[:n])) and not any(map(growing.COUNTS.match, others - {counter}))
+    return (found, 0) if asked and alike and abs(found - whole + skipped) <= 1 else (whole, skipped)
+
+
+def locals_of(frame):
+    """Names of variables that a function has anew whenever it is called; numbers that count, too."""
+    code = frame.f_code
+    own = {*code.co_varnames[code.co_argcount + code.co_kwonlyargcount:], *code.co_cellvars}
+    return (own if code.co_name != "<module>" else set()) | set(filter(growing.COUNTS.match, code.co_varnames))
 
 
 def bare(side):
@@ -563,14 +695,16 @@ def where(loop, frame, own=None):
     node = loop.iter
     while called(node) in OVER and called(node) != "enumerate":
         node = node.args[0]
-    ranges, target = called(node) in RANGES, loop.target
-    if not ranges and called(node) != "enumerate":
+    name, target = called(node), loop.target
+    if name not in (*RANGES, "enumerate", "count"):
         raise Unknown
-    target = target if ranges else target.elts[0]
+    target = target.elts[0] if name == "enumerate" else target
     if own is not None and target.id not in own:
         raise Unknown
-    first = node.args[0] if ranges and len(node.args) > 1 else node.args[1] if not ranges and len(node.args) > 1 else ast.Constant(0)
-    return number(target, frame), number(first, frame), number(node.args[2], frame) if ranges and len(node.args) == 3 else 1
+    given = node.args[name == "enumerate":] + [keyword.value for keyword in node.keywords if keyword.arg == "start"]
+    first = given[0] if given and (name not in RANGES or len(given) > 1) else ast.Constant(0)
+    stride = given[-1] if name in RANGES and len(given) == 3 or name == "count" and len(given) == 2 else ast.Constant(1)
+    return number(target, frame), number(first, frame), number(stride, frame)
 
 
 def install(length_, later, patch):

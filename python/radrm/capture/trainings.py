@@ -42,7 +42,6 @@ NEVER = {"step", "zero_grad", "forward", "__call__", "backward", "closure", "eva
 RUNS = re.compile(r"train|engine|agent|exper|runner|self$|solver|exp$", re.IGNORECASE)  # of x.train(): x is no module
 TUNERS = {"optuna", "ray", "hyperopt", "skopt", "wandb", "nevergrad", "ax", "bayes_opt"}  # libraries that call a training again and again
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 # --- what stands in the script ---
@@ -271,19 +270,16 @@ def body_of(frame):
     code = frame.f_code
     if code.co_name == "<module>":
         return tree_of(code.co_filename).body
-    if is_comprehension(frame):
+    if length.is_comprehension(frame):
         return [part for node in comprehensions(frame) for part in (getattr(node, "elt", None), getattr(node, "value", None)) if part][-1:]
     found = length.function_of(frame)
     return [] if found is None else found.body if isinstance(found.body, list) else [found.body]
 
 
-def is_comprehension(frame):
-    return frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-
-
 def comprehensions(frame):
     """Those that what it is at stands in: one that trains does so for each of something."""
-    return (node for node in ast.walk(tree_of(frame.f_code.co_filename)) if isinstance(node, COMPREHENSIONS) and length.is_at(node, frame))
+    return (node for node in ast.walk(tree_of(frame.f_code.co_filename)) if isinstance(node, length.COMPREHENSIONS)
+            and length.is_at(node, frame))
 
 
 def outwards(frame):
@@ -333,6 +329,8 @@ class Loop:
     tests = 0  # rounds in an evaluation
     peak = streams = alike = 0  # rounds after each other that took no more than those before; streams before this one
     order = None  # where the streams of the last one were made
+    left = None  # what a `for` goes over, as it does
+    counted = 0  # steps in this round that were counted (length.py)
 
     def __init__(self, trainings, where, what=None):
         """`what`: a `for` goes over."""
@@ -372,7 +370,7 @@ class Loop:
 
     def round(self):
         """Another round would begin. Whether the loop is to "end", or to go on with its "last" round."""
-        trainings, self.steps = self.trainings, 0
+        trainings, self.steps, self.counted = self.trainings, 0, 0
         if trainings.testing:
             self.tests += 1
             if self.tests > ALIKE and trainings.tested(sys._getframe(2), self):
@@ -412,7 +410,7 @@ class Loop:
     def over(self):
         """What a `for` goes over, as far as that is needed. Nothing here holds what was given: the script may free it, or put
         something else in its place."""
-        left = iter(self.what)
+        left = self.left = iter(self.what)
 
         def given(each):
             end = (self.stepped or self.trainings.going or self.trainings.testing) and self.round()
@@ -578,7 +576,9 @@ class Trainings:
         """The script did not come to its end: an error came from there, the innermost first."""
         again = any(self.repeated.get((frame.f_code.co_filename, loop.lineno), ALIKE) < ALIKE for frame in frames
                     for loop in length.loops_around(frame))
-        if again or follows(frames, self.names, self.is_own, False, self.parts, self.taught):
+        other = follows(frames, self.names, self.is_own, False, self.parts, self.taught)
+        self.another |= other
+        if again or other:
             self.tell("not all of them were seen")
 
     def end(self):

@@ -332,7 +332,8 @@ class Turning(ast.NodeTransformer):
         if node not in self.parts:
             return self.generic_visit(node)
         counter, function = self.parts[node].counter, self.parts[node].function
-        return self.call(node, NAME, node, growing.of_counter(function, counter), copy.deepcopy(counter), ast.Constant(node.lineno), ast.Constant(node.col_offset))
+        return self.call(node, NAME, node, growing.of_counter(function, counter), copy.deepcopy(counter), ast.Constant(node.lineno),
+                         ast.Constant(node.col_offset))
 
     def call(self, node, name, *arguments):
         return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Name(name, ast.Load()), list(arguments), []), node))
