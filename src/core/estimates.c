@@ -258,7 +258,8 @@ void estimates_do_without(struct estimates *e, struct task *t, struct now now)
 	for (struct question *q; (q = idmap_next(&e->questions, &at));)
 		if (first_uncaptured(e, q) == t) {
 			idmap_put(&e->late, t->id, q);
-			estimates_ask_from(e, t, q->row + 1, "a GPU was idle, so it began before its capture was made", now);
+			if (!estimates_tell_without_load(e, t, q, now))
+				estimates_ask_from(e, t, q->row + 1, "a GPU was idle, so it began before its capture was made", now);
 			return;
 		}
 }

@@ -51,18 +51,21 @@ static bool fits_idle(struct pass *p, const struct task *t, struct placement *ou
 	return n && map_place_among(&s, &r, idle, n, out, &few);
 }
 
+/* It is asked twice what it wants, since it may have declared that, and waits for its load alone. */
 static bool begin_one(struct pass *p, struct now now)
 {
 	struct task *first = NULL;
-	struct placement where, its;
+	struct placement where;
 	size_t at = 0;
 	for (struct task *t; (t = estimates_next_uncaptured(p->estimates, &at));)
-		if ((!first || goes_before(t, first)) && fits_idle(p, t, &its, now))
-			first = t, where = its;
-	if (!first || !fleet_may_place(p->fleet, &where, first->spec->uid, where.mode == SHARE_NEVER))
+		if ((!first || goes_before(t, first)) && fits_idle(p, t, &where, now))
+			first = t;
+	if (!first)
 		return false;
 	estimates_do_without(p->estimates, first, now);
-	if (!tasks_in_queue(p->tasks, first))	/* another slow estimator is asked */
+	/* Not where another slow estimator is asked now, or another daemon was quicker. */
+	if (!tasks_in_queue(p->tasks, first) || !fits_idle(p, first, &where, now) ||
+	    !fleet_may_place(p->fleet, &where, first->spec->uid, where.mode == SHARE_NEVER))
 		return false;
 	const struct map_request r = pass_request(p, first, now);
 	pass_place_there(p, first, &r, &where, now);

@@ -254,6 +254,25 @@ static void what_was_learnt_meanwhile_stands(void **unused)
 	end_world(w);
 }
 
+/* Its load alone is waited for: it does without that, and others may join it. */
+static void what_is_declared_stands(void **unused)
+{
+	(void)unused;
+	struct world *w = capture_world(1);
+	struct spec *s = captured(1);
+	s->gpu_mem_mib = 3000;
+	s->model = alloc_string("Linear");
+	task_id a = submit(w, s), b = submit(w, spec_of(9000, 1));
+	int64_t question = w->question;
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(task_attempt(core_task(w->c, a))->claim_mib, 3000);
+	pass(w, 1);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	capture_comes(w, a, question, 2000);
+	assert_int_equal(core_task(w->c, a)->estimate.claim_mib, 3000);
+	end_world(w);
+}
+
 static void an_answer_after_the_end_is_for_nobody(void **unused)
 {
 	(void)unused;
@@ -312,8 +331,8 @@ int main(void)
 		cmocka_unit_test(nobody_waits_longer_than_a_window_for_a_capture),
 		cmocka_unit_test(only_what_idles_for_nothing_is_taken), cmocka_unit_test(as_many_as_are_idle_begin_the_first_first),
 		cmocka_unit_test(limits_hold), cmocka_unit_test(one_without_a_capture_after_all_goes_on),
-		cmocka_unit_test(what_was_learnt_meanwhile_stands), cmocka_unit_test(an_answer_after_the_end_is_for_nobody),
-		cmocka_unit_test(a_restart_waits_on),
+		cmocka_unit_test(what_was_learnt_meanwhile_stands), cmocka_unit_test(what_is_declared_stands),
+		cmocka_unit_test(an_answer_after_the_end_is_for_nobody), cmocka_unit_test(a_restart_waits_on),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

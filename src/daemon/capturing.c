@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * See capturing.h. A list: as many questions as jobs wait at a time, each for seconds.
  *
- * The one place that changes a spec. It may, since all who read captures and waits do so in this thread, and since none of the
- * tasks of the spec has been asked about yet: that is what they wait for.
+ * The one place that changes a spec. It may, since all who read captures and waits do so in this thread, and since no task of
+ * the spec has been asked about with a capture yet: that is what they wait for, or what those that run do without.
  */
 #include "daemon/capturing.h"
 

@@ -172,7 +172,7 @@ static inline uint64_t attempt_limit_mib(const struct attempt *a)
 	X(EV_RELEASED, "released") \
 	X(EV_ELIGIBLE, "eligible")	/* its dependencies are met, and its time has come */ \
 	X(EV_UPDATED, "updated")	/* `rad update`: what of `updated` is set */ \
-	X(EV_ESTIMATED, "estimated") \
+	X(EV_ESTIMATED, "estimated")	/* what it is expected to need; of a running task what its capture, that came late, says */ \
 	X(EV_PLACED, "placed")		/* GPUs are chosen and held; committed before anything is started */ \
 	X(EV_STARTED, "started")	/* the shim runs: pid and start time */ \
 	X(EV_STOP_ASKED, "stop_asked")	/* cancel, time limit or requeue: the stop sequence began */ \
