@@ -314,6 +314,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	fair_take(f->fair, t->spec->uid, 1, fleet_taken_by(r), r->took_ms);
 	for (unsigned i = 0; i < r->n_slots; i++)
 		fleet_join(f, f->slots[r->slots[i]], r, is_extra(r, i), now);
+	fleet_cores_moved(f);
 	if (f->config->readings_stand)
 		fleet_meter_run(f, r, now);	/* from here on it is measured */
 }
@@ -336,6 +337,7 @@ void fleet_estimated(struct fleet *f, const struct task *t, struct now now)
 	if (r->known.source != LOAD_MEASURED)
 		r->known = infer_combine(&r->known, &r->evidence);
 	r->cores_expected = f->ops.known_cores(f->ops.ctx, t);
+	fleet_cores_moved(f);
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = f->slots[r->slots[i]];
 		fleet_infer_again(f, s, r);
@@ -410,6 +412,7 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 	f->n_attended -= spec_is_attended(r->t->spec);
 	f->n_cpu_tasks -= !r->t->gpus;
 	free(idmap_remove(&f->runs, id));
+	fleet_cores_moved(f);
 	return true;
 }
 

@@ -36,6 +36,13 @@ static struct fleet_cores rates(const struct cpu_sums *was, const struct cpu_sum
 				     .waiting = tells ? fmax((double)(is->wait_ms - was->wait_ms), 0) / ms : NAN };
 }
 
+/* A run may have no slot whose version would tell of it. */
+void fleet_cores_moved(struct fleet *f)
+{
+	if (capacity(f) > 0)
+		f->cores_version = ++f->version;
+}
+
 /* The mean of the last span and of what was before it: seconds in which a task loads its next part move it by half. */
 void fleet_note_cpu(struct fleet *f, task_id id, const struct cpu_sums *sums)
 {
@@ -54,8 +61,7 @@ void fleet_note_cpu(struct fleet *f, task_id id, const struct cpu_sums *sums)
 	if (fabs(need - last.need) < NEED_MOVED)
 		return;
 	r->cores.need = need;
-	if (capacity(f) > 0)
-		f->cores_version = ++f->version;
+	fleet_cores_moved(f);
 }
 
 bool fleet_places_by_cores(const struct fleet *f)

@@ -228,6 +228,10 @@ struct fair_taken fleet_taken_by(const struct run *r);
 /* After a snapshot: which of the attended runs may have computed. */
 void fleet_note_idle(struct fleet *f, struct now now);
 
+/* fleet_cores.c */
+/* A run came or goes, or is known to need other cores. */
+void fleet_cores_moved(struct fleet *f);
+
 /* fleet_warm.c */
 /* Whether its peak is believed from now on. `active`: a process of it is there; `mem_known`: its peak is what it was seen to
  * have. */

@@ -129,6 +129,29 @@ static void cores_get_free(void **unused)
 	}
 }
 
+/* No GPU moves as one ends that has none: who was refused for its cores, behind the first in line, is asked again. */
+static void cores_of_a_task_without_gpu_get_free(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_cores(2);
+	config.order = ORDER_BACKFILL;
+	struct world *w = new_world(1, &config);
+	w->mps_together = true;
+	pass(w, 1);
+	submit(w, kind(1));
+	task_id without = submit(w, spec_of(0, 0));
+	pass(w, 1);
+	assert_int_equal(state(w, without), TASK_RUNNING);
+	takes(w, without, 2, 2, 6);
+	submit(w, spec_of(40000, 1));	/* wants the GPU idle */
+	task_id waits = submit(w, kind(2));
+	pass(w, 60);
+	assert_string_equal(reason_of(w, waits), "Cores");
+	exits(w, without, 0, SCAN_NOTHING);
+	assert_int_equal(state(w, waits), TASK_RUNNING);
+	end_world(w);
+}
+
 /* Sixty-four threads on sixteen cores are one task that wants all there is: small ones go beside it, a second one like it does
  * not, and what it starts too much does not count. */
 static void own_threads_are_its_own_affair(void **unused)
@@ -495,7 +518,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_many_as_gain),
 		cmocka_unit_test(by_what_is_seen),
-		cmocka_unit_test(cores_get_free),
+		cmocka_unit_test(cores_get_free), cmocka_unit_test(cores_of_a_task_without_gpu_get_free),
 		cmocka_unit_test(own_threads_are_its_own_affair),
 		cmocka_unit_test(unknown_is_not_zero),
 		cmocka_unit_test(reason_tells_whose_they_are),
