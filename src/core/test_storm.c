@@ -4,12 +4,21 @@
  */
 #include "core/test_world.h"
 
+#include "base/least.h"
+
 #include <stdlib.h>
 
 #define STEPS 15000
 #define JOBS 400
 
-struct storm { struct world *w; uint64_t dice; };
+struct storm {
+	struct world *w;
+	uint64_t dice;
+	char reserved[2][GPU_UUID_LEN];
+	struct core_reservation reservations[2];
+	unsigned n_reservations;
+	int64_t due_ms;		/* wall; when the next of them begins or ends */
+};
 
 static unsigned draw(struct storm *s, unsigned below)
 {
@@ -29,6 +38,8 @@ static struct spec *any_spec(struct storm *s)
 	spec->exclusive = !draw(s, 12);
 	spec->max_slowdown = draw(s, 15) ? 0 : 1.5;
 	spec->time_limit_s = draw(s, 6) ? 0 : 20 + draw(s, 60);
+	if (!draw(s, 3))
+		to_be_captured(spec);
 	if (!draw(s, 5))
 		spec->gpus = 0, spec->gpu_mem_mib = 0, spec->exclusive = false, spec->max_slowdown = 0;
 	if (!draw(s, 3)) {
@@ -162,18 +173,32 @@ static void other_settings(struct storm *s)
 	core_reconfigure(s->w->c, &c);
 }
 
+/* Those that are not over. As its contract has it: again whenever one comes, goes, or begins. */
+static void tell_reservations(struct storm *s)
+{
+	struct core_reservation *list = s->reservations;
+	int64_t now_ms = s->w->now.wall_ms;
+	unsigned n = 0;
+	for (unsigned i = 0; i < s->n_reservations; i++)
+		if (list[i].end_ms > now_ms)
+			list[n++] = list[i];
+	s->n_reservations = n;
+	s->due_ms = INT64_MAX;
+	for (unsigned i = 0; i < n; i++)
+		s->due_ms = least_of(s->due_ms, list[i].begin_ms > now_ms ? list[i].begin_ms : list[i].end_ms);
+	core_reserve(s->w->c, list, n);
+}
+
 static void other_reservations(struct storm *s)
 {
-	char gpus[2][GPU_UUID_LEN];
-	struct core_reservation list[2];
-	unsigned n = draw(s, 3);
-	for (unsigned i = 0; i < n; i++) {
+	s->n_reservations = draw(s, 3);
+	for (unsigned i = 0; i < s->n_reservations; i++) {
 		int64_t begin_ms = s->w->now.wall_ms + 1000 * draw(s, 30) - 10000;
-		snprintf(gpus[i], sizeof gpus[i], "%s", uuid_of(draw(s, 4)));
-		list[i] = (struct core_reservation){ .id = i + 1, .uid = 1000 + draw(s, 3), .begin_ms = begin_ms, .n_gpus = 1,
-						     .end_ms = begin_ms + 1000 * (1 + draw(s, 60)), .gpus = &gpus[i] };
+		snprintf(s->reserved[i], sizeof s->reserved[i], "%s", uuid_of(draw(s, 4)));
+		s->reservations[i] = (struct core_reservation){ .id = i + 1, .uid = 1000 + draw(s, 3), .begin_ms = begin_ms,
+			.n_gpus = 1, .end_ms = begin_ms + 1000 * (1 + draw(s, 60)), .gpus = &s->reserved[i] };
 	}
-	core_reserve(s->w->c, list, n);
+	tell_reservations(s);
 }
 
 static void other_daemons(struct storm *s)
@@ -182,6 +207,16 @@ static void other_daemons(struct storm *s)
 				  .n_tasks = 1 };
 	snprintf(one.uuid, sizeof one.uuid, "%s", uuid_of(draw(s, 4)));
 	core_others(s->w->c, &one, draw(s, 2));
+}
+
+/* Or none does, or one that nobody waits for any more. */
+static void a_capture_comes(struct storm *s)
+{
+	uint64_t mib = 500 * draw(s, 60);
+	struct estimate_result r = { .value = { "replay", mib, mib, mib + 100, .fenced = draw(s, 2) }, .note = "replay: it" };
+	int64_t question = s->w->question - draw(s, 20);
+	if (question > 0)
+		core_estimated(s->w->c, question, draw(s, 3), &r, s->w->now);
 }
 
 static void somebody_looks(struct storm *s)
@@ -200,13 +235,15 @@ static void any_step(struct storm *s)
 	static void (*const steps[])(struct storm *s) = {
 		any_submission, any_submission, any_submission, one_ends, one_ends, one_ends, any_request, any_request, any_request,
 		one_starts, one_starts, one_takes_memory, one_is_drained, one_falls_off, other_settings, other_reservations,
-		other_daemons, somebody_looks, gpus_show_something_else,
+		other_daemons, somebody_looks, gpus_show_something_else, a_capture_comes, a_capture_comes,
 	};
 	struct world *w = s->w;
 	steps[draw(s, COUNT_OF(steps))](s);
 	check(w);
 	w->now.mono_ms += 500 * draw(s, 4);
 	w->now.wall_ms += 500 * draw(s, 4);
+	if (w->now.wall_ms >= s->due_ms)
+		tell_reservations(s);
 	sample(w);
 }
 
@@ -221,10 +258,11 @@ static void any_order_of_things(void **unused)
 			config.pass_max_ms = 5000;
 			config.recover.keep_max_ms = 20000;
 			config.slot_grace_ms = 15000;
+			config.estimators = capture_estimators();
 			config.fair.on = rank % 4;
 			if (rank % 2)
 				config.allowance = (struct allowance){ { 5, 4, 0, 60000 } };
-			struct storm s = { new_world(4, &config), 1 + order * 100 + rank };
+			struct storm s = { .w = new_world(4, &config), .dice = 1 + order * 100 + rank, .due_ms = INT64_MAX };
 			for (int i = 0; i < STEPS / (int)(CORE_ORDER_COUNT * MAP_RANK_COUNT); i++)
 				any_step(&s);
 			end_world(s.w);

@@ -3,36 +3,16 @@
  */
 #include "core/test_world.h"
 
-#define UNTIL_S 4000000000
-
-static bool has_capture(const struct spec *s)
-{
-	return s->capture || s->capture_until_s;
-}
-
-static bool replayed(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
-{
-	(void)declared_mib, (void)c, (void)out;
-	assert_false(has_capture(s));	/* that is slow */
-	return false;
-}
-
 static struct world *capture_world(unsigned gpus)
 {
-	static struct estimator table[4];
 	struct core_config config = plain_config();
-	table[0] = *estimate_find("declared", NULL);
-	table[1] = (struct estimator){ "replay", has_capture, replayed };
-	table[2] = *estimate_find("none", NULL);
-	config.estimators = table;
+	config.estimators = capture_estimators();
 	return new_world(gpus, &config);
 }
 
 static struct spec *captured(unsigned gpus)
 {
-	struct spec *s = spec_of(0, gpus);
-	s->capture_until_s = UNTIL_S;
-	return s;
+	return to_be_captured(spec_of(0, gpus));
 }
 
 /* As the daemon does it: the capture is in the spec, then it is read. */

@@ -254,6 +254,36 @@ static inline struct spec *spec_of(uint64_t mem_mib, unsigned gpus)
 	return s;
 }
 
+/* The same, with a capture that is being made. */
+static inline struct spec *to_be_captured(struct spec *s)
+{
+	s->capture_until_s = 4000000000;
+	return s;
+}
+
+static inline bool has_capture(const struct spec *s)
+{
+	return s->capture || s->capture_until_s;
+}
+
+static inline bool replayed(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+			    struct estimate_result *out)
+{
+	(void)declared_mib, (void)c, (void)out;
+	assert_false(has_capture(s));	/* that is slow */
+	return false;
+}
+
+/* `declared`, and one that reads captures, as slowly as they come. */
+static inline const struct estimator *capture_estimators(void)
+{
+	static struct estimator table[4];
+	table[0] = *estimate_find("declared", NULL);
+	table[1] = (struct estimator){ "replay", has_capture, replayed };
+	table[2] = *estimate_find("none", NULL);
+	return table;
+}
+
 /* The same, after another one. */
 static inline struct spec *starts_after(struct spec *s, enum dependency_kind kind, task_id other)
 {
