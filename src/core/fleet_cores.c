@@ -9,14 +9,9 @@
 #define NEED_MOVED 0.1		/* by less, nothing is asked anew */
 #define STARTING_MS 120000	/* a start that takes longer is none */
 
-static double capacity(const struct fleet *f)
-{
-	return core_host_known(f->config->host_cpus) ? (double)f->config->host_cpus * f->config->max_cpu : 0;
-}
-
 static double need_of(const struct fleet *f, double wanted)
 {
-	double cores = fmin(wanted, capacity(f));
+	double cores = fmin(wanted, fleet_cores_there(f));
 	return cores - fmin(cores, 1) * (1 - LAUNCHING);
 }
 
@@ -34,13 +29,6 @@ static struct fleet_cores rates(const struct cpu_sums *was, const struct cpu_sum
 	bool tells = is->wait_ms >= 0 && was->wait_ms >= 0;
 	return (struct fleet_cores){ .busy = fmax((double)(is->cpu_ms - was->cpu_ms), 0) / ms,
 				     .waiting = tells ? fmax((double)(is->wait_ms - was->wait_ms), 0) / ms : NAN };
-}
-
-/* A run may have no slot whose version would tell of it. */
-void fleet_cores_moved(struct fleet *f)
-{
-	if (capacity(f) > 0)
-		f->cores_version = ++f->version;
 }
 
 /* The mean of the last span and of what was before it: seconds in which a task loads its next part move it by half. */
@@ -66,7 +54,7 @@ void fleet_note_cpu(struct fleet *f, task_id id, const struct cpu_sums *sums)
 
 bool fleet_places_by_cores(const struct fleet *f)
 {
-	return capacity(f) > 0;
+	return fleet_cores_there(f) > 0;
 }
 
 uint64_t fleet_cores_version(const struct fleet *f)
@@ -78,7 +66,7 @@ struct fleet_cores fleet_cores_of(const struct fleet *f, task_id id)
 {
 	const struct run *r = fleet_run(f, id);
 	struct fleet_cores of = r ? r->cores : (struct fleet_cores){ NAN, NAN, NAN };
-	of.need = r && capacity(f) > 0 ? need_of(f, wanted_by(r)) : NAN;
+	of.need = r && fleet_cores_there(f) > 0 ? need_of(f, wanted_by(r)) : NAN;
 	return of;
 }
 
@@ -96,7 +84,7 @@ void fleet_cores_judge(struct map_cores *c, double n)
 
 struct map_cores fleet_cores_room(const struct fleet *f, double wanted, fleet_gone *gone, const void *ctx)
 {
-	struct map_cores c = { .have = capacity(f), .wanted = wanted };
+	struct map_cores c = { .have = fleet_cores_there(f), .wanted = wanted };
 	double n = 0;
 	size_t at = 0;
 	if (!(c.have > 0))

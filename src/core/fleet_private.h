@@ -228,9 +228,18 @@ struct fair_taken fleet_taken_by(const struct run *r);
 /* After a snapshot: which of the attended runs may have computed. */
 void fleet_note_idle(struct fleet *f, struct now now);
 
-/* fleet_cores.c */
-/* A run came or goes, or is known to need other cores. */
-void fleet_cores_moved(struct fleet *f);
+/* The cores that placement reckons with; 0: with none. */
+static inline double fleet_cores_there(const struct fleet *f)
+{
+	return core_host_known(f->config->host_cpus) ? (double)f->config->host_cpus * f->config->max_cpu : 0;
+}
+
+/* A run came or goes, which may have no slot whose version would tell of it; or it is known to need other cores. */
+static inline void fleet_cores_moved(struct fleet *f)
+{
+	if (fleet_cores_there(f) > 0)
+		f->cores_version = ++f->version;
+}
 
 /* fleet_warm.c */
 /* Whether its peak is believed from now on. `active`: a process of it is there; `mem_known`: its peak is what it was seen to
