@@ -108,7 +108,7 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	[ "$(state "$a")" = HELD ]
 	rad release "$a"
 	wait_state "$a" RUNNING
-	rad suspend "$a"
+	wait_for 10 rad suspend "$a"
 	[ "$(field "$a" .reason)" = Suspended ]
 	[[ $(rad why "$a") == *"its processes are stopped, and it keeps its CPUs and memory; 'rad resume'"* ]]
 	rad resume "$a"

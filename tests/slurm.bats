@@ -498,7 +498,7 @@ stopped()
 	printf 'i=0; while [ ! -e tick-end ]; do i=$((i+1)); echo $i >tick-count; sleep 0.1; done\n' >tick-a
 	id=$(submit --gpu-mem 3G --time=1h -- bash "$WORLD/work/tick-a")
 	wait_for 10 test -s tick-count
-	rad suspend "$id"
+	wait_for 10 rad suspend "$id"
 	wait_for 5 stopped a
 	[ "$(field "$id" '| .state + .reason')" = RUNNINGSuspended ]
 	ran=$(field "$id" '.run_s | ceil')
@@ -529,7 +529,7 @@ stopped()
 	printf 'trap "echo bye >tick-bye; exit 3" TERM; : >tick-on; while :; do sleep 0.1; done\n' >tick-b
 	id=$(submit -- bash "$WORLD/work/tick-b")
 	wait_for 10 test -e tick-on
-	rad suspend "$id"
+	wait_for 10 rad suspend "$id"
 	wait_for 5 stopped b
 	rad cancel "$id"
 	wait_state "$id" CANCELLED 15
