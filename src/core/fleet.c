@@ -269,6 +269,21 @@ void fleet_join(struct fleet *f, struct slot *s, struct run *r, bool extra, stru
 	fleet_infer_join(f, s, r);
 }
 
+static const char *run_model(const struct fleet *f, const struct run *r)
+{
+	return r->n_slots ? f->slots[r->slots[0]]->r.name : "";
+}
+
+/* What is known of it apart from what it shows. */
+static void run_know(const struct fleet *f, struct run *r)
+{
+	const struct task *t = r->t;
+	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
+	r->capture_comes = r->unknown && f->ops.capture_comes(f->ops.ctx, t);
+	r->known = f->ops.known_load(f->ops.ctx, t, run_model(f, r));
+	r->cores_expected = f->ops.known_cores(f->ops.ctx, t);
+}
+
 /* What a restart finds is this same call. Its log tells what was measured, until when, and when it was placed; its processes,
  * windows and progress are seen anew. */
 void fleet_begin(struct fleet *f, struct task *t, struct now now)
@@ -278,8 +293,6 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	assert(t->state == TASK_RUNNING && (a->n_gpus || !t->gpus) && a->n_gpus <= SPEC_MAX_GPUS && !fleet_run(f, t->id));
 	r->t = r->clock.task = t;
 	r->placed_ms = now.mono_ms;
-	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
-	r->capture_comes = r->unknown && f->ops.capture_comes(f->ops.ctx, t);
 	r->weight_mib = fleet_weight_mib(f, a);
 	/* One that a restart finds took its part all the time. */
 	r->took_ms = now.mono_ms - (now.wall_ms > a->placed_ms ? now.wall_ms - a->placed_ms : 0);
@@ -287,15 +300,13 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 		r->used_ms[r->n_slots] = now.mono_ms;
 		r->slots[r->n_slots++] = fleet_take_slot(f, a->gpus[i])->number;
 	}
-	const char *model = r->n_slots ? f->slots[r->slots[0]]->r.name : "";
-	r->known = f->ops.known_load(f->ops.ctx, t, model);
+	run_know(f, r);
 	r->evidence = load_unknown();
 	r->was_found = a->shim.pid;
 	r->begin_s = a->seen.begin_s;
 	r->host_peak_mib = a->seen.host_peak_mib;
 	r->cpu = a->seen.cpu;
 	r->cores = (struct fleet_cores){ NAN, NAN, INFINITY };	/* the first word of it is news */
-	r->cores_expected = f->ops.known_cores(f->ops.ctx, t);
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {
 		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms - task_suspended_ms(t, t->booked_until_ms));
@@ -305,7 +316,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 			r->known = infer_combine(&r->known, &r->evidence);
 	}
 	r->pace = a->seen.pace;
-	r->pace.before_per_s = f->ops.known_pace(f->ops.ctx, t, model);
+	r->pace.before_per_s = f->ops.known_pace(f->ops.ctx, t, run_model(f, r));
 	r->noted_ms = now.mono_ms;	/* EV_PLACED is in the log: the first note is due in a minute */
 	f->note_due_ms = now.mono_ms + NOTE_EVERY_MS < f->note_due_ms ? now.mono_ms + NOTE_EVERY_MS : f->note_due_ms;
 	idmap_put(&f->runs, t->id, r);
@@ -329,14 +340,10 @@ void fleet_estimated(struct fleet *f, const struct task *t, struct now now)
 		fleet_advance(f, f->slots[r->slots[i]], now);
 		fleet_infer_end_span(f, f->slots[r->slots[i]], now);
 	}
-	const char *model = r->n_slots ? f->slots[r->slots[0]]->r.name : "";
-	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
-	r->capture_comes = false;
 	r->evidence = fleet_measure(f, r).inferred;
-	r->known = f->ops.known_load(f->ops.ctx, t, model);
+	run_know(f, r);
 	if (r->known.source != LOAD_MEASURED)
 		r->known = infer_combine(&r->known, &r->evidence);
-	r->cores_expected = f->ops.known_cores(f->ops.ctx, t);
 	fleet_cores_moved(f);
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = f->slots[r->slots[i]];

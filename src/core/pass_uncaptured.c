@@ -10,22 +10,14 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 
-#define NEARLY(mib) ((mib) - (mib) / 20)	/* GPUs of one model differ by little */
-
-/* A smaller GPU than the largest that it may have may be too small for it. */
-static bool is_idle(const struct map_gpu *g, uint64_t largest_mib)
-{
-	return !g->n_tasks && !g->settling && !map_foreign_runs(g) && g->total_mib >= NEARLY(largest_mib);
-}
-
-/* Returns how many. */
+/* A smaller GPU than the largest that it may have may be too small for it. Returns how many. */
 static size_t list_idle(struct pass *p, const struct task *t, uint32_t *slots, struct now now)
 {
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	uint64_t largest_mib = pass_largest_mib(p, t->spec);
 	size_t n = 0;
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++)
-		if (is_idle(&gpus[i], largest_mib))
+		if (map_is_idle(&gpus[i]) && map_is_as_large(&gpus[i], largest_mib))
 			slots[n++] = i;
 	return n;
 }

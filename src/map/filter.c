@@ -15,8 +15,6 @@
 
 /* Tasks of which nothing is known share a GPU where each may take such a part of it. Decisions 162 and 196. */
 #define COLD_PART 3
-/* GPUs of one model differ a little in capacity (retired pages, driver reserve): within 5 % they count as equally large. */
-#define NEARLY(capacity) ((capacity) - (capacity) / 20)
 
 void map_ask_init(struct map_ask *ask, const struct map_scene *s, const struct map_request *r)
 {
@@ -117,7 +115,7 @@ static bool may_clamp(struct map_ask *ask, const struct map_gpu *g)
 		return ask->unknown;
 	if (!ask->nth_mib)
 		ask->nth_mib = map_nth_capacity(ask, false, NULL);
-	return g->total_mib >= NEARLY(ask->nth_mib);
+	return map_is_as_large(g, ask->nth_mib);
 }
 
 static enum map_reason map_ask_memory(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)

@@ -84,8 +84,4 @@ static inline bool map_has_company(const struct map_request *r, const struct map
 /* Slow-down of joining the tasks there, and what that gains: a->gain (forecast.c). */
 enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
 
-/* Nothing of ours is there. Where others are, they may stay for ever, so it is as empty as it gets. */
-static inline bool map_is_vacant(const struct map_gpu *g) { return !g->n_tasks && !g->settling; }
-static inline bool map_is_idle(const struct map_gpu *g) { return map_is_vacant(g) && !map_foreign_runs(g); }
-
 #endif

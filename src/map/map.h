@@ -263,6 +263,11 @@ static inline uint64_t map_claim_mib(const struct map_policy *p, const struct ma
 
 /* Whether processes that are not ours are more than a trifle there. */
 static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }
+/* Nothing of ours is there. Where others are, they may stay for ever, so it is as empty as it gets. */
+static inline bool map_is_vacant(const struct map_gpu *g) { return !g->n_tasks && !g->settling; }
+static inline bool map_is_idle(const struct map_gpu *g) { return map_is_vacant(g) && !map_foreign_runs(g); }
+/* GPUs of one model differ a little in capacity (retired pages, driver reserve): within 5 % they count as equally large. */
+static inline bool map_is_as_large(const struct map_gpu *g, uint64_t mib) { return g->total_mib >= mib - mib / 20; }
 /* Whether tasks may start there, once nothing of ours is in the way. */
 static inline bool map_is_usable(const struct map_policy *p, const struct map_gpu *g)
 {
