@@ -58,7 +58,7 @@ teardown_file() { end_world; }
 	[ "$(state "$id")" = COMPLETED ]
 	# in the task's folder, nice, in a session of its own
 	[[ "$(cat "$WORLD/captured")" == *"/work/sub 19 "* ]]
-	[[ "$(cat "$WORLD/options")" == *" --gpus 1" ]]
+	[[ "$(cat "$WORLD/options")" == *" --gpus 1"* ]]
 }
 
 @test "of a copy of the code: its programs and modules are the copy's there, too" {
@@ -112,7 +112,24 @@ teardown_file() { end_world; }
 	wait_for 10 is_captured
 	[ "$(state "$other")" = RUNNING ]
 	[ "$(rad show --json "$other" | jq '.tasks[0] | .attempts[0].claim_mib == .estimate.claim_mib')" = true ]
+	[[ "$(cat "$WORLD/options")" == *" --aside"* ]]
 	rad cancel "$id" "$other"
+	keep_busy
+}
+
+# A folder for temporary files is shared by design, so what is written there stays.
+@test "a task and its capture do not write the same files: where they would, it waits on an idle GPU too" {
+	export STAND_IN=hang
+	local id
+	rad cancel --all --yes
+	none_left() { [ "$(rad queue --json | jq '.tasks | length')" = 0 ]; }
+	wait_for 10 none_left
+	id=$(TMPDIR=$PWD submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	wait_for 10 test -e "$WORLD/captured"
+	rad why --json "$id" | jq -e '.reason == "Estimating"'
+	[[ "$(cat "$WORLD/options")" != *" --aside"* ]]
+	touch go
+	rad wait "$id"
 	keep_busy
 }
 

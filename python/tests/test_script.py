@@ -422,7 +422,7 @@ def test_no_process_is_left(capture, tmp_path):
             p = subprocess.Popen(["sleep", "3600"], start_new_session=detached)
             open(f"pid{detached}", "w").write(str(p.pid))
         raise SystemExit(5)
-    """)
+    """, options=["--in-place"])
     assert code == 1 and "exit code 5" in said
     for name in ("pidFalse", "pidTrue"):
         assert not os.path.exists(f"/proc/{(tmp_path / name).read_text()}")

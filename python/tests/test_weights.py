@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: MIT
 """What becomes of files and folders of weights: those of earlier runs, and those that a script believes it has saved."""
+import functools
 import os
 import shutil
 
 import pytest
 
 torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def capture(capture):
+    """Where files are not laid aside."""
+    return functools.partial(capture, options=["--in-place"])
 
 
 def test_data_that_are_prepared_are_read_again(capture, tmp_path):

@@ -284,18 +284,19 @@ static int run_until(char **argv, int said, int64_t until_ms, capture_turn_wante
 /* One that waits for its turn, or has it. */
 struct in_queue {
 	const char *id;
-	bool begun;
+	bool begun, aside;
 	int64_t every_ms, next_ms;	/* how often radd is told that it is still there; mono */
 };
 
-/* Tells radd that the capture waits for its turn or, begun, that it is being made. False: its task waits for it no more. A radd
- * that cannot be reached, or is of an older release, changes nothing. */
-static bool tell_turn(const char *id, bool begun)
+/* Tells radd that the capture waits for its turn or, begun, that it is being made, and whether its task may run meanwhile.
+ * False: its task waits for it no more. A radd that cannot be reached, or is of an older release, changes nothing. */
+static bool tell_turn(const struct in_queue *w)
 {
 	struct error err = ERROR_INIT;
 	json_t *request = wire_request("capturing");
-	json_object_set_new(request, "id", json_text(id));
-	json_object_set_new(request, "begun", json_boolean(begun));
+	json_object_set_new(request, "id", json_text(w->id));
+	json_object_set_new(request, "begun", json_boolean(w->begun));
+	json_object_set_new(request, "aside", json_boolean(w->aside));
 	scoped_json *reply = client_call(request, &err);
 	return reply || !is_refused(&err);
 }
@@ -306,17 +307,19 @@ static bool still_wanted(void *ctx)
 	if (clock_mono_ms() < w->next_ms)
 		return true;
 	w->next_ms = clock_mono_ms() + w->every_ms;
-	return tell_turn(w->id, w->begun);
+	return tell_turn(w);
 }
 
-int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t wait_s)
+int submit_capture_deliver(char **argv, size_t output, const char *id, bool aside, int64_t wait_s)
 {
 	char path[] = "/tmp/rad-capture-XXXXXX";
-	struct in_queue queued = { .id = id, .every_ms = wait_s * 1000 / TELLS, .next_ms = clock_mono_ms() };
+	struct in_queue queued = { .id = id, .aside = aside, .every_ms = wait_s * 1000 / TELLS, .next_ms = clock_mono_ms() };
 	setenv("RAD_NO_START", "1", 1);
-	if (!capture_turn_wait(id, still_wanted, &queued) || !tell_turn(id, true))
+	if (!capture_turn_wait(id, still_wanted, &queued))
 		return CLI_FAILED;
 	queued.begun = true;
+	if (!tell_turn(&queued))
+		return CLI_FAILED;
 	int64_t until_ms = clock_mono_ms() + wait_s * CAPTURE_CLOCK * 1000;
 	scoped_fd int file = mkostemp(path, O_CLOEXEC), said = memfd_create("rad-said", MFD_CLOEXEC);
 	if (file < 0 || said < 0)

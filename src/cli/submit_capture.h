@@ -31,8 +31,8 @@ int submit_capture_start(const struct spec *s, const char *id, int64_t wait_s);
  * 0: it is in the spec, with its notes. -1: there is none, with the reason; `wait_s` and two seconds later at the latest. */
 int submit_capture_now(struct spec *s, char *const *words, int64_t wait_s, struct error *err);
 
-/* Runs `argv` (the package's command line without -o FILE, where it says "-o", "-"), and sends what came out. For rad capture
- * --for. Returns the exit code. */
-int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t wait_s);
+/* Runs `argv` (the package's command line; argv[output] stands for its file), and sends what came out. `aside`: what the script
+ * writes is laid aside, so the task may run beside it. For rad capture --for. Returns the exit code. */
+int submit_capture_deliver(char **argv, size_t output, const char *id, bool aside, int64_t wait_s);
 
 #endif

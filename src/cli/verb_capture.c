@@ -6,6 +6,7 @@
 #include "base/paths.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "cli/aside.h"
 #include "cli/cli.h"
 #include "cli/ids.h"
 #include "cli/submit_capture.h"
@@ -58,7 +59,7 @@ static void show_library(void)
 /* What the package's own command line takes. */
 struct wish {
 	const char *output, *iterations, *timeout, *clock, *memory, *gpus, *task;
-	bool fresh, verbose;
+	bool fresh, verbose, in_place, aside;
 };
 
 /* What a capture would take the place of, since it is written beside that and renamed: root's /dev/null. */
@@ -117,6 +118,10 @@ static char **command(const struct cli_call *c, const struct wish *w)
 		argv[n++] = valued[i][0];
 		argv[n++] = valued[i][1];
 	}
+	if (w->in_place)
+		argv[n++] = "--in-place";
+	if (w->aside)
+		argv[n++] = "--aside";
 	if (w->fresh)
 		argv[n++] = "--no-cache";
 	if (w->verbose)
@@ -157,6 +162,7 @@ int verb_capture(struct cli_call *c)
 		{ "memory", 0, "MIB", "memory of this machine that it may take (default 32768)", .value = &w.memory },
 		{ "gpus", 0, "N", "GPUs that the script is to see (default: the task file's, or 1)", .value = &w.gpus },
 		{ "no-cache", 0, NULL, "capture even if the same script was captured before", .flag = &w.fresh },
+		{ "in-place", 0, NULL, "let the script write its files for real, where it writes them", .flag = &w.in_place },
 		{ "for", 0, "ID", "send it to radd for that task, which waits for it, in place of -o", .value = &w.task },
 		{ "verbose", 'v', NULL, "show what the script prints", .flag = &w.verbose },
 		{ 0 }
@@ -177,13 +183,15 @@ int verb_capture(struct cli_call *c)
 		return cli_usage(c, "%s", err.text);
 	if (enter_task_file(c, &w, &spec, script, &err))
 		return cli_fail(c, &err);
-	if (w.task)
+	if (w.task) {
 		w.output = "-";
+		w.aside = !w.in_place && aside_works();
+	}
 	scoped_free char **argv = command(c, &w);
 	show_package();
 	show_library();
 	if (w.task)
-		return submit_capture_deliver(argv, OUTPUT_AT, w.task, seconds);
+		return submit_capture_deliver(argv, OUTPUT_AT, w.task, w.aside, seconds);
 	execvp(argv[0], argv);
 	error_set(&err, ERR_NOT_FOUND, "%s: %s: is it installed, and its environment active?", argv[0], strerror(errno));
 	return cli_fail(c, &err);

@@ -210,7 +210,7 @@ size_t core_users(struct core *c, struct core_user **list);
 void core_remember_used(struct core *c, uid_t uid, double used_s, int64_t wall_ms, struct now now);
 /* The same: when the user's last attempt began. */
 void core_remember_start(struct core *c, uid_t uid, int64_t wall_ms, struct now now);
-/* Allowances have changed: what was decided by them is decided anew. */
+/* Allowances have changed, or whether a task may begin before its capture: what was decided by them is decided anew. */
 void core_reconsider(struct core *c);
 /* Whether the task waits for other tasks in vain: see tasks_waits_in_vain. */
 bool core_waits_in_vain(const struct core *c, const struct task *t);

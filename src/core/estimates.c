@@ -228,9 +228,10 @@ size_t estimates_open(const struct estimates *e)
 
 /* Doing without ------------------------------------------------------------------------------------------------------- */
 
+/* Of which what it writes is nobody else's: a task that runs meanwhile writes the same files. */
 static bool waits_for_capture(const struct spec *s)
 {
-	return !s->capture && s->capture_until_s;
+	return !s->capture && s->capture_until_s && s->capture_aside;
 }
 
 /* The first that could be placed, for all elements of an array are alike. NULL: none could, or its capture is there. */

@@ -66,6 +66,24 @@ static void an_idle_gpu_waits_for_no_capture(void **unused)
 	end_world(w);
 }
 
+/* They would write the same files. That it is can be told late. */
+static void a_capture_that_is_not_laid_aside_is_waited_for(void **unused)
+{
+	(void)unused;
+	struct world *w = capture_world(1);
+	struct spec *s = captured(1);
+	s->capture_aside = false;
+	task_id a = submit(w, s);
+	pass(w, 2);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	assert_string_equal(reason_of(w, a), "Estimating");
+	s->capture_aside = true;
+	core_reconsider(w->c);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	end_world(w);
+}
+
 /* What it takes is not known for some seconds, and may be all there is. */
 static void nobody_joins_who_has_just_begun_so(void **unused)
 {
@@ -308,6 +326,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_idle_gpu_waits_for_no_capture), cmocka_unit_test(nobody_joins_who_has_just_begun_so),
+		cmocka_unit_test(a_capture_that_is_not_laid_aside_is_waited_for),
 		cmocka_unit_test(nobody_waits_longer_than_a_window_for_a_capture),
 		cmocka_unit_test(only_what_idles_for_nothing_is_taken), cmocka_unit_test(as_many_as_are_idle_begin_the_first_first),
 		cmocka_unit_test(limits_hold), cmocka_unit_test(one_without_a_capture_after_all_goes_on),

@@ -258,6 +258,7 @@ static inline struct spec *spec_of(uint64_t mem_mib, unsigned gpus)
 static inline struct spec *to_be_captured(struct spec *s)
 {
 	s->capture_until_s = 4000000000;
+	s->capture_aside = true;
 	return s;
 }
 

@@ -103,6 +103,7 @@ static void submit_plan_capture(const struct requests *q, const struct message *
 	int64_t now_ms = clock_wall_ms() + 999, wait_ms = q->config->capture_wait_ms;
 	s->capture_until_s = wanted && !s->capture ? (now_ms + wait_ms) / 1000 : 0;
 	s->capture_turn_s = wanted && !s->capture ? (now_ms + CAPTURE_TURNS * wait_ms) / 1000 : 0;
+	s->capture_aside = false;	/* it says so itself */
 }
 
 /* Of one that is about a process: whose that is, and where. */

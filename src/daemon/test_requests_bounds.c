@@ -121,6 +121,21 @@ static void words_of_a_capture_are_bounded(void **state)
 	assert_non_null(strstr(err.text, "user_store"));
 }
 
+/* By the capture alone, and for good: radd may be started anew meanwhile. */
+static void a_capture_says_that_it_is_laid_aside(void **state)
+{
+	struct asking *s = *state;
+	const struct estimate_context context = { 0 };
+	json_decref(submit(s, STRANGER, "{\"hold\":true,\"capture_aside\":true}"));
+	struct spec *spec = core_task(s->w.core, TASK_ID(1, -1))->spec;
+	assert_false(spec->capture_aside);
+	capturing_wait(s->capturing, TASK_ID(1, -1), estimate_find("replay", NULL), spec, 0, &context);
+	json_decref(good(s, STRANGER, "capturing", "\"id\":\"1\",\"aside\":true"));
+	assert_true(spec->capture_aside);
+	json_decref(good(s, STRANGER, "capturing", "\"id\":\"1\",\"begun\":true"));
+	assert_true(spec->capture_aside);
+}
+
 static void what_a_user_adds_to_the_store_in_a_day_is_bounded(void **state)
 {
 	struct asking *s = *state;
@@ -321,7 +336,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(a_task_is_changed_so_often_and_not_more), T(a_change_that_changes_nothing_is_no_event),
 		T(the_size_of_what_is_unfinished_is_bounded), T(captures_that_come_later_are_bounded), T(words_of_a_capture_are_bounded),
-		T(what_a_user_adds_to_the_store_in_a_day_is_bounded),
+		T(a_capture_says_that_it_is_laid_aside), T(what_a_user_adds_to_the_store_in_a_day_is_bounded),
 		T(a_store_that_fails_refuses), T(limits_are_said_and_kept_to), T(who_asked_once_is_forgotten),
 		T(gpu_time_is_remembered),
 		T(whose_start_is_owed_is_remembered),

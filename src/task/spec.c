@@ -74,6 +74,7 @@ static const struct number numbers[] = {
 	NUMBER(max_slowdown, N_DOUBLE, 0, SPEC_MAX_SLOWDOWN),
 	NUMBER(capture_until_s, N_I64, 0, INT64_MAX / 1000),
 	NUMBER(capture_turn_s, N_I64, 0, INT64_MAX / 1000),
+	NUMBER(capture_aside, N_BOOL, 0, 1),
 	NUMBER(batch_size, N_I64, 0, INT32_MAX),
 	NUMBER(seq_len, N_I64, 0, INT32_MAX),
 	NUMBER(input_channels, N_I64, 0, SPEC_MAX_INPUT),

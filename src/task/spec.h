@@ -113,6 +113,7 @@ struct spec {
 	char *capture;		/* base64 of a capture file's content */
 	char *capture_notes;	/* what people should know of the script, by the capture that was made: a line each */
 	int64_t capture_until_s;	/* wall: the submitter's `rad` makes one, and the task waits for it until then; 0: not */
+	bool capture_aside;	/* it leaves files as they are, so the task may run meanwhile */
 	int64_t capture_turn_s;	/* wall: until then it may wait for its turn; 0: it is made */
 	int64_t batch_size, seq_len;
 	int64_t input_channels, input_height, input_width;	/* of an image that goes in: all or none */

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """python -m radrm.capture -o FILE [options] -- train.py ARGUMENTS: captures an unmodified script. `rad capture` calls this."""
 import argparse
+import contextlib
 import os
 import signal
 import sys
 import tempfile
 
+from .. import _libraries
 from . import Capture, CaptureError, Limits, cache, command, commands, fileformat, limits, run, script
+from .aside import Aside
 from .sandbox import ENDINGS, KEEP, Unused
 
 UNUSED = 4  # exit code: the script never used a GPU
@@ -24,6 +27,8 @@ def arguments(argv):
     p.add_argument("--memory", type=int, default=32768, metavar="MIB", help="memory of this machine that it may take "
                    "(default 32768)")
     p.add_argument("--gpus", type=int, default=1, metavar="N", help="GPUs that the script is to see (default 1)")
+    p.add_argument("--in-place", action="store_true", help="let the script write its files where it writes them")
+    p.add_argument("--aside", action="store_true", help="no capture where its files cannot be laid aside")
     p.add_argument("--no-cache", action="store_true", help="capture even if the same script was captured before")
     p.add_argument("-v", "--verbose", action="store_true", help="show what the script prints")
     p.add_argument("words", nargs=argparse.REMAINDER, metavar="-- train.py ARGUMENTS")
@@ -33,6 +38,14 @@ def arguments(argv):
     if not 1 <= args.iterations <= 100 or min(args.timeout, args.memory, args.gpus, args.clock or 1) <= 0:
         p.error("--iterations must be 1 to 100, --timeout, --memory and --gpus above 0")
     return args
+
+
+def aside(args, folder):
+    """What keeps its files from others; it may write half of the memory that it may take. None: nothing does. Caches are not laid aside,
+    if they are there."""
+    with contextlib.suppress(OSError):
+        os.makedirs(cache.folder(), mode=0o700, exist_ok=True)
+    return None if args.in_place else Aside(args.library, folder, max(args.memory // 2, 1), args.aside)
 
 
 def capture(args, output, folder, variables):
@@ -47,7 +60,7 @@ def capture(args, output, folder, variables):
     *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations,
                                                {"count": processes or args.gpus}, given=given,
                                                variables=variables, asked=asked, programs=folder),
-                        Limits(args.timeout, args.memory, args.clock), output)
+                        Limits(args.timeout, args.memory, args.clock), output, aside(args, folder))
     result = Capture(*parts)
     if not result.flags & fileformat.CUT_SHORT:
         cache.keep(asked, facts, result)
@@ -60,9 +73,8 @@ def told(args):
         output = 2 if args.verbose else said.fileno()
         try:
             if command.is_python(args.words):
-                os.environ.pop(command.LIBRARY, None)  # for commands
                 return capture(args, output, folder, dict(os.environ))
-            return command.capture(args, output, folder)
+            return command.capture(args, output, folder, aside(args, folder))
         except CaptureError:
             if not args.verbose:
                 show(said)
@@ -90,6 +102,7 @@ def main(argv=None):
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, leave)
     within = command.within()
+    args.library = within.library if within else os.environ.pop(command.LIBRARY, None) or _libraries.find("libradcapture.so")
     if within is not None:
         return within.run(lambda folder, variables: capture(args, KEEP, folder, variables))
     try:

@@ -19,8 +19,7 @@ import threading
 import time
 import types
 
-from . import Capture, Limits, fileformat, nvidia, run
-from .. import _libraries
+from . import Capture, Limits, aside, fileformat, nvidia, run
 from .sandbox import CaptureError, Unused
 from .unreached import Unreached
 
@@ -48,14 +47,13 @@ def is_python(words):
     return not first or first.startswith("-") or first.endswith(".py") or told or os.path.basename(first) in PYTHONS
 
 
-def capture(args, output, folder):
-    """(Capture, whether it was known) of the command."""
-    library = os.environ.pop(LIBRARY, None) or _libraries.find("libradcapture.so")
-    answer = run(lambda: _outside(args, folder, library), Limits(args.timeout, args.memory, args.clock), output)
+def capture(args, output, folder, files):
+    """(Capture, whether it was known) of the command. `files`: as `aside` of sandbox.run()."""
+    answer = run(lambda: _outside(args, folder, args.library), Limits(args.timeout, args.memory, args.clock), output, files)
     if "error" in answer:
         raise CaptureError(answer["error"])
     if "file" not in answer:
-        raise Unused(answer["ended"] + ("" if library else INCOMPLETE), 0 if answer["code"] == 0 else 1)
+        raise Unused(answer["ended"] + ("" if args.library else INCOMPLETE), 0 if answer["code"] == 0 else 1)
     with open(answer["file"], "rb") as f:
         found = Capture(f.read(), answer["notes"], answer["peak_bytes"], answer["flags"])
     unseen = others(args.words, *(count(folder, what) for what in ("begun", "ended")))
@@ -110,9 +108,11 @@ def _outside(args, folder, library):
     os.mkfifo(pipe, 0o600)
     reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     ways = os.pathsep.join([HOOK, os.path.dirname(os.path.dirname(os.path.dirname(HOOK)))])
-    told = {"folder": folder, "library": library, "options": [
+    told = {"folder": folder, "library": library, "aside": aside.scratch}
+    told["options"] = [
         "--iterations", str(args.iterations), "--timeout", str(args.timeout), "--memory", str(args.memory),
-        "--gpus", str(args.gpus), *["--clock", str(args.clock)] * bool(args.clock), *["--no-cache"] * args.no_cache]}
+        "--gpus", str(args.gpus), *["--clock", str(args.clock)] * bool(args.clock), *["--no-cache"] * args.no_cache,
+        *["--in-place"] * args.in_place]
     nvidia.put_program(types.SimpleNamespace(**nvidia.H200), folder)
     environment = {**os.environ, VARIABLE: json.dumps(told), "RADRM_CAPTURE_PATH": ways,
                    "PYTHONPATH": os.pathsep.join(filter(None, [ways, os.environ.get("PYTHONPATH")]))}
@@ -162,7 +162,7 @@ class Within:
     """The capture that a Python of the command became."""
 
     def __init__(self, told):
-        self.folder = told["folder"]
+        self.folder, self.library, aside.scratch = told["folder"], told["library"], told["aside"]
         self.pipe = os.path.join(self.folder, "answer")
         os.environ.pop(VARIABLE)
         if told["path"]:

@@ -16,6 +16,8 @@ import sys
 import sysconfig
 import threading
 
+from . import aside
+
 WHOLE_FILE = 1 << 20  # bytes; of larger ones size and time of change are compared, not what is in them
 MOST_NAMES = 10000  # in a folder; of fuller ones the time of change
 MOST_FACTS = 50000
@@ -180,7 +182,7 @@ class Reads:
             return  # for modules and packages: see modules_value and packages
         path = self._path(path)
         if path is not None and path not in self.folders:
-            self._note(self.folders, path, folder_value(path))
+            self._note(self.folders, path, folder_value(aside.real(path)))  # without what the script made
 
     def _note(self, where, path, value):
         if len(self.files) + len(self.folders) >= MOST_FACTS:

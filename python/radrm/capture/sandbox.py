@@ -56,9 +56,10 @@ KEEP = object()  # as `output` of run(): the child prints where its parent does
 clock = None  # spent.Clock, in a child and what it starts
 
 
-def run(work, limits, output=None):
+def run(work, limits, output=None, aside=None):
     """Calls work() in a child process and returns what it returned (it must be picklable). What the child prints goes to the
-    file descriptor `output`, or nowhere, or to its parent's (KEEP). Raises CaptureError when it fails, ends early, or reaches a
+    file descriptor `output`, or nowhere, or to its parent's (KEEP). `aside`: an aside.Aside for what it does to files; None: it does
+    that for real. Raises CaptureError when it fails, ends early, or reaches a
     limit; then, and in every case, the child and all that it started are gone."""
     global clock
     libc = ctypes.CDLL(None, use_errno=True)
@@ -73,7 +74,7 @@ def run(work, limits, output=None):
     parent, guard = os.getpid(), os.fork()
     if guard == 0:
         os.close(reader)
-        _guard(lambda of: _child(work, limits, output, writer, of, libc, mask), writer, parent, libc)
+        _guard(lambda of: _child(work, limits, output, aside, writer, of, libc, mask), writer, parent, libc)
     try:
         clock = ours
         os.close(writer)
@@ -119,7 +120,7 @@ def _is_over(child):
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _child(work, limits, output, writer, parent, libc, mask):
+def _child(work, limits, output, aside, writer, parent, libc, mask):
     """Never returns."""
     try:
         os.setsid()
@@ -136,8 +137,10 @@ def _child(work, limits, output, writer, parent, libc, mask):
         os.dup2(null, 0)
         for number in (1, 2) if output is not KEEP else ():
             os.dup2(output if output is not None else null, number)
-        restrict(limits)
         try:
+            if aside:
+                aside.enter()
+            restrict(limits)
             answer = (True, work())
         except CaptureError as e:
             answer = (False, e)

@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 
+from .aside import maps
 from .recorder import Form
 
 NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.bin")
@@ -153,6 +154,9 @@ class Weights:
         patch(shutil, "rmtree", self.removes_all(shutil.rmtree))
         patch(os, "mkdir", self.makes(os.mkdir))
         patch(os, "symlink", self.links(os.symlink))
+        if "numpy" in sys.modules:
+            memmap = sys.modules["numpy"].memmap
+            patch(memmap, "__new__", maps(memmap.__new__))
 
     def save(self, real):
         asked = inspect.signature(real).bind

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""Lays the file system aside while a script is captured: what it writes, removes or renames, it and what it starts see, and nobody
+else (src/cli/aside.c says how, decision 247 why). Its working folder and home are laid aside when it begins, for whatever writes
+there; another folder when Python is about to change something in it, which its audit events tell.
+
+Where a process may not do this, files are written where the script writes them.
+"""
+import ctypes
+import errno
+import os
+import sys
+
+from .sandbox import CaptureError
+
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+# Audit events of changes -> how many paths they begin with.
+CHANGES = {"os.mkdir": 1, "os.remove": 1, "os.rmdir": 1, "os.rename": 2, "os.link": 2, "os.symlink": 2, "os.truncate": 1, "os.chmod": 1,
+           "os.chown": 1, "os.utime": 1, "os.setxattr": 1, "os.removexattr": 1, "shutil.rmtree": 1, "sqlite3.connect": 1}
+AT = {"os.mkdir", "os.remove", "os.rmdir", "os.rename", "os.link", "os.symlink", "os.chmod", "os.chown", "os.utime"}  # a descriptor is last
+LARGE = 256 << 20  # bytes of a file that is better not copied
+
+root = None  # a descriptor of the file system as others see it
+scratch = None  # where what is laid aside is kept, in a process of which it is, and in the captures of a command that it started
+
+
+def real(path):
+    """A path by which others' view of that absolute path can be had."""
+    return path if root is None else f"/proc/self/fd/{root}{path}"
+
+
+class Aside:
+    """`library`: libradcapture.so; `folder`: an empty one, which is the caller's to remove; `mib`: what may be written; `must`: or there
+    is no capture."""
+
+    def __init__(self, library, folder, mib, must=False):
+        self.library, self.folder, self.mib, self.must = library, folder, mib, must
+        self.known = set()
+
+    def enter(self):
+        """In the process that becomes the capture, before it starts a thread."""
+        try:
+            self.calls = ctypes.CDLL(self.library or "libradcapture.so", use_errno=True)
+            if not scratch:
+                self.begin()
+        except OSError as e:
+            if self.must:
+                raise CaptureError(f"what the script writes cannot be laid aside here: {e.strerror or e}") from None
+            return
+        sys.addaudithook(self.event)
+
+    def begin(self):
+        global root, scratch
+        folder, before = os.path.join(self.folder, "aside"), os.open("/", os.O_PATH | os.O_CLOEXEC)
+        os.mkdir(folder, 0o700)
+        self.call("aside_enter", folder, ctypes.c_uint64(self.mib))
+        root, scratch = before, folder
+
+    def call(self, name, folder, value):
+        result = getattr(self.calls, name)(os.fsencode(folder), value)
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result
+
+    def event(self, event, args):
+        paths = args[:CHANGES.get(event, 0)] if event != "open" or not args[2] & WRITES else args[:1]
+        at = args[-1] if paths and event in AT and isinstance(args[-1], int) and args[-1] >= 0 else None
+        for path in paths:
+            if isinstance(path, (str, bytes, os.PathLike)):
+                path = os.path.join(os.getcwd() if at is None else os.readlink(f"/proc/self/fd/{at}"), os.fsdecode(path))
+                self.cover(os.path.normpath(path) + "/" * (event == "shutil.rmtree"), at)
+
+    def cover(self, path, at=None):
+        """`at`: a descriptor of its folder; of one that is laid aside only now, it leads to the folder itself."""
+        folder = os.path.dirname(path)
+        if folder in self.known:
+            return
+        try:
+            late = self.call("aside_cover", scratch, os.fsencode(path)) and at is not None
+        except OSError as e:
+            raise OSError(errno.EROFS, f"a capture cannot lay this folder aside ({e.strerror})", path) from None
+        if late:
+            raise OSError(errno.EROFS, "a capture lays this folder aside only now that it is open", path)
+        self.known.add(folder)
+
+
+def maps(real_new):
+    """numpy.memmap.__new__ of a large file that is there: changed in memory, and not copied first."""
+    def new(kind, filename, dtype="uint8", mode="r+", *args, **kwargs):
+        try:
+            large = mode in ("r+", "readwrite") and os.path.getsize(filename) > LARGE
+        except (OSError, TypeError):
+            large = False
+        return real_new(kind, filename, dtype, "c" if large else mode, *args, **kwargs)
+    return new
