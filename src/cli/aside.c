@@ -384,7 +384,7 @@ static void remove_layers(const char *scratch)
 	rmdir(scratch);
 }
 
-bool aside_works(void)
+bool aside_works(const char *folder)
 {
 	const char *temporary = getenv("TMPDIR");
 	char scratch[PATH_MAX];
@@ -393,7 +393,7 @@ bool aside_works(void)
 		return false;
 	pid_t pid = fork();
 	if (!pid)
-		_exit(aside_enter(scratch, 1) ? 1 : 0);
+		_exit(chdir(folder) || aside_enter(scratch, 1) ? 1 : 0);
 	if (pid > 0)
 		waitpid(pid, &status, 0);
 	remove_layers(scratch);

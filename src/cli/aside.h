@@ -27,7 +27,7 @@ ASIDE_API int aside_enter(const char *scratch, uint64_t mib);
  * 1: it is now; 0: it was, or nothing is to be done; -1 with errno: it is not. */
 ASIDE_API int aside_cover(const char *scratch, const char *path);
 
-/* Whether this process may do all that, and its working folder can be laid aside: tried in one of its own. */
-bool aside_works(void);
+/* Whether all that can be done for a process that works in that folder: tried in one of its own. */
+bool aside_works(const char *folder);
 
 #endif

@@ -156,11 +156,11 @@ static void a_folder_that_stays_cannot_be_worked_in(void **unused)
 {
 	(void)unused;
 	struct place p = begin();
-	assert_true(aside_works());
+	assert_true(aside_works("."));
 	assert_int_equal(rmdir(p.scratch), 0);	/* nothing of the trial is left */
 	assert_int_equal(chdir(p.top), 0);
 	setenv("TMPDIR", p.top, 1);
-	assert_false(aside_works());
+	assert_false(aside_works("."));
 	end(&p);
 }
 
@@ -171,7 +171,7 @@ int main(void)
 		cmocka_unit_test(as_much_as_is_allowed), cmocka_unit_test(a_folder_that_stays_cannot_be_worked_in),
 	};
 	struct place p = begin();
-	bool works = aside_works();
+	bool works = aside_works(".");
 	end(&p);
 	if (works)
 		return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,7 +185,7 @@ int verb_capture(struct cli_call *c)
 		return cli_fail(c, &err);
 	if (w.task) {
 		w.output = "-";
-		w.aside = !w.in_place && aside_works();
+		w.aside = !w.in_place && aside_works(".");
 	}
 	scoped_free char **argv = command(c, &w);
 	show_package();

@@ -4,9 +4,11 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "cli/aside.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/doctor.h"
@@ -23,6 +25,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -305,13 +308,34 @@ static void check_home(struct doctor *d)
 		       "disk, such as /var/tmp/rad-%u", store_network_folder(home), (unsigned)geteuid());
 }
 
+/* Root's own captures need none of what an administrator may have forbidden to others. */
+static void check_captures(struct doctor *d)
+{
+	static const struct { const char *path; int64_t forbids; } limits[] = {
+		{ "/proc/sys/user/max_user_namespaces", 0 }, { "/proc/sys/kernel/unprivileged_userns_clone", 0 },
+		{ "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1 },
+	};
+	const char *home = getenv("HOME"), *why = NULL;
+	for (size_t i = 0; !why && i < COUNT_OF(limits); i++) {
+		scoped_buf text = { 0 };
+		struct error err;
+		if (!io_read_file(limits[i].path, 64, &text, &err) && strtoll(text.data, NULL, 10) == limits[i].forbids)
+			why = limits[i].path;
+	}
+	if (why || (geteuid() && home && !aside_works(home)))
+		doctor_say(d, GRADE_WARN, "captures", "%s: what a script writes while it is captured is written for real, and its task waits "
+			   "for its capture on an idle GPU too (rad-capture(1))", why ? why : "no overlay over your home folder");
+	else
+		doctor_say(d, GRADE_OK, "captures", "leave files as they are");
+}
+
 int verb_doctor(struct cli_call *c)
 {
 	struct doctor d = { .term = term_ask(), .checks = json_array() };
 	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &d.json }, { 0 } };
 	static void (*const checks[])(struct doctor *) = {
 		check_daemon, check_troubles, check_programs, doctor_driver, check_gpus, check_host, check_mps, check_cgroup, check_state,
-		check_home, check_clock,
+		check_home, check_clock, check_captures,
 	};
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0)) {
 		json_decref(d.checks);

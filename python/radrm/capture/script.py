@@ -2,7 +2,7 @@
 """Runs an unmodified training script under capture, until it has done a few optimizer steps.
 
 What a script does besides training is kept from doing harm or taking time: weights are not written, data loaders start no
-workers, torch.compile leaves the model as it is. Its other side effects (log files, directories) are those of a real run.
+workers, torch.compile leaves the model as it is. What it does to other files nobody else sees (aside.py).
 """
 import functools
 import os
