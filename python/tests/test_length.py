@@ -199,7 +199,7 @@ LOOPS = {
         """, 0),
     "for a list of all": ("""
         for epoch in range(args.epochs): list(map(update, loader))
-        """, 0),
+        """, 140),
     "until there is no other batch": ("""
         for epoch in range(args.epochs):
             batches = iter(loader)

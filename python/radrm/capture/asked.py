@@ -16,7 +16,9 @@ import typing_extensions
 from . import fileformat as ff, lbfgs
 from .ends import LEAVES
 from .idle import HOLDS as KEEPS, SCOPES, better, is_idle, is_on_host, is_quiet, own, picks
-from .length import Unknown, called, going, local, names_in, value
+from .expressions import local, value
+from .length import called, going, names_in
+from .passes import Unknown
 from .source import is_own, tree_of
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep

@@ -10,17 +10,17 @@ import re
 import torch
 from torch.utils.data import DataLoader
 
-from . import every, length, trainings
+from . import every, expressions, length, passes, trainings
 from .source import is_own, tree_of
 
 PREDICTS = {"predict", "no_grad", "inference_mode"}
 LOADER = re.compile("loader", re.IGNORECASE)
-TELLS = {"len", "print", "iter", *length.OVER}  # calls with a loader that do not go over it
+TELLS = {"len", "print", "iter", *expressions.OVER}  # calls with a loader that do not go over it
 
 
 def unwrapped(node):
     """What an expression goes over: of enumerate() and its like their first argument."""
-    while length.called(node) in length.OVER and node.args:
+    while length.called(node) in expressions.OVER and node.args:
         node = node.args[0]
     return node
 
@@ -28,7 +28,7 @@ def unwrapped(node):
 def is_model(node, frame):
     """Whether an expression is a module, in that frame."""
     try:
-        return isinstance(length.value(node, frame), torch.nn.Module)
+        return isinstance(expressions.value(node, frame), torch.nn.Module)
     except Exception:  # of whatever stands in a script
         return False
 
@@ -37,7 +37,7 @@ def is_loader(node, frame):
     """Whether an expression is a data loader, in that frame; what is not there yet, by its name."""
     node = unwrapped(node)
     try:
-        return isinstance(trainings.unwrapped(length.value(node, frame)), DataLoader)
+        return isinstance(passes.unwrapped(expressions.value(node, frame)), DataLoader)
     except Exception:
         return bool(LOADER.search(length.called(node) or getattr(node, "id", getattr(node, "attr", ""))))
 

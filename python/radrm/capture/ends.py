@@ -192,6 +192,24 @@ def skips(loop, place):
         and (node.end_lineno, node.end_col_offset)[:len(begin)] < begin]
 
 
+def idle_skips(loop, place):
+    """Those of skips() where nothing is done in the step's place."""
+    found = skips(loop, place)
+    arms = {node.test: node for node in ast.walk(loop) if isinstance(node, ast.If)}
+    return [(test, holds) for test, holds in found if not (arms[test].orelse if holds else any(
+        isinstance(n, ast.Call) and called(n) != "print" for statement in arms[test].body for n in ast.walk(statement)))]
+
+
+def turns(loop):
+    """How many statements in a loop leave it, or the function, or go on with another round, of it or of one inside."""
+    return sum(isinstance(n, (ast.Break, ast.Return, ast.Raise, ast.Continue)) for statement in loop.body for n in ast.walk(statement))
+
+
+def leaving(block):
+    """What in each round of a loop, or in a function, leaves it by a test."""
+    return [node for node in block.body if isinstance(node, ast.If) and is_leaving(node.body[-1])]
+
+
 def hangs_on(loop, place):
     """Names that it hangs on whether a round of the loop gets to a step at `place`."""
     return set().union(*(names(test) for test, _ in skips(loop, place)))

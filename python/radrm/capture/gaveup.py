@@ -4,7 +4,7 @@ GPU, and so is not known in a capture; a run would have gone on, and what it tak
 import ast
 import os
 
-from .length import value
+from .expressions import value
 from .source import is_own, tree_of
 
 FRACTIONS = ("numpy", "torch", __package__)  # where types come from of what was counted

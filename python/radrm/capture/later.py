@@ -24,7 +24,7 @@ import weakref
 from collections import UserDict
 from collections.abc import Mapping
 
-from . import behind, every, fileformat as ff, given, growing, nexts, sandbox, spent
+from . import behind, every, expressions, fileformat as ff, given, growing, nexts, sandbox, spent
 from . import length, trainings, turning
 from .recorder import is_gpu
 from .source import is_own, tree_of
@@ -113,7 +113,7 @@ def evaluates(tree, tests):
         if isinstance(node, ast.Call) and (every.is_test(node) or length.called(node) in tests):
             return True
         quiet = "no_grad", "inference_mode", "set_grad_enabled"
-        if isinstance(node, ast.With) and any(length.of_call(item.context_expr) in quiet for item in node.items):
+        if isinstance(node, ast.With) and any(expressions.of_call(item.context_expr) in quiet for item in node.items):
             return any(isinstance(inside, ast.For) for inside in ast.walk(node))
     return False
 

@@ -12,46 +12,34 @@ found, or hangs on the time, nothing is known: 0 steps. It is a count of what th
 learnt enough, nobody can know.
 """
 import ast
-import collections
 import functools
-import gc
-import inspect
 import math
 import numbers
-import operator
 import os
 import sys
 import types
 import weakref
 from collections.abc import Mapping
 
-from . import clocks, ends, growing, limits
+from torch.utils.data import DataLoader
+
+from . import clocks, ends, growing, limits, passes, queues, shorter
 from .ends import POPS, names as names_in  # noqa: F401  for others
+from .expressions import ENDLESS, OVER, RANGES, amount, elements, length, lengthwise, local, number, of_call, value
+from .passes import Unknown, rounds_of, unwrapped
 from .source import FUNCTION, called, is_own, tree_of
 
-OVER = {"enumerate", "iter", "list", "tuple", "reversed", "sorted", "tqdm", "track", "progress_bar"}  # as long as their first argument
-RANGES = ("range", "trange", "prange")
-ENDLESS = {"cycle", "count"}
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+ALL = {"list", "tuple", "set", "sum", "max", "min", "sorted", "deque"}  # ask for each
 INLINED = sys.version_info >= (3, 12)  # those but the last have no frame of their own
-FUNCTIONS = {"len": len, "int": int, "float": float, "min": min, "max": max, "abs": abs, "round": round, "ceil": math.ceil,
-             "floor": math.floor}
-MEASURES = {"size", "numel", "nelement"}  # methods of tensors
-UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos}
-OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-             ast.FloorDiv: operator.floordiv}
 BELOW = {ast.Lt: 0, ast.LtE: 1}  # `counter < bound` goes on for so many more than the difference
 ABOVE = {ast.Gt: 0, ast.GtE: 1}  # `counter > bound`, of one that falls
+UNKNOWN = [(math.inf, None)]
 UNTIL = {ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Lt: ast.GtE, ast.Eq: ast.NotEq}  # what ends it -> while what it goes on
 EVEN = 1e-3  # of it, by which what counts may move more or less from one step to the next
 MANY = 100_000  # rounds in which it is asked whether each has a step
 CLOSE = 1e-6  # of numbers that are no integers
 WHILE = "__radrm_while__"  # what a `while` calls (trainings.py)
-ALONE = 3  # references to a frame's copy of its variables that nobody else has: the frame's and two of who looks
-
-
-class Unknown(Exception):
-    """Not to be worked out."""
 
 
 # --- what stands in the script ---
@@ -93,18 +81,34 @@ def comprehensions_of(filename):
     return found
 
 
+@functools.lru_cache(64)
+def maps_of(filename):
+    """[(list(map(f, ...)) and what else asks for all that it gives, its loop as if it was written so)] of each in a file."""
+    found = []
+    for node in ast.walk(tree_of(filename)):
+        if called(node) in ALL and node.args and called(node.args[0]) == "map" and len(node.args[0].args) > 1:
+            given = node.args[0].args[1:]
+            over = given[0] if len(given) == 1 else ast.copy_location(ast.Call(ast.Name("zip", ast.Load()), given, []), node)
+            loop = ast.copy_location(ast.For(ast.Name("_", ast.Store()), over, [ast.copy_location(ast.Expr(node), node)], []), node)
+            loop.filtered = loop.outermost = False
+            found.append((node, loop))
+    return found
+
+
 def is_comprehension(frame):
     return frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 def all_around(frame):
     """As loops_around(), with those of comprehensions: of elements of these that it is at."""
-    own = is_comprehension(frame)
+    own, at = is_comprehension(frame), place(frame)
+    mapped = [loop for node, loop in maps_of(frame.f_code.co_filename)
+              if ((node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)) == at]
     if not own and not INLINED:
-        return loops_around(frame)
+        return loops_around(frame) + mapped
     found = [loops for node, element, loops in comprehensions_of(frame.f_code.co_filename)
              if is_at(element, frame) and (own or not isinstance(node, ast.GeneratorExp))]
-    return found[-1] if own and found else loops_around(frame) + [loop for loops in found for loop in loops]
+    return (found[-1] if own and found else loops_around(frame) + [loop for loops in found for loop in loops]) + mapped
 
 
 def made_in(frame):
@@ -161,107 +165,6 @@ def going(line):
     return f"{WHILE}{line}__"
 
 
-def local(frame, name, otherwise=None):
-    """A variable of a function that runs, or of a module. Before 3.13 Python makes a copy of all of them, which stays with the
-    frame: tensors that the function gives up afterwards would live on in it. What exec() made is there only, and stays."""
-    found, code = frame.f_locals, frame.f_code
-    wanted = found.get(name, otherwise)
-    if type(found) is dict and code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(found) == ALONE:
-        for own in code.co_varnames + code.co_cellvars + code.co_freevars:
-            found.pop(own, None)
-    return wanted
-
-
-def value(node, frame):
-    """Of an expression without effects, in that frame."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        found = local(frame, node.id, frame.f_globals.get(node.id, Unknown))
-        if found is Unknown:
-            raise Unknown
-        return found
-    if isinstance(node, ast.Attribute):
-        return getattr(value(node.value, frame), node.attr)
-    if isinstance(node, ast.Subscript):
-        return value(node.value, frame)[value(node.slice, frame)]
-    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-        return OPERATORS[type(node.op)](number(node.left, frame), number(node.right, frame))
-    if isinstance(node, ast.UnaryOp) and type(node.op) in UNARY:
-        return UNARY[type(node.op)](number(node.operand, frame))
-    if isinstance(node, ast.Call) and called(node) in FUNCTIONS and not node.keywords:
-        return FUNCTIONS[called(node)](*(value(a, frame) for a in node.args))
-    if called(node) in MEASURES and isinstance(node.func, ast.Attribute) and hasattr(owner := value(node.func.value, frame), "dtype"):
-        return getattr(owner, node.func.attr)(*(value(a, frame) for a in node.args))
-    raise Unknown
-
-
-def number(node, frame):
-    """What came from the GPU is none: it counts nothing, and to ask how large it is would be a doubt."""
-    from .readnumbers import ReadFloat, ReadInt
-    found = value(node, frame)
-    if isinstance(found, (bool, ReadFloat, ReadInt)) or not isinstance(found, numbers.Real) or not math.isfinite(found):
-        raise Unknown
-    return found
-
-
-def of_call(node):
-    """What is called, of enumerate() and its like their first argument; "": nothing is."""
-    while isinstance(node, ast.Call) and called(node) in OVER and node.args:
-        node = node.args[0]
-    return called(node) if isinstance(node, ast.Call) else ""
-
-
-def length(node, frame):
-    """How often a `for` over that goes round."""
-    if isinstance(node, ast.Call):
-        name, args = called(node), node.args
-        if name in RANGES and args:
-            return len(range(*(int(number(a, frame)) for a in args)))
-        if name == "zip" and args:
-            return min(length(a, frame) for a in args)
-        if name == "product" and args:
-            return math.prod(length(a, frame) for a in args)
-        if name == "islice" and len(args) == 2:
-            return min(int(number(args[1], frame)), lengthwise(args[0], frame))
-        if name in OVER and args:
-            return length(args[0], frame)
-        if name in ENDLESS:
-            return math.inf
-        raise Unknown
-    if isinstance(node, (ast.List, ast.Tuple)) and not any(isinstance(part, ast.Starred) for part in node.elts):
-        return len(node.elts)
-    return len(value(node, frame))
-
-
-def amount(node, frame):
-    """A number, or how many are in a list."""
-    found = value(node, frame)
-    return len(found) if isinstance(found, (list, set, dict, collections.deque)) else number(node, frame)
-
-
-def lengthwise(node, frame):
-    try:
-        return length(node, frame)
-    except (Unknown, TypeError):
-        return math.inf
-
-
-def elements(node, frame):
-    """What a `for` goes over, where that is a list, or numbers."""
-    if called(node) in RANGES:
-        return range(*(int(number(a, frame)) for a in node.args))
-    if called(node) == "enumerate":
-        return list(enumerate(elements(node.args[0], frame)))
-    if called(node) in ("tqdm", "list", "sorted", "reversed"):
-        found = elements(node.args[0], frame)
-        return found[::-1] if called(node) == "reversed" else found
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return [elements(n, frame) if isinstance(n, (ast.List, ast.Tuple)) else value(n, frame) for n in node.elts]
-    found = value(node.func.value if called(node) == "items" else node, frame)
-    if not isinstance(found, (list, tuple, range, dict)):
-        raise Unknown
-    return list(found.items()) if called(node) == "items" else list(found)
 
 
 class Round:
@@ -408,6 +311,7 @@ class Length:
 
     def look(self, frame):
         product, whole, first, now, self.clock, within = 1, math.inf, True, {}, "", []
+        since = []  # frames since the last one with a loop
         passed, once, hangs = 0, True, None  # steps that rounds before the first had not; whether none will be so again; what they hang on
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
@@ -419,19 +323,22 @@ class Length:
             loops = [loop for loop in all_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else []
             bounds = []
             for n in reversed(range(len(loops))):
-                rounds, more = self.rounds(loops, n, frame, within, None if first else product, now)
+                rounds, more, stretches = self.rounds(loops, n, frame, within, None if first else product, now)
                 if n + 1 < len(loops) and (found := self.differing(loops[n], loops[n + 1], bounds, frame)):
                     rounds = found
                 bounds += more
-                gone = self.before_first(loops[n], frame, first)
+                over, since = self.passed_over(loops[n], frame, since, stretches), []
+                gone = self.before_first(loops[n], frame)
                 if first:
-                    each = max(self.batches(), self.moves(loops[n], frame, now))
-                    rounds, gone = stepping(loops, n, frame, rounds, each, gone)
+                    each = self.moves(loops[n], frame, now)
+                    rounds, gone = stepping(loops, n, frame, rounds, each, gone, over)
                     rounds = math.inf if self.has_several(loops[n], frame) else rounds
                     hangs = ends.hangs_on(loops[n], place(frame))
-                elif passed and rounds != 1:
-                    anew = locals_of(within[-1]) if n + 1 == len(loops) else ends.begins(loops[n], loops[n + 1])
-                    once = once and bool(hangs) and not hangs & anew
+                else:
+                    rounds, gone = chosen(loops, n, frame, without(rounds, over), gone)
+                    if passed and rounds != 1:
+                        anew = locals_of(within[-1]) if n + 1 == len(loops) else ends.begins(loops[n], loops[n + 1])
+                        once = once and bool(hangs) and not hangs & anew
                 passed, product = passed + gone * product, product * rounds
                 least = min((one.steps for one in bounds if one.scope == n), default=math.inf)
                 if least < product:
@@ -440,6 +347,7 @@ class Length:
                     self.inner, first = product, False
             whole = min([whole, *(one.steps for one in bounds if one.scope < 0)])
             within.append(frame)
+            since.append(frame)
             frame = frame.f_back
         self.before, self.looped = now, not first
         return 0 if first or self.clock else min(product - passed if once else math.inf, whole)
@@ -452,27 +360,30 @@ class Length:
         return math.inf if any(one.limit & hangs and one.scope > 0 for one in bounds) else 0
 
     def moves(self, loop, frame, now):
-        """Rounds of the innermost loop for a step, by the number that it counts; 0: it counts none, or that is not known yet."""
+        """Rounds of the innermost loop for a step; 0: that is not known yet."""
+        gone, key = self.gone_through(loop, frame), (frame.f_code, loop.lineno, "rounds")
         try:
-            at, _, stride = where(loop, frame)
+            one, at = (gone.number, gone.gone) if gone else (0, self.number_of(loop, frame))
         except (Unknown, AttributeError, KeyError, IndexError, TypeError):
-            return 0
-        key = frame.f_code, loop.lineno, "rounds"
-        now[key], moved = at, (at - self.before.get(key, at)) / stride
-        self.moved = moved if moved > 0 else self.moved
-        return self.moved
+            return self.batches()
+        now[key], (before, was) = (one, at), self.before.get(key, (one, at))
+        self.moved = at - was if before == one and at > was else self.moved
+        return self.moved or self.batches()
 
-    def before_first(self, loop, frame, inner):
-        """Rounds of a `for` before the one that had the first step; 0: none, or nobody knows. `inner`: it is the innermost."""
+    def number_of(self, loop, frame):
+        """The round that a loop over numbers is at, from 0."""
+        at, start, stride = where(loop, frame)
+        return (at - start) / stride
+
+    def before_first(self, loop, frame):
+        """Rounds of a `for` before the one that had the first step; 0: none, or nobody knows."""
         key = frame.f_code, loop.lineno, "first"
         if self.made == 1:
+            gone = self.gone_through(loop, frame)
             try:
-                at, start, stride = where(loop, frame)
-                self.began[key] = (at - start) // stride
+                self.began[key] = gone.gone - 1 if gone and isinstance(loop, ast.For) else self.number_of(loop, frame)
             except (Unknown, AttributeError, KeyError, IndexError, TypeError):
-                gone = self.gone_through(loop, frame)
-                fetches = inner and gone is not None and (gone.left in self.fetched or hasattr(gone.what, "iterable"))
-                self.began[key] = self.batches() - 1 if fetches else 0
+                self.began[key] = 0
         return self.began.get(key, 0)
 
     def has_several(self, loop, frame):
@@ -493,65 +404,116 @@ class Length:
         return None if hasattr(loop, "filtered") else next((one for one in reversed(self.around()) if one.where == where), None)
 
     def over(self, loop, frame):
-        """How often a `for` goes round, by what it goes over, or as it stands there."""
+        """What a `for` goes over, in stretches as passes.py has them, by that itself, or as it stands there; one without end where nobody
+        knows."""
         if getattr(loop, "filtered", False):
-            return math.inf
+            return UNKNOWN
         gone = self.gone_through(loop, frame)
-        what = gone and gone.what
-        if isinstance(what, (range, list, tuple)):
-            return len(what)
+        what = gone and unwrapped(gone.what)
+        if isinstance(what, (range, list, tuple, DataLoader)) or hasattr(what, "__next__"):
+            try:
+                return UNKNOWN if gone.begun else passes.stretches(what, gone.gone, self)
+            except Exception:  # whatever a script's own objects do where they are asked
+                pass
         found = lengthwise(loop.iter, made_in(frame) if getattr(loop, "outermost", False) and is_comprehension(frame) else frame)
         if found == math.inf and len(self.fetched) == 1 and "loader" in of_call(loop.iter).lower():
-            return len(next(iter(self.fetched)))  # one that is made there
+            return passes.of_loader(next(iter(self.fetched)))  # one that is made there
         if found < math.inf or gone is None or called(loop.iter) in ENDLESS or isinstance(what, Mapping):
-            return found
-        try:
-            return len(what)
-        except Exception:  # it has none
-            return min(self.gives(what), self.gives(gone.left))
+            return [(found, None)]
+        for told in (lambda: [(len(what), None)], lambda: passes.stretches(gone.left, gone.gone, self), lambda: [(len(gone.what), None)]):
+            try:
+                return told()
+            except Exception:
+                continue
+        return UNKNOWN
 
-    def gives(self, what):
-        """How many a generator gives that has one `yield`, in each round of the loops around that; infinite: nobody knows."""
-        while isinstance(what, enumerate):
-            what = next((one for one in gc.get_referents(what) if hasattr(one, "__next__")), None)
-        if not isinstance(what, types.GeneratorType) or what.gi_frame is None:
-            return math.inf
+    def function(self, code):
+        """As it stands in the script."""
+        return function_of(types.SimpleNamespace(f_code=code, f_lasti=0, f_lineno=code.co_firstlineno))
+
+    def generated(self, what, gone):
+        """As passes.stretches(), of a generator that has one `yield`, in each round of the loops around that."""
         frame = what.gi_frame
-        function, loops = function_of(frame), all_around(frame)
-        yields = sum(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function)) if function is not None else 1
-        if yields > 1 or any(isinstance(loop, ast.While) or ends.conditions(loop) or ends.goes_on(loop.body)
-                             or ends.leaves(loop.body) or ends.skips(loop, place(frame)) for loop in loops):
-            return math.inf
-        within = what.gi_yieldfrom
-        try:
-            return (1 if within is None else len(within)) * math.prod(self.over(loop, frame) for loop in loops)
-        except Exception:  # it has none
-            return math.inf
+        if frame is None:
+            raise Unknown
+        function, loops, within = function_of(frame), all_around(frame), what.gi_yieldfrom
+        bar = frame.f_globals.get("__name__", "").startswith("tqdm")  # which has another one where it shows nothing
+        if function is not None and not bar and sum(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function)) > 1:
+            raise Unknown
+        if bar and loops:
+            return passes.stretches(passes.parts_of(what)[-1], gone, self)
+        if within is not None and not loops:
+            return passes.stretches(within, gone, self)
+        if len(loops) == 1 and within is None and isinstance(loops[0], ast.For) and not is_comprehension(frame):
+            parts = passes.parts_of(what) or passes.parts_of(frame)  # before Python 3.11
+            return self.kept(loops[0], frame, passes.stretches(parts[-1], gone, self), gone)
+        rounds = 1
+        for n, loop in enumerate(loops):
+            found = self.over(loop, frame) if isinstance(loop, ast.For) else self.taken(loops, n, frame, gone)
+            if found == UNKNOWN and (isinstance(loop, ast.For) or ends.turns(loop)):
+                raise Unknown
+            rounds *= rounds_of(self.kept(loop, frame, found, gone))
+        return [(rounds if within is None else rounds * rounds_of(passes.stretches(within, 0, self)), None)]
 
-    def taken(self, loops, n, frame):
-        """Rounds of a `while` that takes one after the other from something until that has no more, of which it knows how many."""
-        name, code = ends.taking(loops[n]), frame.f_code
-        if not name or n and name not in ends.begins(loops[n - 1], loops[n]) or not n and code.co_name != "<module>" and (
-                name not in code.co_varnames + code.co_cellvars or name in code.co_varnames[:code.co_argcount]):
-            return math.inf
+    def kept(self, loop, frame, stretches, gone):
+        """What a generator's loop gives of these: not what it passes over by its size. Unknown, where it does so by anything else."""
+        tests = [] if hasattr(loop, "filtered") else shorter.tests_around(loop, place(frame), frame)
+        sized = {one.test for one in tests}
+        known = sum(isinstance(node, ast.If) and node.test in sized and not node.orelse and ends.turns(node) for node in loop.body)
+        others = {test for test, _ in (*ends.conditions(loop), *ends.skips(loop, place(frame)))} - sized
+        if isinstance(loop, ast.While):
+            ended = bool(ends.taking(loop) or queues.getting(loop))
+            known, others = known + ended, others if len(others - {loop.test}) > ended else ()
+            if not ended and not (isinstance(loop.test, ast.Constant) and loop.test.value):
+                raise Unknown
+        if others or ends.turns(loop) > known:
+            raise Unknown
+        return shorter.kept(stretches, shorter.passed_over(tests, stretches, gone))
+
+    def plainly(self, loop, frame, node):
+        """Rounds of a loop that comes to something in it in each of them; Unknown."""
+        at = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+        if not isinstance(loop, ast.For) or ends.skips(loop, at) or ends.turns(loop):
+            raise Unknown
+        return rounds_of(self.over(loop, frame))
+
+    def queued(self, what, gone):
+        """As passes.stretches(), of what takes from a queue."""
+        return [(queues.of_iterator(what, gone, self), None)]
+
+    def taken(self, loops, n, frame, gone=0):
+        """As over(), of a `while` that takes one after the other from something until that has no more. `gone`: rounds of it, where
+        that is known."""
+        name, code, one = ends.taking(loops[n]), frame.f_code, self.gone_through(loops[n], frame)
+        anew = name and (name in ends.begins(loops[n - 1], loops[n]) if n else code.co_name == "<module>" or (
+            name in code.co_varnames[code.co_argcount:] + code.co_cellvars))
         try:
+            if not name:
+                return [(queues.of_while(loops[n], frame, one.gone if one else gone, self), None)]
             what = value(ast.parse(name, mode="eval").body, frame)
-            if isinstance(what, (types.GeneratorType, enumerate)):
-                return self.gives(what)
-            passes = [one for one in self.fetched if one is what or any(one is part for part in vars(what).values())]
-            return len(passes[0]) if len(self.fetched) == len(passes) == 1 else math.inf
+            if not anew:
+                return UNKNOWN
+            parts = [what, *getattr(what, "__dict__", {}).values()]
+            own = [one for one in self.fetched if any(one is part for part in parts)]
+            if own:
+                return passes.of_loader(own[0]) if len(self.fetched) == len(own) == 1 else UNKNOWN
+            return passes.stretches(what, 0, self) if hasattr(what, "__next__") else UNKNOWN
         except Exception:  # whatever a script's own objects do where they are asked
-            return math.inf
+            return UNKNOWN
 
     def rounds(self, loops, n, frame, within, product, now):
-        """(rounds of the n-th of these loops, each around the next, infinite where nobody can tell; [Bound]). `within`: frames of what
-        it calls for a step; `product`: steps that a round has, as far as its loops tell, None: it is one."""
+        """(rounds of the n-th of these loops, each around the next, infinite where nobody can tell; [Bound]; what it goes over, in
+        stretches). `within`: frames of what it calls for a step; `product`: steps that a round has, as far as its loops tell, None: it
+        is one."""
         loop, bounds = loops[n], []
-        rounds = 1 if ends.leaves(loop.body) else self.over(loop, frame) if isinstance(loop, ast.For) else self.taken(loops, n, frame)
+        stretches = self.over(loop, frame) if isinstance(loop, ast.For) else self.taken(loops, n, frame)
+        rounds = 1 if ends.leaves(loop.body) else rounds_of(stretches)
         if line := timed(loop, frame.f_code.co_filename):
             self.clock = f"{os.path.basename(frame.f_code.co_filename)}:{line}"
-            return math.inf, []
+            return math.inf, [], stretches
         for test, going_on in ends.guards(loop):
+            if test in shorter.leaving(loop):
+                continue  # passed_over() knows
             try:
                 guard = Guard(test, going_on, loops, n, frame, within)
                 if guard.own:
@@ -567,7 +529,21 @@ class Length:
                     bounds.append(Bound(whole, guard.scope, guard.limit))
             except (Unknown, AttributeError, KeyError, IndexError, TypeError, ValueError, ZeroDivisionError):
                 continue
-        return rounds, bounds
+        return rounds, bounds, stretches
+
+    def passed_over(self, loop, frame, called_, stretches):
+        """Rounds of a loop that have no step since what it gives then is of another size, as shorter.py has them; None: nobody knows.
+        `called_`: frames of what it calls for a step."""
+        gone = self.gone_through(loop, frame)
+        tests = [] if hasattr(loop, "filtered") else shorter.tests_around(loop, place(frame), frame)
+        for at in called_:
+            function = function_of(at) if is_own(at.f_code.co_filename) else None
+            if isinstance(function, ast.FunctionDef):
+                tests += shorter.tests_around(function, place(at), at)
+        try:
+            return shorter.passed_over(tests, stretches, gone.gone if gone else 0)
+        except (Unknown, AttributeError, KeyError, IndexError, TypeError):
+            return None
 
     def moved_since(self, guard, now):
         """(steps since its counter began, by how much that moved with the last, how far from its end it was at first)"""
@@ -657,12 +633,41 @@ class Guard:
         return math.ceil(times - CLOSE) - (not asks)
 
 
-def stepping(loops, n, frame, rounds, each, gone):
+def without(rounds, over):
+    """So many rounds, but for those that are passed over; infinite: nobody knows."""
+    return math.inf if over is None or rounds == math.inf else rounds_of(shorter.kept([(rounds, None)], over))
+
+
+def chosen(loops, n, frame, rounds, gone):
+    """(rounds of a loop in which what is asked in it, or in those inside, of what it goes over, is as it was for the step: `if phase ==
+    "train":`; rounds before the first such that are still among them). Of numbers nobody knows: what comes of the last ones is asked for
+    elsewhere (turning.py), by the length of the run."""
+    tests = [one for loop in loops[n:] for one in ends.idle_skips(loop, place(frame)) if clocks.is_plain(one[0])]
+    if not isinstance(loops[n], ast.For) or not rounds <= MANY:
+        return rounds, gone
+    own, others = names_in(loops[n].target), set().union(*(ends.moving(loop) for loop in loops[:n] + loops[n + 1:]))
+    asked = [(compile(ast.Expression(test), "<test>", "eval"), holds, names_in(test)) for test, holds in tests
+             if names_in(test) & own and not names_in(test) & (others - own)]
+    try:
+        every = [Round(frame, loops[n], element) for element in elements(loops[n].iter, frame)] if asked else []
+        found = sum(all(bool(eval(test, frame.f_globals, {name: local(one, name) for name in names if name in own or local(
+            frame, name, Unknown) is not Unknown})) == holds for test, holds, names in asked) for one in every)
+    except Exception:  # whatever a script's own values do where they are asked
+        return rounds, gone
+    if len(every) != rounds or found in (0, rounds):
+        return rounds, gone
+    return (math.inf if called(loops[n].iter) in (*RANGES, "enumerate") else found), 0
+
+
+def stepping(loops, n, frame, rounds, each, gone, over):
     """(steps in so many rounds of a loop, of which one comes every `each`; those of them that are gone, since rounds were passed before
-    the first): of those in which what is asked before it says so, none are. `gone`: rounds before that of the first step."""
-    loop, skipped = loops[n], max((gone + 1) / each - 1, 0)
-    whole, tests = rounds / each, [one for one in ends.skips(loop, place(frame)) if clocks.is_plain(one[0])]
-    if each <= 1 and not skipped or rounds > MANY or not tests:
+    the first): of those in which what is asked before it says so, none are. `gone`: rounds before that of the first step; `over`: as
+    passed_over() has them."""
+    loop, skipped, kept = loops[n], max((gone + 1) / each - 1, 0), without(rounds, over)
+    whole, tests = kept / each, [one for one in ends.skips(loop, place(frame)) if clocks.is_plain(one[0])]
+    if each > 1 and kept != rounds:
+        whole = math.inf  # of which step they would have been a part, only a counter tells
+    if each <= 1 and not skipped or rounds > MANY or kept == math.inf or not tests:
         return whole, skipped
     try:
         _, start, stride = where(loop, frame)
@@ -671,11 +676,11 @@ def stepping(loops, n, frame, rounds, each, gone):
         others = set().union(*(names_in(test) for test, _ in tests if counter in names_in(test)))
         named = {name: found for name in others if (found := local(frame, name, Unknown)) is not Unknown}
         found = sum(all(bool(eval(test, frame.f_globals, {**named, counter: start + at * stride})) == holds for test, holds in asked)
-                    for at in range(int(rounds)))
+                    and not any(begin <= at < end for begin, end in over) for at in range(int(rounds)))
     except Exception:  # whatever a script's own values do where they are asked
         return whole, skipped
     alike = not skipped or not others & set().union(*map(ends.moving, loops[:n])) and not any(map(growing.COUNTS.match, others - {counter}))
-    return (found, 0) if asked and alike and abs(found - whole + skipped) <= 1 else (whole, skipped)
+    return (found, 0) if asked and alike and abs(found - kept / each + skipped) <= 1 else (whole, skipped)
 
 
 def locals_of(frame):

@@ -9,6 +9,7 @@ many were alike or time is short.
 import ast
 import builtins
 import functools
+import inspect
 import itertools
 import linecache
 import math
@@ -16,11 +17,13 @@ import re
 import sys
 import threading
 import weakref
+from types import GeneratorType
 
 from torch.utils.data import DataLoader
 
-from . import fileformat as ff, length
+from . import expressions, fileformat as ff, length
 from .length import WHILE
+from .passes import unwrapped
 from .source import tree_of
 
 FOR = "__radrm_for__"  # what loops call; a `while`
@@ -331,6 +334,8 @@ class Loop:
     order = None  # where the streams of the last one were made
     left = None  # what a `for` goes over, as it does
     counted = 0  # steps in this round that were counted (length.py)
+    gone = 0  # rounds, with this one
+    begun = False  # whether it goes on with a generator where another loop left it
 
     def __init__(self, trainings, where, what=None):
         """`what`: a `for` goes over."""
@@ -404,6 +409,7 @@ class Loop:
 
     def __call__(self):
         """Whether a `while` goes on."""
+        self.gone += 1
         end = (self.stepped or self.trainings.going or self.trainings.testing) and self.round()
         return not (end == "end" or end and self.alike >= ALIKE)
 
@@ -411,8 +417,10 @@ class Loop:
         """What a `for` goes over, as far as that is needed. Nothing here holds what was given: the script may free it, or put
         something else in its place."""
         left = self.left = iter(self.what)
+        self.begun = type(left) is GeneratorType and inspect.getgeneratorstate(left) != inspect.GEN_CREATED
 
         def given(each):
+            self.gone += 1
             end = (self.stepped or self.trainings.going or self.trainings.testing) and self.round()
             if end == "last" and self.ends(sys._getframe(1)):
                 for each in left:
@@ -426,7 +434,7 @@ class Loop:
     def ends(self, frame):
         """Whether that has an end, as far as can be told."""
         return hasattr(type(self.what), "__len__") or any(
-            length.lengthwise(loop.iter, frame) < math.inf for loop in length.loops_around(frame) if isinstance(loop, ast.For)
+            expressions.lengthwise(loop.iter, frame) < math.inf for loop in length.loops_around(frame) if isinstance(loop, ast.For)
             and loop.lineno == self.where[1])
 
 
@@ -555,7 +563,7 @@ class Trainings:
         for at in outwards(frame):
             library = at.f_globals.get("__name__", "").partition(".")[0]
             if library in length.LIBRARIES:
-                told, own = length.LIBRARIES[library](at), id(length.local(at, "self"))
+                told, own = length.LIBRARIES[library](at), id(expressions.local(at, "self"))
                 self.told[own] = steps = self.told.get(own, 0) + 1
                 self.another |= len(self.told) > 1 and not self.around
                 if steps >= ROUNDS or self.session.later.led:
@@ -593,14 +601,6 @@ def rounds_of(what, otherwise):
         return len(what)
     except Exception:
         return otherwise
-
-
-def unwrapped(what):
-    """What is beneath a progress bar. Whatever attributes do that a script's own classes make up when they are asked."""
-    try:
-        return vars(what)["iterable"]
-    except Exception:
-        return what
 
 
 @functools.lru_cache(None)
