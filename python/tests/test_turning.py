@@ -148,6 +148,39 @@ def test_what_a_clock_decides(capture, body, mib):
     assert ("ends by the clock" in said) == ("break" in body or "while" in body) == (f.steps == 0), said
 
 
+LIMITS = """began, given, endless = time.time(), types.SimpleNamespace(hours=None, minutes=5, seconds=math.inf, stop=False), math.inf
+    def over(given, began):
+        "Whether it is."
+        if not given.hours:
+            return False
+        now = time.time()
+        return now - began > given.hours * 3600
+    def late(limit=None):
+        return limit is not None and time.time() - began > limit
+    def stops(): given.stop = True
+    """
+
+
+@pytest.mark.parametrize("body, steps", [
+    (STEPS + "if given.hours and time.time() - began > given.hours * 3600: break", 600),
+    (STEPS + "if given.hours is not None and time.time() - began > given.hours * 3600: break", 600),
+    (STEPS + "if time.time() - began > given.seconds: break", 600), (STEPS + "if not time.time() - began < endless: break", 600),
+    (STEPS + "elapsed = time.time() - began\n        if given.hours and elapsed > given.hours: break", 600),
+    (STEPS + "if over(given, began): break", 600), (STEPS + "if late(): break", 600), (STEPS + "if late(limit=given.hours): break", 600),
+    ("step = 0\n    while step < 600 and not over(given, began):\n        on(batch(8))\n        step += 1", 600),
+    (STEPS + "if given.minutes and time.time() - began > given.minutes * 60: break", 0),
+    (STEPS + "if time.time() - began > given.minutes * 60: break", 0), (STEPS + "if late(given.minutes): break", 0),
+    ("given.hours = 1\n    " + STEPS + "if over(given, began): break", 0),
+    (STEPS + "if step > 500 and time.time() - began > 60: break", 0),
+    (STEPS + "if step == 300: stops()\n        if given.stop and time.time() - began > 60: break", 0),
+    (STEPS + "if step == 300: given.hours = 1\n        if given.hours and time.time() - began > 60: break", 0),
+])
+def test_a_limit_that_is_none(capture, body, steps):
+    """A script that may be told to end by the clock, and was not, ends when its steps are over."""
+    code, said, f = capture(BODY + "    import math, time, types\n    " + LIMITS + body)
+    assert code == 0 and f.steps == steps and ("ends by the clock" in said) == (not steps), said
+
+
 def test_what_a_clock_decides_somehow_is_told(capture):
     """It is a doubt."""
     code, said, f = capture(BODY + "    import time\n    " + TIMER + STEPS + "if timer.looks() > 60: evaluate()")

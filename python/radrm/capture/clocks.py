@@ -4,15 +4,21 @@
 import ast
 import copy
 import functools
+import math
+import operator
 import re
+import types
 
-from . import growing
+from . import expressions, growing
 
 CLOCK = re.compile(r"^(\w+\.)?(time|perf_counter|monotonic|process_time)(_ns)?\(\)$|^(timeit\.)?default_timer\(\)$"
                    r"|^(\w+\.)*(datetime|dt)\.(now|utcnow)\(.*\)$")
 WORDS = re.compile(r"^(time|perf_counter|monotonic|process_time)(_ns)?$|^(default_timer|now|utcnow)$")
 MODULES = {"", "time", "_time", "t", "timeit"}  # whose functions these are
 DEEP = 3  # variables of variables
+COMPARISONS = {ast.Is: operator.is_, ast.IsNot: operator.is_not, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+               ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
+NO_CODE = types.SimpleNamespace(co_flags=0)  # of a frame that never ran
 LOOKS = (*growing.PLAIN, ast.BoolOp, ast.boolop, ast.Set, ast.Dict)
 
 
@@ -116,3 +122,104 @@ def hangs(test, scope, tree):
     return contains(test, names(scope)) or any(
         (growing.word(n.func) if isinstance(n, ast.Call) else growing.word(n)) in found for n in ast.walk(test)
         if isinstance(n, (ast.Call, ast.Attribute)))
+
+
+# --- whether it will ever matter ---
+
+class Asked:
+    """A test in a frame. `scope`: its function or module, of that file's `tree`; `loop`: the one that it ends."""
+
+    def __init__(self, frame, scope, tree, loop=None):
+        self.frame, self.scope, self.tree, self.moves = frame, scope, tree, attributes(tree) | (stored(loop) if loop else frozenset())
+
+    def decides(self, node):
+        """Whether the time may change what that comes to. It does not where a limit is none: `args.hours and ...`, `> math.inf`, a
+        function that asks that first."""
+        if not hangs(node, self.scope, self.tree):
+            return False
+        if isinstance(node, ast.BoolOp):
+            ends = isinstance(node.op, ast.Or)
+            return not any(self.truth(part) is ends for part in node.values) and any(map(self.decides, node.values))
+        if isinstance(node, ast.UnaryOp):
+            return self.decides(node.operand)
+        if isinstance(node, ast.Compare):
+            return not any(self.is_endless(part) for part in (node.left, *node.comparators))
+        if isinstance(node, ast.Call) and (function := self.function(node.func)):
+            return self.of_function(function, node)
+        if isinstance(node, ast.Attribute) and (function := self.function(node)):
+            return self.of_function(function, None, node.value)
+        if isinstance(node, ast.Name) and (set_to := definitions(self.scope).values.get(node.id)):
+            return self.decides(set_to.value)
+        return True
+
+    def truth(self, node):
+        """True or False, of what hangs on no clock and stays as it is; None: it may change, or cannot be worked out."""
+        try:
+            return None if hangs(node, self.scope, self.tree) else self.holds(node)
+        except Exception:  # whatever a script's own attributes do when they are asked
+            return None
+
+    def holds(self, node):
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return not self.holds(node.operand)
+        if isinstance(node, ast.BoolOp):
+            return (any if isinstance(node.op, ast.Or) else all)(map(self.holds, node.values))
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
+            return bool(COMPARISONS[type(node.ops[0])](self.value(node.left), self.value(node.comparators[0])))
+        return bool(self.value(node))
+
+    def value(self, node):
+        if any(isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n) in self.moves for n in ast.walk(node)):
+            raise expressions.Unknown
+        return expressions.value(node, self.frame)
+
+    def is_endless(self, node):
+        try:
+            return not hangs(node, self.scope, self.tree) and abs(self.value(node)) == math.inf
+        except Exception:
+            return False
+
+    def function(self, name):
+        """Of the script's file, or of a class there."""
+        return next((node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef) and node.name == growing.word(name)), None)
+
+    def of_function(self, function, call, owner=None):
+        """What it returns, as far as tests that hang on no clock lead to it."""
+        owner = owner or (call.func.value if isinstance(call.func, ast.Attribute) else None)
+        given = ([owner] if owner is not None else []) + (call.args if call else [])
+        names = [a.arg for a in function.args.args]
+        try:
+            local = {name: node.value for name, node in zip(names[::-1], function.args.defaults[::-1]) if isinstance(node, ast.Constant)}
+            local.update((name, self.value(node)) for name, node in zip(names, given))
+            local.update((word.arg, self.value(word.value)) for word in (call.keywords if call else ()) if word.arg in names)
+        except Exception:
+            return True
+        inside = Asked(types.SimpleNamespace(f_locals=local, f_globals=self.frame.f_globals, f_code=NO_CODE), function, self.tree)
+        for statement in function.body:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                continue
+            if isinstance(statement, ast.If):
+                holds = inside.truth(statement.test)
+                if holds is False and not statement.orelse:
+                    continue
+                statement = statement.body[0] if holds else None
+            return not isinstance(statement, ast.Return) or statement.value is not None and inside.decides(statement.value)
+        return False
+
+
+@functools.lru_cache(256)
+def stored(place):
+    """Names of variables and attributes that are set there."""
+    return frozenset(ast.unparse(n) for n in ast.walk(place) if isinstance(getattr(n, "ctx", None), ast.Store))
+
+
+@functools.lru_cache(64)
+def attributes(tree):
+    """Those that a function sets, when somebody calls it: but for `__init__`."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name != "__init__"]
+    return frozenset(name for function in functions for name in stored(function) if "." in name)
+
+
+@functools.lru_cache(256)
+def definitions(scope):
+    return Definitions(scope, growing.within(scope))

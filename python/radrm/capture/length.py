@@ -151,10 +151,17 @@ def begins(function):
 
 
 @functools.lru_cache(256)
-def timed(loop, path):
-    """The line of a condition that ends the loop by the clock; 0: none does."""
+def by_the_clock(loop, path):
+    """(conditions that end the loop and hang on the time, the function or module that it stands in)"""
     scope = next((function for *_, function, one in loops_of(path) if one is loop), None) or tree_of(path)
-    return next((test.lineno for test, _ in ends.conditions(loop) if clocks.hangs(test, scope, tree_of(path))), 0)
+    return [test for test, _ in ends.conditions(loop) if clocks.hangs(test, scope, tree_of(path))], scope
+
+
+def timed(loop, frame):
+    """The line of a condition that ends the loop by the clock, if the run is long enough; 0: none does."""
+    tests, scope = by_the_clock(loop, frame.f_code.co_filename)
+    asked = clocks.Asked(frame, scope, tree_of(frame.f_code.co_filename), loop) if tests else None
+    return next((test.lineno for test in tests if asked.decides(test)), 0)
 
 
 # --- what it comes to ---
@@ -508,7 +515,7 @@ class Length:
         loop, bounds = loops[n], []
         stretches = self.over(loop, frame) if isinstance(loop, ast.For) else self.taken(loops, n, frame)
         rounds = 1 if ends.leaves(loop.body) else rounds_of(stretches)
-        if line := timed(loop, frame.f_code.co_filename):
+        if line := timed(loop, frame):
             self.clock = f"{os.path.basename(frame.f_code.co_filename)}:{line}"
             return math.inf, [], stretches
         for test, going_on in ends.guards(loop):
