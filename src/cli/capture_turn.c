@@ -15,21 +15,35 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CORES_EACH 4		/* of the machine, for each capture that a user makes at the same time */
-#define HOST_MIB_EACH 32768	/* likewise: twice what one may take */
+#define CORES_EACH 2		/* of the machine, for each capture that a user makes at the same time */
+#define HOST_MIB_EACH 16384	/* likewise, of the memory that is available: what one may take */
 #define MOST_AT_ONCE 8
 #define POLL_MS 100		/* of the first; those behind it look more seldom */
 #define MOST_BEHIND 20
 #define MOST_TRIES 100		/* to make a ticket: whoever else may write to the folder could make it first, each time */
 #define TICKET "capture-turn-"
 
-/* How many captures a user makes at the same time on a machine of that many cores and that much memory. */
+/* Of the machine's memory what could be had without swapping; 0: not known. */
+static uint64_t available_mib(void)
+{
+	char line[128];
+	unsigned long long kib = 0;
+	FILE *f = fopen("/proc/meminfo", "re");
+	while (f && fgets(line, sizeof line, f) && sscanf(line, "MemAvailable: %llu", &kib) != 1)
+		;
+	if (f)
+		fclose(f);
+	return kib / 1024;
+}
+
+/* How many captures a user makes at the same time on a machine with that many cores and that much memory available. */
 static int at_once(uint64_t cores, uint64_t host_mib)
 {
 	return (int)largest_of(least_of(least_of(cores / CORES_EACH, host_mib / HOST_MIB_EACH), MOST_AT_ONCE), 1);
@@ -102,8 +116,7 @@ static int tickets_before(const char *folder, const char *mine)
 
 static bool wait_in_folder(const char *folder, const char *id, capture_turn_wanted wanted, void *ctx)
 {
-	uint64_t host_mib = (uint64_t)sysconf(_SC_PHYS_PAGES) / (1048576 / (uint64_t)sysconf(_SC_PAGESIZE));
-	int n = at_once((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), host_mib), before;
+	int n = at_once((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), available_mib()), before;
 	scoped_free char *ticket = alloc_printf(TICKET "%010lu-%010d", strtoul(id, NULL, 10), getpid());
 	scoped_free char *path = alloc_printf("%s/%s", folder, ticket);
 	scoped_fd int fd = take_ticket(path);
