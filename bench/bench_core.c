@@ -49,13 +49,6 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 		w->placed[w->n_placed++] = t->id;
 }
 
-static void on_signal(void *ctx, const struct task *t, int signal)
-{
-	(void)ctx;
-	(void)t;
-	(void)signal;
-}
-
 static void on_trouble(void *ctx, const char *text)
 {
 	(void)ctx;
@@ -154,7 +147,7 @@ static void measure_lacking(struct scene of, const char *after)
 {
 	static struct world w;
 	struct core_config config = core_config_default();
-	struct core_ops ops = { .ctx = &w, .event = on_event, .signal = on_signal, .state_of = state_of, .trouble = on_trouble };
+	struct core_ops ops = { .ctx = &w, .event = on_event, .state_of = state_of, .trouble = on_trouble };
 	scoped_free int64_t *took = alloc_zero(DRAINED_ROUNDS * sizeof *took);
 	config.order = of.order;
 	config.map.rank = of.rank;
@@ -177,7 +170,7 @@ static void measure(struct scene of, const char *after)
 {
 	static struct world w;
 	struct core_config config = core_config_default();
-	struct core_ops ops = { .ctx = &w, .event = on_event, .signal = on_signal, .state_of = state_of, .trouble = on_trouble };
+	struct core_ops ops = { .ctx = &w, .event = on_event, .state_of = state_of, .trouble = on_trouble };
 	scoped_free int64_t *sampled = alloc_zero(ROUNDS * sizeof *sampled), *ended = alloc_zero(ROUNDS * sizeof *ended);
 	scoped_free int64_t *submitted = alloc_zero(ROUNDS * sizeof *submitted);
 	config.order = of.order;

@@ -450,15 +450,18 @@ teardown()
 	wait_for 30 sh -c "[ \$(grep -c began rad-$id.out) -eq 3 ]"
 }
 
-@test "time limit: the warning signal, then TERM, then TIMEOUT" {
+@test "time limit: the warning signal, once, though radd is killed after it, then TERM, then TIMEOUT" {
 	local id
 	id=$(submit --time 1h --signal USR1@3 -- sh -c 'trap "echo warned" USR1; echo ready; while :; do sleep 0.1; done')
 	wait_for 15 grep -q ready "rad-$id.out"
 	rad update "$id" "time=$(field "$id" '| .run_s + 6 | floor')s"	# its handler is there
+	wait_for 15 grep -q warned "rad-$id.out"
+	kill_radd
+	start_radd
 	run rad wait "$id"
 	[ "$status" -eq 143 ]
 	[ "$(state "$id")" = TIMEOUT ]
-	grep -q warned "rad-$id.out"
+	[ "$(grep -c warned "rad-$id.out")" -eq 1 ]
 }
 
 @test "tasks that end together and wordlessly, and were no clients of MPS, have failed of their own: once, at once" {

@@ -228,7 +228,7 @@ static void tell_usual(struct core *c)
 struct core *core_create(const struct core_config *config, const struct core_ops *ops)
 {
 	struct core *c = alloc_zero(sizeof *c);
-	assert(ops->event && ops->state_of && ops->signal && ops->trouble);
+	assert(ops->event && ops->state_of && ops->trouble);
 	c->config = *config;
 	c->ops = *ops;
 	c->fair = fair_create(&c->config.fair, &c->config.pass_max_ms);

@@ -96,8 +96,6 @@ struct core_ops {
 	void *ctx;
 	/* A task changed. Called after task_apply; `t` may be freed after the call when its state is terminal. */
 	void (*event)(void *ctx, const struct event *ev, const struct task *t);
-	/* Send the running task this signal (the warning before its time limit). */
-	void (*signal)(void *ctx, const struct task *t, int signal);
 	/* The state of a task, or of a whole job (the worst of its elements), that may have finished long ago. False: there is
 	 * none of that id. */
 	bool (*state_of)(task_id id, enum task_state *state, void *ctx);
@@ -126,7 +124,7 @@ struct core_ops {
 	void (*outcome)(void *ctx, const struct outcome *o);
 };
 
-/* Copies both. `ops->event`, `state_of`, `signal` and `trouble` must be set. */
+/* Copies both. `ops->event`, `state_of` and `trouble` must be set. */
 struct core *core_create(const struct core_config *config, const struct core_ops *ops);
 /* Takes NULL. */
 void core_destroy(struct core *c);

@@ -213,7 +213,6 @@ struct fleet_clock {
 	struct task *task;
 	int64_t began_ms;	/* when its program began; before that, when it was placed */
 	int64_t timeslot_ms;	/* when its time slot began: with the attempt, or when it was last asked to make place */
-	bool warned;		/* the signal before its time limit was sent */
 	bool gone;		/* timeslots.c takes it for gone, in the look that is under way */
 	bool vain;		/* it would have to go, and will not, likewise */
 	bool unheard;		/* when it was last asked to make place, none of its processes had a handler for that */

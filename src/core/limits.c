@@ -69,16 +69,18 @@ static int64_t limits_look_at(struct limits *l, struct fleet_clock *c, struct no
 	if (!t->time_limit_s || t->stopping || t->suspended || delayed)
 		return INT64_MAX;
 	int64_t end = limit_ends_ms(c), warn = limit_warns_ms(c);
-	if (t->spec->signal && !c->warned && now.mono_ms >= warn && now.mono_ms < end) {
-		c->warned = true;
-		l->ops.signal(l->ops.ctx, t, t->spec->signal);
-	}
+	bool to_warn = t->spec->signal && !task_attempt(t)->warned;
 	if (now.mono_ms >= end) {
 		struct event ev = { .kind = EV_STOP_ASKED, .t_ms = now.wall_ms, .u.stop = { STOP_TIME_LIMIT, 0 } };
 		tasks_emit(l->tasks, t, &ev, now.wall_ms);
 		return INT64_MAX;
 	}
-	return t->spec->signal && !c->warned ? warn : end;
+	if (to_warn && now.mono_ms >= warn) {
+		struct event ev = { .kind = EV_WARNED, .t_ms = now.wall_ms };
+		tasks_emit(l->tasks, t, &ev, now.wall_ms);
+		to_warn = false;
+	}
+	return to_warn ? warn : end;
 }
 
 int64_t limits_turn(struct limits *l, struct now now)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Time limits of running attempts: the signal before the end, and the end (EV_STOP_ASKED). They run on the monotonic clock from
+ * Time limits of running attempts: the signal before the end (EV_WARNED), and the end (EV_STOP_ASKED). They run on the monotonic clock from
  * the moment at which the attempt began, so that somebody who sets the wall clock ends nobody's task; what a restart finds
  * running is counted from the time in its log, which moves with that clock. While a task is suspended its time stands still.
  */
@@ -12,7 +12,7 @@
 
 struct limits;
 
-/* `ops->signal` sends the warning. Tasks and fleet outlive it. */
+/* Tasks and fleet outlive it. */
 struct limits *limits_create(const struct core_ops *ops, struct tasks *ts, struct fleet *f);
 /* Takes NULL. */
 void limits_destroy(struct limits *l);

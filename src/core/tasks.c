@@ -260,7 +260,7 @@ static void task_step_in(struct tasks *ts, struct task *t)
 /* Not those by which a pass, a launch or a sample only notes what it did: they would wake the pass that made them. */
 static bool moves_version(enum event_kind kind)
 {
-	return kind != EV_PLACED && kind != EV_STARTED && kind != EV_MEASURED && kind != EV_SLOT_ASKED;
+	return kind != EV_PLACED && kind != EV_STARTED && kind != EV_MEASURED && kind != EV_SLOT_ASKED && kind != EV_WARNED;
 }
 
 /* Events -------------------------------------------------------------------------------------------------------------- */

@@ -236,7 +236,7 @@ static void who_waits_for_a_verdict_is_not_stopped(void **unused)
 	exits(w, a, 1, SCAN_DEVICE_FAULT);
 	pass(w, 4);
 	assert_int_equal(state(w, a), TASK_RUNNING);
-	assert_int_equal(w->signalled, 0);
+	assert_int_equal(happened(w, a, EV_WARNED), 0);
 	assert_int_equal(core_task(w->c, a)->stopping, STOP_NONE);
 	pass(w, 6);
 	assert_int_equal(state(w, a), TASK_FAILED);

@@ -19,10 +19,7 @@ static struct core_config with_slots(int64_t slot_s)
 
 static unsigned asks(const struct world *w, task_id id)
 {
-	unsigned n = 0;
-	for (unsigned i = 0; i < w->n_log; i++)
-		n += w->log[i].kind == EV_SLOT_ASKED && w->log[i].task == id;
-	return n;
+	return happened(w, id, EV_SLOT_ASKED);
 }
 
 static enum verdict last_verdict(const struct world *w, task_id id)

@@ -95,10 +95,7 @@ static unsigned pool_runs(const struct pool *k, const struct world *w)
 
 static unsigned asks(const struct world *w, task_id id)
 {
-	unsigned n = 0;
-	for (unsigned i = 0; i < w->n_log; i++)
-		n += w->log[i].kind == EV_SLOT_ASKED && w->log[i].task == id;
-	return n;
+	return happened(w, id, EV_SLOT_ASKED);
 }
 
 static struct spec *wide_of(unsigned gpus)

@@ -51,7 +51,6 @@ struct world {
 		int64_t t_ms;
 	} log[MAX_EVENTS];
 	unsigned n_log;
-	int signalled;
 	struct { task_id id; enum task_state state; } ended[4000];
 	unsigned n_ended, n_looked_up;
 	uint32_t next_job;
@@ -78,12 +77,6 @@ static inline void on_event(void *ctx, const struct event *ev, const struct task
 		w->ended[w->n_ended].id = t->id;
 		w->ended[w->n_ended++].state = t->state;
 	}
-}
-
-static inline void on_signal(void *ctx, const struct task *t, int sig)
-{
-	(void)t;
-	((struct world *)ctx)->signalled = sig;
 }
 
 static inline bool state_of(task_id id, enum task_state *state, void *ctx)
@@ -221,7 +214,7 @@ static inline struct world *blind_world(unsigned gpus, const struct core_config 
 {
 	struct world *w = alloc_zero(sizeof *w);
 	struct core_config standard = plain_config();
-	struct core_ops ops = { .ctx = w, .event = on_event, .signal = on_signal, .state_of = state_of, .estimate = on_question,
+	struct core_ops ops = { .ctx = w, .event = on_event, .state_of = state_of, .estimate = on_question,
 				.outcome = on_outcome, .trouble = on_trouble, .slot_hears = slot_hears };
 	w->n_gpus = gpus;
 	w->gpu_name = "NVIDIA A100";
@@ -341,6 +334,15 @@ static inline struct task *restore(struct world *w, task_id id, struct spec *s, 
 	core_restore(w->c, t, w->now);
 	check(w);
 	return t;
+}
+
+/* How often. */
+static inline unsigned happened(const struct world *w, task_id id, enum event_kind kind)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < w->n_log; i++)
+		n += w->log[i].kind == kind && w->log[i].task == id;
+	return n;
 }
 
 static inline void end_process(struct world *w, task_id id)

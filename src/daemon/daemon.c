@@ -374,11 +374,6 @@ static bool state_of(task_id id, enum task_state *state, void *ctx)
 	return past_state(d->core, d->store, id, state);
 }
 
-static void on_task_signal(void *ctx, const struct task *t, int signal)
-{
-	runner_signal(((struct daemon *)ctx)->runner, t, signal);
-}
-
 static bool slot_hears(void *ctx, const struct task *t)
 {
 	return runner_slot_hears(((struct daemon *)ctx)->runner, t);
@@ -545,7 +540,7 @@ static void daemon_start_signals(struct daemon *d)
  * is read, no part knows which there are. */
 static void daemon_start_parts(struct daemon *d)
 {
-	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .slot_hears = slot_hears,
+	const struct core_ops ops = { .ctx = d, .event = on_event, .slot_hears = slot_hears,
 				      .state_of = state_of, .owner = owner_of, .idle = on_idle, .start_waits = start_waits,
 				      .estimate = on_estimate,
 				      .claim = may_claim,

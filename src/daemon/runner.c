@@ -64,9 +64,9 @@ struct watch {
 	int64_t unstopped_ms;	/* mono; it is suspended, and had no process yet that could be stopped: tried again then. 0: it had */
 };
 
-enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_SUSPEND, EFFECT_FORGET, EFFECT_ASK, EFFECT_SIGNAL };
+enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_SUSPEND, EFFECT_FORGET, EFFECT_ASK, EFFECT_WARN };
 
-struct effect { enum effect_kind kind; task_id task; char *folder; int signal; };	/* folder: to be forgotten; owned */
+struct effect { enum effect_kind kind; task_id task; char *folder; };	/* folder: to be forgotten; owned */
 
 struct runner {
 	uv_loop_t *loop;
@@ -542,16 +542,11 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 	case EV_SUSPENDED: case EV_RESUMED: kind = EFFECT_SUSPEND; break;
 	case EV_ENDED: kind = EFFECT_FORGET; hooks_note_end(r->hooks, ev, t); break;
 	case EV_SLOT_ASKED: kind = EFFECT_ASK; break;
+	case EV_WARNED: kind = EFFECT_WARN; break;
 	default: return;
 	}
 	alloc_grow(r->effects, r->n, r->cap);
-	r->effects[r->n++] = (struct effect){ kind, t->id, kind == EFFECT_FORGET ? launch_folder(&r->plan.home, t) : NULL, 0 };
-}
-
-void runner_signal(struct runner *r, const struct task *t, int signal)
-{
-	alloc_grow(r->effects, r->n, r->cap);
-	r->effects[r->n++] = (struct effect){ EFFECT_SIGNAL, t->id, NULL, signal };
+	r->effects[r->n++] = (struct effect){ kind, t->id, kind == EFFECT_FORGET ? launch_folder(&r->plan.home, t) : NULL };
 }
 
 /* The task may have gone on since the event: each effect asks what is so now, and does nothing where nothing is to be done
@@ -577,9 +572,9 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 		if (w && t)
 			runner_suspend(w);
 		break;
-	case EFFECT_SIGNAL:	/* one that does not run yet has nothing to be warned of */
+	case EFFECT_WARN:	/* one that does not run yet has nothing to be warned of */
 		if (w && t && w->stage == WATCH_RUNNING)
-			stopping_signal(&r->stopping, t, e->signal);
+			stopping_signal(&r->stopping, t, t->spec->signal);
 		break;
 	case EFFECT_FORGET:
 		forgetting_add(r->forgetting, launch_forget, e->folder);

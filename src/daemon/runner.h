@@ -63,7 +63,5 @@ bool runner_departed(struct runner *r, task_id id, const struct exit_report *rep
 char **runner_environment(const struct runner *r, const struct task *t);
 /* Sends the signal now to those processes of a running task that have a handler for it. Returns how many got it. */
 int runner_ask(const struct runner *r, const struct task *t, int signal);
-/* As core_ops.signal: notes that a running task is to get the signal; runner_work sends it. */
-void runner_signal(struct runner *r, const struct task *t, int signal);
 
 #endif

@@ -383,7 +383,6 @@ struct arena { volatile int here, most, taken, go; };
 
 static task_id no_owner(void *ctx, const struct proc_reading *p) { (void)ctx; (void)p; return 0; }
 static void no_event(void *ctx, const struct event *ev, const struct task *t) { (void)ctx; (void)ev; (void)t; }
-static void no_signal(void *ctx, const struct task *t, int signal) { (void)ctx; (void)t; (void)signal; }
 static void no_trouble(void *ctx, const char *text) { (void)ctx; (void)text; }
 static bool no_state(task_id id, enum task_state *state, void *ctx) { (void)id; (void)state; (void)ctx; return false; }
 
@@ -412,7 +411,7 @@ static void read_gpu(struct core *core)
 static void contend(struct arena *a)
 {
 	uv_loop_t loop;
-	const struct core_ops ops = { .event = no_event, .signal = no_signal, .trouble = no_trouble, .state_of = no_state,
+	const struct core_ops ops = { .event = no_event, .trouble = no_trouble, .state_of = no_state,
 				      .owner = no_owner };
 	struct core_config config = core_config_default();
 	struct core_claim wish = claim(GPU, 1000);

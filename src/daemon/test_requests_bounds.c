@@ -290,8 +290,7 @@ static struct fair_standing standing_of(struct core *c, uid_t uid)
 /* One that has begun anew. */
 static struct core *another_core(const struct core *c)
 {
-	const struct core_ops ops = { .event = world_event, .signal = world_signal, .state_of = world_state_of,
-				      .trouble = world_trouble };
+	const struct core_ops ops = { .event = world_event, .state_of = world_state_of, .trouble = world_trouble };
 	return core_create(core_get_config(c), &ops);
 }
 

@@ -626,6 +626,7 @@ static void many_that_are_signalled_and_ended_are_a_piece_a_turn(void **state)
 		scoped_free char *script = alloc_printf("for i in $(seq 20); do sleep 1000 & done\necho >forked%d\nwait\n", i);
 		struct spec *spec = world_spec(&s->w, script);
 		spec->share = SHARE_STREAMS;
+		spec->signal = SIGCONT;
 		ids[i] = world_submit(&s->w, spec);
 	}
 	world_snapshot(&s->w);
@@ -635,7 +636,7 @@ static void many_that_are_signalled_and_ended_are_a_piece_a_turn(void **state)
 		until_file(s, forked);
 	}
 	for (int i = 0; i < N; i++)
-		runner_signal(s->runner, core_task(s->w.core, ids[i]), SIGCONT);
+		runner_note(s->runner, &(struct event){ .kind = EV_WARNED }, core_task(s->w.core, ids[i]));
 	assert_false(runner_work(s->runner));
 	assert_true(runner_is_urgent(s->runner));	/* there are more */
 	while (runner_is_urgent(s->runner))

@@ -65,12 +65,6 @@ static inline void world_event(void *ctx, const struct event *ev, const struct t
 		w->also(w->part, ev, t);
 }
 
-static inline void world_signal(void *ctx, const struct task *t, int signal)
-{
-	(void)ctx, (void)t;
-	fail_msg("signal %d", signal);	/* no task here has a time limit */
-}
-
 static inline void world_trouble(void *ctx, const char *text)
 {
 	(void)ctx;
@@ -104,8 +98,8 @@ static inline void world_open_with(struct world *w, const char *dir, struct core
 
 static inline void world_open(struct world *w)
 {
-	world_open_with(w, "/tmp/rad-daemon.XXXXXX", (struct core_ops){ .event = world_event, .signal = world_signal,
-									   .state_of = world_state_of, .trouble = world_trouble });
+	world_open_with(w, "/tmp/rad-daemon.XXXXXX", (struct core_ops){ .event = world_event, .state_of = world_state_of,
+									   .trouble = world_trouble });
 }
 
 static inline int world_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)

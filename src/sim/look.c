@@ -27,13 +27,12 @@ static void earliest(int64_t *next, int64_t t_ms, int64_t after_ms)
 		*next = t_ms;
 }
 
-static void on_signal(void *ctx, const struct task *t, int signal) { (void)ctx, (void)t, (void)signal; }
 static bool state_of(task_id id, enum task_state *state, void *ctx) { (void)id, (void)state, (void)ctx; return false; }
 static void on_trouble(void *ctx, const char *text) { (void)ctx; log_error("%s", text); }
 
 struct core_ops look_ops(void *ctx)
 {
-	return (struct core_ops){ .ctx = ctx, .signal = on_signal, .state_of = state_of, .trouble = on_trouble };
+	return (struct core_ops){ .ctx = ctx, .state_of = state_of, .trouble = on_trouble };
 }
 
 struct exit_report look_exit(const struct world_task *refused)

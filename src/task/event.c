@@ -161,7 +161,7 @@ json_t *event_to_json(const struct event *ev)
 	case EV_MOVED:
 		return json_pack("{so, si}", "gpus", task_uuids_json(ev->u.moved.gpus, ev->u.moved.n_gpus),
 				 "extra", (int)ev->u.moved.n_extra);
-	case EV_SUBMITTED: case EV_ELIGIBLE: case EV_SLOT_ASKED: case EVENT_KIND_COUNT: break;
+	case EV_SUBMITTED: case EV_ELIGIBLE: case EV_SLOT_ASKED: case EV_WARNED: case EVENT_KIND_COUNT: break;
 	}
 	return json_object();
 }
@@ -385,7 +385,7 @@ static int read_body(const json_t *body, struct event *ev, struct error *err)
 	case EV_MEASURED: return read_measured(body, &ev->u.measured, err);
 	case EV_ENDED: return read_ended(body, ev, err);
 	case EV_MOVED: return read_moved(body, ev, err);
-	case EV_SUBMITTED: case EV_ELIGIBLE: case EV_SLOT_ASKED: return 0;
+	case EV_SUBMITTED: case EV_ELIGIBLE: case EV_SLOT_ASKED: case EV_WARNED: return 0;
 	case EVENT_KIND_COUNT: break;
 	}
 	return error_set(err, ERR_CORRUPT, "event kind %d is not known to this version", (int)ev->kind);

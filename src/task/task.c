@@ -43,6 +43,7 @@ static const unsigned allowed[EVENT_KIND_COUNT] = {
 	[EV_SUSPENDED] = BIT(TASK_RUNNING),
 	[EV_RESUMED] = BIT(TASK_RUNNING),
 	[EV_CLOCK_SET] = WAITING_STATES | BIT(TASK_RUNNING),
+	[EV_WARNED] = BIT(TASK_RUNNING),
 };
 
 bool task_event_allowed(enum task_state s, enum event_kind k)
@@ -203,6 +204,15 @@ static void apply_deps(struct task *t, const struct event *ev)
 		t->waiting_for_deps = n || t->begin_s * 1000 > ev->t_ms;
 }
 
+/* A warning of an end that now lies further ahead than it did was none. */
+static void apply_time_limit(struct task *t, int64_t limit_s, int64_t now_ms)
+{
+	struct attempt *a = task_attempt(t);
+	t->time_limit_s = limit_s;
+	if (a && now_ms < task_limit_ends_ms(t) - t->spec->signal_before_s * 1000)
+		a->warned = false;
+}
+
 /* Another declaration, or another number of GPUs, makes the estimate void, so that it is asked for again; other changes do not
  * touch it. */
 static void apply_updated(struct task *t, const struct event *ev)
@@ -210,7 +220,7 @@ static void apply_updated(struct task *t, const struct event *ev)
 	if (ev->u.updated.set_priority)
 		t->priority = ev->u.updated.priority;
 	if (ev->u.updated.set_time_limit)
-		t->time_limit_s = ev->u.updated.time_limit_s;
+		apply_time_limit(t, ev->u.updated.time_limit_s, ev->t_ms);
 	if (ev->u.updated.set_max_slowdown)
 		t->max_slowdown = ev->u.updated.max_slowdown;
 	if (ev->u.updated.set_array_limit) {
@@ -496,6 +506,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 	case EV_STARTED:
 		task_attempt(t)->shim = ev->u.started.shim;
 		task_attempt(t)->start_ms = ev->t_ms;
+		task_attempt(t)->warned = false;	/* its time begins anew */
 		break;
 	case EV_STOP_ASKED: t->stopping = ev->u.stop.reason; break;
 	case EV_MEASURED: task_attempt(t)->seen = ev->u.measured; break;
@@ -511,6 +522,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 		break;
 	case EV_MOVED: apply_moved(t, ev); break;
 	case EV_SUSPENDED: case EV_RESUMED: apply_suspended(t, ev->kind == EV_SUSPENDED, ev->u.by.uid, ev->t_ms); break;
+	case EV_WARNED: task_attempt(t)->warned = true; break;
 	case EV_CLOCK_SET: case EVENT_KIND_COUNT: break;
 	}
 	t->n_events++;

@@ -153,6 +153,7 @@ struct attempt {
 	struct proc_id shim;			/* pid 0: not started yet */
 	unsigned slot_asks;			/* how often it was asked to make place, because its time slot was over */
 	int64_t slot_asked_ms;			/* when it was last asked (wall) */
+	bool warned;				/* of the end of its time limit, as that is now */
 	int exit_code, signal;			/* signal 0: exited by itself; exit_code -1: nobody knows how */
 	enum verdict verdict;
 	char *evidence;				/* one line for people: why this verdict; owned, may be NULL */
@@ -184,7 +185,8 @@ static inline uint64_t attempt_limit_mib(const struct attempt *a)
 	X(EV_MOVED, "moved")		/* its processes use other GPUs than it held until now */ \
 	X(EV_SUSPENDED, "suspended")	/* a person has its processes stopped; it stays where it is */ \
 	X(EV_RESUMED, "resumed") \
-	X(EV_CLOCK_SET, "clock_set")	/* the wall clock was: what the task has of moments moves along */
+	X(EV_CLOCK_SET, "clock_set")	/* the wall clock was: what the task has of moments moves along */ \
+	X(EV_WARNED, "warned")		/* its time limit is near: it gets the signal that it asked for */
 
 enum event_kind {
 #define X(name, word) name,

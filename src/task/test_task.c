@@ -320,7 +320,7 @@ static void events_survive_json(void **state)
 		{ .kind = EV_SLOT_ASKED },
 		{ .kind = EV_MOVED, .u.moved = { .gpus = two_gpus, .n_gpus = 2, .n_extra = 1 } },
 		{ .kind = EV_SUSPENDED, .u.by.uid = 5 }, { .kind = EV_RESUMED, .u.by.uid = 6 },
-		{ .kind = EV_CLOCK_SET, .u.clock.by_ms = -7 },
+		{ .kind = EV_CLOCK_SET, .u.clock.by_ms = -7 }, { .kind = EV_WARNED },
 	};
 	all[EV_ENDED].u.ended.next_delay_s = 40;
 	assert_int_equal(COUNT_OF(all), EVENT_KIND_COUNT);

@@ -33,11 +33,6 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 	w->n_events++;
 }
 
-static void no_signal(void *ctx, const struct task *t, int signal)
-{
-	(void)ctx, (void)t, (void)signal;
-}
-
 static int ask_signal(void *ctx, const struct task *t, int signal)
 {
 	(void)ctx, (void)signal;
@@ -82,8 +77,8 @@ static void know_users(struct asking *s)
 
 static void open_asking(struct asking *s)
 {
-	world_open_with(&s->w, "/dev/shm/fuzz-rq.XXXXXX", (struct core_ops){ .event = on_event, .signal = no_signal,
-									      .state_of = world_state_of, .trouble = world_trouble });
+	world_open_with(&s->w, "/dev/shm/fuzz-rq.XXXXXX", (struct core_ops){ .event = on_event, .state_of = world_state_of,
+									      .trouble = world_trouble });
 	know_users(s);
 	s->w.config.user_tasks = 100;
 	asking_open(s);
