@@ -19,8 +19,8 @@ struct nvml_unit {
 	nvml_sample before, after;	/* NULL until first used */
 	int64_t before_ms;		/* when `before` was taken; 0: it holds nothing */
 	bool reported_fallen, reported_mode;
-	/* Energy: the counter when it was last read and when, and what is told. */
-	double counter_j, energy_j;
+	/* Energy: the counter when it was last read and when, that as it is told, what power adds since, and what was told last. */
+	double counter_j, counted_j, since_j, energy_j;
 	int64_t counter_ms, energy_ms;	/* 0: never */
 };
 

@@ -18,6 +18,7 @@
 #define MAX_PROCESSES 65536u
 #define UNKNOWN_MIB UINT64_MAX
 #define MOST_CELSIUS 1000	/* more is no reading */
+#define MOST_WATTS 10000	/* nor is that */
 
 /* How a unit answered during one reading. */
 struct answers { bool some; int lost; };	/* lost: as what, 0: it is not */
@@ -205,24 +206,36 @@ static void read_gpm(struct nvml_state *n, const struct nvml_gpu *gpu, struct nv
 
 #define ENERGY_EVERY_MS 10000
 
+/* A counter that goes back was begun anew, and so is what is told; a step that no GPU can have made is not told. */
+static void count_energy(struct nvml_unit *u, double counter_j, int64_t mono_ms)
+{
+	double step_j = counter_j - u->counter_j, most_j = MOST_WATTS * (double)(mono_ms - u->counter_ms) / 1e3;
+	if (!u->counter_ms || step_j < 0)
+		u->counted_j = u->energy_j = counter_j;
+	else if (step_j <= most_j)
+		u->counted_j += step_j;
+	else
+		u->counted_j = u->energy_j;
+	u->counter_j = counter_j;
+	u->counter_ms = mono_ms;
+	u->since_j = 0;
+}
+
 /* The counter costs 3.4 ms of CPU a call (H200, driver 580), a hundred times what any other figure does; so it is read every
- * 10 s, and power carries it on in between. What is told never goes back, but when the driver's counter itself does. */
+ * 10 s, and power carries it on in between. Where that was too much, what is told stands until the counter is there. */
 static void read_energy(const struct nvml_api *api, struct nvml_unit *u, int64_t mono_ms, struct answers *a,
 			struct gpu_reading *r)
 {
 	uint64_t mj;
 	if (u->counter_ms && mono_ms - u->counter_ms < ENERGY_EVERY_MS && r->valid & GPU_POWER) {
-		u->energy_j += r->power_w * (double)(mono_ms - u->energy_ms) / 1e3;
+		u->since_j += r->power_w * (double)(mono_ms - u->energy_ms) / 1e3;
 	} else {
 		if (!api->energy || !answered(a, api->energy(u->handle, &mj)))
 			return;
-		double counted = (double)mj / 1e3;
-		bool restarted = counted < u->counter_j;
-		u->energy_j = restarted || counted > u->energy_j ? counted : u->energy_j;
-		u->counter_j = counted;
-		u->counter_ms = mono_ms;
+		count_energy(u, (double)mj / 1e3, mono_ms);
 	}
 	u->energy_ms = mono_ms;
+	u->energy_j = fmax(u->energy_j, u->counted_j + u->since_j);
 	r->energy_j = u->energy_j;
 	r->valid |= GPU_ENERGY;
 }
@@ -231,7 +244,7 @@ static void read_energy(const struct nvml_api *api, struct nvml_unit *u, int64_t
 static void read_power(const struct nvml_api *api, nvml_device handle, struct answers *a, struct gpu_reading *r)
 {
 	uint32_t mw;
-	if (!api->power || !answered(a, api->power(handle, &mw)))
+	if (!api->power || !answered(a, api->power(handle, &mw)) || mw > MOST_WATTS * 1000)
 		return;
 	r->power_w = mw / 1e3;
 	r->valid |= GPU_POWER;

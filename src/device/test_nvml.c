@@ -215,6 +215,43 @@ static void test_energy_between_readings_of_the_counter(void **state)
 	NEAR(energy_at(state, 31000), 5);	/* the driver was loaded anew */
 }
 
+/* Power that is told as more than the counter counts: what is told stays with the counter, however long that goes on. */
+static void test_energy_stays_with_the_counter(void **state)
+{
+	scoped_free char *before = alloc_string("\"energy_mj\": 123456");
+	double first = 0, last = 0;
+	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	open_all(state);
+	for (int64_t s = 1; s <= 601; s++) {	/* 50 W */
+		scoped_free char *now = alloc_printf("\"energy_mj\": %lld", 123456 + (long long)(s - 1) * 50000);
+		script_change(before, now);
+		free(before);
+		before = steal(now);
+		double j = energy_at(state, s * 1000);
+		assert_true(j >= last);
+		first = s == 1 ? j : first;
+		last = j;
+	}
+	assert_true(last - first >= 30000 && last - first < 30000 + 10 * (75.5 - 50) + 1);
+}
+
+/* Each answers with all bits set for a moment: no energy and no power of theirs is believed. */
+static void test_nonsense_of_power_and_energy(void **state)
+{
+	script("{\"lie\": {}, \"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	open_all(state);
+	NEAR(energy_at(state, 1000), 123.456);
+	script_change("\"lie\": {}", "\"lie\": {\"nvmlDeviceGetPowerUsage\": 255, \"nvmlDeviceGetTotalEnergyConsumption\": 255}");
+	struct snapshot s = sample(*state, 2000);
+	assert_false(s.gpus[0].valid & GPU_POWER);
+	NEAR(s.gpus[0].energy_j, 123.456);
+	snapshot_clear(&s);
+	script_change("{\"nvmlDeviceGetPowerUsage\": 255, \"nvmlDeviceGetTotalEnergyConsumption\": 255}", "{}");
+	script_change("\"energy_mj\": 123456", "\"energy_mj\": 900000");
+	energy_at(state, 3000);
+	NEAR(energy_at(state, 12000), 900);
+}
+
 static void test_gpm_edges(void **state)
 {
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
@@ -693,6 +730,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_a_watcher_reads, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_energy_between_readings_of_the_counter, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_energy_stays_with_the_counter, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_nonsense_of_power_and_energy, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gpm_edges, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pci_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_processes, set_up, tear_down),
