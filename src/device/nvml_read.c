@@ -19,6 +19,7 @@
 #define UNKNOWN_MIB UINT64_MAX
 #define MOST_CELSIUS 1000	/* more is no reading */
 #define MOST_WATTS 10000	/* nor is that */
+#define MOST_MIB (UINT64_C(1) << 24)
 
 /* How a unit answered during one reading. */
 struct answers { bool some; int lost; };	/* lost: as what, 0: it is not */
@@ -43,12 +44,16 @@ static uint64_t mib_up(uint64_t bytes)
 	return bytes / MIB + (bytes % MIB != 0);
 }
 
-/* Used is what is not free: so it contains the reserved part whichever way a driver counts its own `used`. */
-static void set_memory(struct gpu_reading *r, uint64_t total, uint64_t free)
+/* Used is what is not free: so it contains the reserved part whichever way a driver counts its own `used`. What no GPU has is
+ * no reading: it would look like the emptiest of them. */
+static bool set_memory(struct gpu_reading *r, uint64_t total, uint64_t free)
 {
+	if (free > total || total / MIB > MOST_MIB)
+		return false;
 	r->mem_total_mib = total / MIB;
-	r->mem_used_mib = mib_up(total > free ? total - free : 0);
+	r->mem_used_mib = mib_up(total - free);
 	r->valid |= GPU_MEM_TOTAL | GPU_MEM_USED;
+	return true;
 }
 
 static void read_memory(const struct nvml_api *api, nvml_device handle, struct answers *a, struct gpu_reading *r)
@@ -56,7 +61,8 @@ static void read_memory(const struct nvml_api *api, nvml_device handle, struct a
 	struct nvml_memory_v2 v2 = { .version = NVML_VERSIONED(struct nvml_memory_v2, 2) };
 	struct nvml_memory v1;
 	if (api->memory_v2 && answered(a, api->memory_v2(handle, &v2))) {
-		set_memory(r, v2.total, v2.free);
+		if (!set_memory(r, v2.total, v2.free))
+			return;
 		r->mem_reserved_mib = mib_up(v2.reserved);
 		r->valid |= GPU_MEM_RESERVED;
 	} else if (!a->lost && answered(a, api->memory(handle, &v1))) {

@@ -252,6 +252,23 @@ static void test_nonsense_of_power_and_energy(void **state)
 	NEAR(energy_at(state, 12000), 900);
 }
 
+/* Nor any memory: claims are cut to the largest GPU that there ever was, and to have seen 16 EiB would end that. */
+static void test_nonsense_of_memory(void **state)
+{
+	static const char *const answers[] = {
+		"\"lie\": {\"nvmlDeviceGetMemoryInfo_v2\": 255}",
+		"\"lie\": {\"nvmlDeviceGetMemoryInfo\": 127}, \"fail\": {\"nvmlDeviceGetMemoryInfo_v2\": 3}",
+	};
+	for (size_t i = 0; i < COUNT_OF(answers); i++) {
+		scoped_free char *text = alloc_printf("{%s, \"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}", answers[i]);
+		script(text);
+		struct snapshot s = sample(open_all(state), 1000);
+		assert_int_equal(s.gpus[0].valid & (GPU_MEM_TOTAL | GPU_MEM_USED | GPU_MEM_RESERVED), 0);
+		assert_true(s.gpus[0].valid & GPU_PROCS);
+		snapshot_clear(&s);
+	}
+}
+
 static void test_gpm_edges(void **state)
 {
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
@@ -732,6 +749,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_energy_between_readings_of_the_counter, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_energy_stays_with_the_counter, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nonsense_of_power_and_energy, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_nonsense_of_memory, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gpm_edges, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pci_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_processes, set_up, tear_down),
