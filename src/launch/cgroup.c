@@ -205,6 +205,18 @@ pid_t cgroup_fork(const struct cgroup *c)
 	return pid;
 }
 
+void cgroup_confirm(struct cgroup *c, pid_t pid)
+{
+	int *const fds[] = { &c->folder_fd, &c->procs_fd, &c->kill_fd, &c->events_fd, &c->peak_fd };
+	if (!c->path[0] || cgroup_holds(c->path, pid))
+		return;
+	for (size_t i = 0; i < COUNT_OF(fds); i++) {
+		scope_close(fds[i]);
+		*fds[i] = -1;
+	}
+	c->path[0] = 0;
+}
+
 static int kill_through(int fd)
 {
 	return fd >= 0 && write(fd, "1", 1) == 1 ? 0 : -1;

@@ -69,7 +69,7 @@ void host_watch_look(struct host_watch *w, const struct cgroup *c, pid_t shim)
 	scoped_free pid_t *pids = NULL;
 	w->kills = machine_kills();
 	look_at_cgroup(w, c);
-	if (!w->limit_mib || w->enforced)
+	if (!w->limit_mib || (w->enforced && c->path[0]))
 		return;
 	size_t n = proc_descendants(shim, &pids);
 	uint64_t mib = sum_mib(pids, n, resident_kib);

@@ -163,6 +163,7 @@ static int begin(struct attempt_run *run, const struct shim_request *r, struct e
 	if (run->program < 0)
 		return -1;
 	run->record.began = true;
+	cgroup_confirm(&run->cgroup, run->program);
 	/* A pipe's reader must see the end when the program closes it; and no file system is held by us. */
 	close(run->out_fd);
 	if (run->err_fd != run->out_fd)

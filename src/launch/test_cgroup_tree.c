@@ -9,6 +9,7 @@
 #include "base/scope.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -206,12 +207,42 @@ static void in_real_ones(void **state)
 	assert_int_equal(access(top.path, F_OK), -1);
 }
 
+/* Where the kernel puts nobody into it, as from outside of what was delegated, it is given up. */
+static void one_that_could_not_be_entered_is_none(void **state)
+{
+	(void)state;
+	char name[64];
+	struct cgroup c;
+	snprintf(name, sizeof name, "rad-test-%d", (int)getpid());
+	cgroup_create(&c, name);
+	if (!c.path[0])
+		skip();
+	scoped_free char *path = alloc_string(c.path);
+	pid_t outside = start_pausing(), inside = cgroup_fork(&c);
+	if (!inside)
+		for (;;)
+			pause();
+	while (!cgroup_is_used(path))
+		sched_yield();
+	cgroup_confirm(&c, inside);
+	assert_string_equal(c.path, path);
+	cgroup_confirm(&c, outside);
+	assert_string_equal(c.path, "");
+	assert_true(c.folder_fd == -1 && c.procs_fd == -1 && c.kill_fd == -1 && c.events_fd == -1 && c.peak_fd == -1);
+	kill(inside, SIGKILL);
+	kill(outside, SIGKILL);
+	assert_int_equal(waitpid(inside, NULL, 0), inside);
+	assert_int_equal(waitpid(outside, NULL, 0), outside);
+	assert_int_equal(rmdir(path), 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(those_below_go_too), T(one_that_is_in_use_stays_with_those_above_it), T(no_link_is_followed),
 		T(thousands_go_in_a_few_tries), T(processes_are_found_in_those_below), T(in_real_ones),
+		T(one_that_could_not_be_entered_is_none),
 #undef T
 	};
 	return cmocka_run_group_tests_name("cgroup_tree", tests, NULL, NULL);
