@@ -33,6 +33,9 @@ begins_anew()
 	wait_state "$id" CANCELLED
 	kill -0 "$(cat pid)"			# and is not what is cancelled
 	grep -q "attempts/$ID.1.* is no task's of this queue" "$WORLD/radd.log"
+	eval "$(sed -n 's/.* when nobody needs them: //p' "$WORLD/radd.log")"	# as people are told
+	gone "$(cat pid)"
+	gone "$STRAY"
 }
 
 @test "a store that is begun anew: the task of the same id is not the one that runs" {

@@ -20,7 +20,7 @@ static char *stray_text(const struct sweeping *s, const struct stray *one)
 {
 	return alloc_printf("attempt %s/%s is no task's of this queue (was rad.db moved away, or put back from a copy?), and its "
 			    "processes, below pid %d of uid %u, still run: they are left alone and count as foreign; when nobody "
-			    "needs them: kill -- -%d", s->folder, one->name, (int)one->shim.pid, (unsigned)one->uid, (int)one->shim.pid);
+			    "needs them: pkill -s %d", s->folder, one->name, (int)one->shim.pid, (unsigned)one->uid, (int)one->shim.pid);
 }
 
 static char *unknown_text(const struct sweeping *s)
