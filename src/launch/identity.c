@@ -6,6 +6,7 @@
 
 #include "base/scope.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -17,8 +18,12 @@
 
 static int take_groups(uid_t uid, gid_t gid)
 {
+	errno = 0;
 	const struct passwd *user = getpwuid(uid);
-	/* A uid without an entry (a container's, a deleted user's) has its one group. */
+	/* Whether there is an entry could not be looked at: a program without its user's groups would fail for want of a file. */
+	if (!user && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return -1;
+	/* A uid without one (a container's, a deleted user's) has its one group. */
 	return user ? initgroups(user->pw_name, gid) : setgroups(1, &gid);
 }
 

@@ -3,6 +3,8 @@
  */
 #include "launch/test_launch.h"
 
+#include "launch/identity.h"
+
 #include <sys/resource.h>
 
 static const char fake_conda[] =
@@ -265,6 +267,23 @@ static void test_drops_root(void **state)
 	assert_int_equal(st.st_gid, NOBODY);
 }
 
+/* A machine that has no descriptor left says of nobody that he is in no group: it is tried again. */
+static void test_groups_that_cannot_be_asked_for(void **state)
+{
+	(void)state;
+	int status;
+	if (geteuid())
+		skip();
+	pid_t child = fork();
+	if (!child) {
+		struct error err = ERROR_INIT;
+		const struct rlimit none = { .rlim_cur = 0, .rlim_max = 0 };
+		_exit(!setrlimit(RLIMIT_NOFILE, &none) && identity_become(NOBODY, NOBODY, &err) && error_is_shortage(&err) ? 42 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(WEXITSTATUS(status), 42);
+}
+
 static void test_output_needs_the_users_rights(void **state)
 {
 	struct bench *b = *state;
@@ -405,8 +424,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_conda_in_script), T(test_conda_env_for_command), T(test_conda_env_missing),
 		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked), T(test_adopted_deep),
-		T(test_adopted_by_others), T(test_drops_root), T(test_output_needs_the_users_rights),
-		T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task), T(test_cgroup_seen_from_another),
+		T(test_adopted_by_others), T(test_drops_root), T(test_groups_that_cannot_be_asked_for),
+		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task), T(test_cgroup_seen_from_another),
 		T(test_cgroup_not_noted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
