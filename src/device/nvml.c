@@ -109,7 +109,9 @@ static int identify(const struct nvml_api *api, uint32_t nvml_index, struct nvml
 	u->fixed.sm_count = count_sms(api, u->handle, major, minor);
 	u->fixed.mps_capable = major >= 7;
 	u->gpm = has_gpm(api, u->handle);
-	g->mig_able = api->mig_mode && api->mig_max && api->mig_by_index && !api->mig_mode(u->handle, &now, &pending);
+	/* Only that answer says no: what it is just now is asked with every sample. */
+	g->mig_able = api->mig_mode && api->mig_max && api->mig_by_index &&
+		      api->mig_mode(u->handle, &now, &pending) != NVML_NOT_SUPPORTED;
 	return 0;
 }
 
@@ -246,20 +248,21 @@ static void take_instance(const struct nvml_state *n, const struct nvml_gpu *g, 
 	u->fixed.instance = asked.fixed.instance;
 }
 
-/* The instances may be changed by an administrator at any time, so they are listed for every sample. -1: the driver does not
- * say which there are; those that are known stay. */
-static int list_instances(struct nvml_state *n, struct nvml_gpu *g, bool enabled)
+/* The instances may be changed by an administrator at any time, so they are listed for every sample. Returns NVML's result: if it
+ * is an error, those that are known stay. */
+static int list_instances(struct nvml_state *n, struct nvml_gpu *g)
 {
 	uint32_t places = 0, got = 0;
-	if (enabled && n->api.mig_max(g->whole.handle, &places))
-		return -1;
+	int rc = g->mig_on ? n->api.mig_max(g->whole.handle, &places) : NVML_OK;
+	if (rc)
+		return rc;
 	places = places < MAX_INSTANCES ? places : MAX_INSTANCES;
 	struct nvml_unit *fresh = places ? alloc_zero(places * sizeof *fresh) : NULL;
 	for (uint32_t i = 0; i < places; i++) {
 		int there = ask_instance(&n->api, g, i, &fresh[got]);
 		if (there < 0) {
 			free(fresh);
-			return -1;
+			return NVML_GPU_LOST;
 		}
 		got += (uint32_t)there;
 	}
@@ -271,6 +274,17 @@ static int list_instances(struct nvml_state *n, struct nvml_gpu *g, bool enabled
 	g->mig = fresh;
 	g->n_mig = got;
 	return 0;
+}
+
+/* Nor does one that was in MIG mode, or was not, cease to be so because it does not say so now. */
+static int look_at_mig(struct nvml_state *n, struct nvml_gpu *g)
+{
+	uint32_t mode, pending;
+	int rc = g->mig_able ? n->api.mig_mode(g->whole.handle, &mode, &pending) : NVML_OK;
+	if (rc || !g->mig_able)
+		return rc;
+	g->mig_on = mode == NVML_MIG_ENABLED;
+	return g->mig_on || g->n_mig ? list_instances(n, g) : NVML_OK;
 }
 
 /* One on which nothing can run is not listed; told once for each reason. NULL: it is listed. */
@@ -347,18 +361,13 @@ static void read_whole(struct nvml_state *n, struct nvml_gpu *g, struct snapshot
 
 static void read_gpu(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *out)
 {
-	uint32_t mode = 0, pending;
-	int rc = 0;
 	if (!concerns_us(n, g))
 		return;
 	if (g->unreachable) {
 		read_lost(n, g, out);
 		return;
 	}
-	if (g->mig_able && (rc = n->api.mig_mode(g->whole.handle, &mode, &pending)))
-		mode = 0;
-	else if (g->mig_able && (mode == NVML_MIG_ENABLED || g->n_mig))
-		rc = list_instances(n, g, mode == NVML_MIG_ENABLED);
+	int rc = look_at_mig(n, g);
 	/* It answered this before: something is wrong with the GPU. What was there is listed on, as fallen. */
 	if (rc && g->n_mig) {
 		read_instances(n, g, true, out);
@@ -368,10 +377,10 @@ static void read_gpu(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *
 		read_instances(n, g, false, out);
 	else if (!is_chosen(n, &g->whole))
 		return;
-	else if (mode == NVML_MIG_ENABLED || !may_compute(n, g))
-		report_unusable(g, mode == NVML_MIG_ENABLED ? in_mig_mode : prohibited);
-	else
+	else if (nvml_is_lost(rc) || (!g->mig_on && may_compute(n, g)))
 		read_whole(n, g, out);
+	else
+		report_unusable(g, g->mig_on ? in_mig_mode : prohibited);
 }
 
 static int count_gpus(struct nvml_state *n, uint32_t *count, struct error *err)
@@ -388,12 +397,11 @@ static int count_gpus(struct nvml_state *n, uint32_t *count, struct error *err)
 static struct nvml_name *name_machine(struct nvml_state *n, struct nvml_machine *m)
 {
 	size_t room = 0;
-	uint32_t mode, pending;
 	*m = (struct nvml_machine){ 0 };
 	for (uint32_t i = 0; i < n->n_gpus; i++) {
 		struct nvml_gpu *g = &n->gpus[i];
-		if (!g->unreachable && g->mig_able && !n->api.mig_mode(g->whole.handle, &mode, &pending))
-			list_instances(n, g, mode == NVML_MIG_ENABLED);
+		if (!g->unreachable)
+			look_at_mig(n, g);
 		room += 1 + g->n_mig;
 	}
 	struct nvml_name *names = alloc_zero((room + 1) * sizeof *names);

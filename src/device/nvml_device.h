@@ -28,7 +28,7 @@ struct nvml_gpu {
 	struct nvml_unit whole;
 	uint64_t pci;			/* sorts as CUDA_DEVICE_ORDER=PCI_BUS_ID does */
 	bool unreachable;		/* the driver counts it but gives no handle */
-	bool mig_able;
+	bool mig_able, mig_on;
 	const char *reported;		/* why it is not listed, as it was last told; NULL: it is */
 	struct nvml_unit *mig;		/* owned */
 	uint32_t n_mig;

@@ -647,6 +647,26 @@ static void test_mig_falls_and_goes(void **state)
 	snapshot_clear(&s);
 }
 
+/* What says for a moment nothing of its mode is not taken for a GPU on which tasks run; lost, it is looked for again. */
+static void test_mig_mode_not_told(void **state)
+{
+	const char *const gpu = "{\"devices\": [{\"uuid\": \"GPU-a\", \"name\": \"A\", \"pci\": [0, 1, 0], \"cc\": [8, 0], "
+				"\"total_mib\": 40960, \"mig\": [], \"fail\": {%s}}]}";
+	scoped_free char *untold = alloc_printf(gpu, "\"nvmlDeviceGetMigMode\": 999"), *told = alloc_printf(gpu, "");
+	scoped_free char *lost = alloc_printf(gpu, "\"*\": 15");
+	script(untold);
+	open_all(state);
+	assert_listed(*state, 1000, "GPU-a 0", 0);	/* never told */
+	script(told);
+	assert_listed(*state, 2000, "", 0);
+	script(untold);
+	assert_listed(*state, 3000, "", 0);
+	script(lost);
+	assert_listed(*state, 4000, "GPU-a 0 fallen", 0);
+	script(told);
+	assert_listed(*state, 70000, "", 0);
+}
+
 #define FOUR "{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-b", "[0, 2, 0]") ", " H200("GPU-c", "[0, 3, 0]") ", " \
 	H200("GPU-d", "[0, 4, 0]") "]}"
 
@@ -766,6 +786,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_gpus_come_and_go, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mig, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mig_falls_and_goes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_mig_mode_not_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_instances_of_a_part, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_part_with_a_fallen_gpu, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_choice_is_kept_by_uuid, set_up, tear_down),

@@ -425,7 +425,8 @@ int main(void)
 		T(test_conda_in_script), T(test_conda_env_for_command), T(test_conda_env_missing),
 		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked), T(test_adopted_deep),
 		T(test_adopted_by_others), T(test_drops_root), T(test_groups_that_cannot_be_asked_for),
-		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task), T(test_cgroup_seen_from_another),
+		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task),
+		T(test_cgroup_seen_from_another),
 		T(test_cgroup_not_noted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
