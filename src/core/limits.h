@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Time limits of running attempts: the signal before the end (EV_WARNED), and the end (EV_STOP_ASKED). They run on the monotonic clock from
- * the moment at which the attempt began, so that somebody who sets the wall clock ends nobody's task; what a restart finds
- * running is counted from the time in its log, which moves with that clock. While a task is suspended its time stands still.
+ * Time limits of running attempts: the signal before the end (EV_WARNED), and the end (EV_STOP_ASKED). They run on the
+ * monotonic clock from the moment at which the attempt began, so that somebody who sets the wall clock ends nobody's task; what
+ * a restart finds running is counted from the time in its log, which moves with that clock. While a task is suspended its time
+ * stands still.
  */
 #ifndef RAD_CORE_LIMITS_H
 #define RAD_CORE_LIMITS_H

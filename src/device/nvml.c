@@ -248,8 +248,8 @@ static void take_instance(const struct nvml_state *n, const struct nvml_gpu *g, 
 	u->fixed.instance = asked.fixed.instance;
 }
 
-/* The instances may be changed by an administrator at any time, so they are listed for every sample. Returns NVML's result: if it
- * is an error, those that are known stay. */
+/* The instances may be changed by an administrator at any time, so they are listed for every sample. Returns NVML's result: if
+ * it is an error, those that are known stay. */
 static int list_instances(struct nvml_state *n, struct nvml_gpu *g)
 {
 	uint32_t places = 0, got = 0;

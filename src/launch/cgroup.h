@@ -42,8 +42,8 @@ bool cgroup_take_memory(void);
 /* As fork(), with the child in it where that is possible. The kernel stops every fork of the machine for up to some tens of
  * milliseconds to move a process that runs; one that is made there moves nothing. */
 pid_t cgroup_fork(const struct cgroup *c);
-/* After that: where the process could not be put into it, since part of the tree alone is ours, there is none any more; its folder
- * stays. Else an empty one would be asked what its processes do. */
+/* After that: where the process could not be put into it, since only a part of the tree is ours, there is none any more; its
+ * folder stays. Else an empty one would be asked what its processes do. */
 void cgroup_confirm(struct cgroup *c, pid_t pid);
 /* Kills all its processes. -1 where that cannot be done this way. */
 int cgroup_kill(const struct cgroup *c);
