@@ -210,6 +210,17 @@ static void test_output_that_grows_for_ever(void **state)
 	assert_int_equal(r.exit_code, 1);
 }
 
+/* What is printed faster than it can be read keeps nobody on his GPU: of the rest, the end alone is read. */
+static void test_output_of_a_flood(void **state)
+{
+	struct bench *b = *state;
+	set_script(b, "yes 'RuntimeError: CUDA error: out of memory' | head -c 60000000\necho ValueError: at last\nexit 1\n");
+	struct exit_report r = run(b);
+	assert_string_equal(r.output.line, "ValueError: at last");
+	assert_true(r.output.oom_near);
+	assert_in_range(r.output.oom_seen, (8 << 20) / 40 - 1, (30 << 20) / 40);
+}
+
 static void test_background_processes_end(void **state)
 {
 	struct bench *b = *state;
@@ -749,7 +760,8 @@ int main(int argc, char **argv)
 		T(test_appends_and_ignores_old_output), T(test_program_not_found), T(test_folder_missing),
 		T(test_output_folder_missing), T(test_output_is_a_pipe_without_reader), T(test_clean_start),
 		T(test_limits), T(test_much_output), T(test_output_that_is_no_file), T(test_huge_sparse_output),
-		T(test_output_that_grows_for_ever), T(test_background_processes_end), T(test_starts_once), T(test_race_for_the_claim),
+		T(test_output_that_grows_for_ever), T(test_output_of_a_flood), T(test_background_processes_end), T(test_starts_once),
+		T(test_race_for_the_claim),
 		T(test_shim_keeps_no_script), T(test_adopted_after_kill), T(test_never_started), T(test_failed_again), T(test_shim_killed),
 		T(test_signals_reach_everybody), T(test_signals_reach_orphans),
 		T(test_signals_reach_who_is_made_meanwhile), T(test_who_is_never_seen_twice_is_ended_too),
