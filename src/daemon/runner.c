@@ -573,8 +573,8 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 			runner_suspend(w);
 		break;
 	case EFFECT_WARN:	/* one that does not run yet has nothing to be warned of */
-		if (w && t && w->stage == WATCH_RUNNING)
-			stopping_signal(&r->stopping, t, t->spec->signal);
+		if (w && t && w->stage == WATCH_RUNNING && stopping_signal(&r->stopping, t, t->spec->signal))
+			launch_note_sent(&r->plan.home, t, LAUNCH_WARNED);
 		break;
 	case EFFECT_FORGET:
 		forgetting_add(r->forgetting, launch_forget, e->folder);
@@ -711,6 +711,8 @@ void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
 		core_started(r->plan.core, t->id, shim, now_read());
 	if (t->suspended || t->suspended_ms)	/* the signal may have been lost with the radd that was to send it */
 		runner_suspend(w);
+	if (task_attempt(t)->warned && launch_sent_ago_ms(&r->plan.home, t, LAUNCH_WARNED) < 0)
+		runner_note(r, &(struct event){ .kind = EV_WARNED }, t);
 	if (t->stopping)
 		runner_stop(w);
 	else if (core_is_leaving(r->plan.core, t, now_read()))	/* whether its signal was sent, nobody knows */

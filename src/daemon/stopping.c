@@ -57,10 +57,16 @@ static int64_t kill_pause(const struct stopping_plan *plan)
 static void ask_to_end(struct stopping *s, const struct stopping_plan *plan, const struct task *t, int64_t now)
 {
 	bool mps = task_attempt(t)->mode == SHARE_MPS && servers_end_clients(plan->servers);
+	int64_t ago_ms = s->since_ms ? -1 : launch_sent_ago_ms(&plan->home, t, LAUNCH_ASKED);	/* by the radd before this one */
+	bool asked = ago_ms >= 0;
 	if (!s->since_ms)
-		s->since_ms = now;
+		s->since_ms = now - (asked ? ago_ms : 0);
 	s->next_step_ms = s->since_ms + plan->config->kill_wait_ms;
-	if (!stopping_signal(plan, t, SIGTERM) && now + AGAIN_MS < s->next_step_ms)
+	if (!asked && stopping_signal(plan, t, SIGTERM)) {
+		asked = true;
+		launch_note_sent(&plan->home, t, LAUNCH_ASKED);
+	}
+	if (!asked && now + AGAIN_MS < s->next_step_ms)
 		s->next_step_ms = now + AGAIN_MS;	/* its shim has not begun the program yet */
 	else
 		s->step = mps ? STOPPING_CLIENTS : STOPPING_KILL;

@@ -355,6 +355,68 @@ static void one_that_was_being_stopped_is_stopped_on(void **state)
 	task_destroy(t);
 }
 
+/* Its program, and whoever it runs, goes on at these; each time that it hears of them it says so. */
+#define SAYS_AND_WAITS(signal) "trap 'echo x >>said' " signal "; echo >began; while [ ! -e go ]; do sleep 0.02 || :; done\n"
+
+static void expect_said_once(struct running *s, task_id id, enum task_state state)
+{
+	static const char *const made[] = { "said", "began", "go" };
+	scoped_free char *path = path_of(s, "said");
+	scoped_buf text = { 0 };
+	turn(s);
+	until_file(s, "said");
+	make_file(s, "go");
+	expect_end(s, id, state, 0);
+	assert_int_equal(io_read_file(path, 20, &text, NULL), 0);
+	assert_string_equal(buf_text(&text), "x\n");
+	for (size_t i = 0; i < COUNT_OF(made); i++) {
+		scoped_free char *file = path_of(s, made[i]);
+		unlink(file);
+	}
+}
+
+/* Many a program saves its work at the first and gives up at the second. The time that it has to end goes on. */
+static void one_that_was_asked_to_end_is_not_asked_by_the_next_radd(void **state)
+{
+	struct running *s = *state;
+	s->w.config.kill_wait_ms = 600000;
+	task_id id = begin(s, SAYS_AND_WAITS("TERM"));
+	until_file(s, "began");
+	core_cancel(s->w.core, id, getuid(), now_read(), NULL);
+	turn(s);
+	until_file(s, "said");
+	forget_all(s);
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	expect_said_once(s, id, TASK_CANCELLED);
+}
+
+/* Whether the radd before this one came to it or not. */
+static void one_is_warned_once(void **state)
+{
+	struct running *s = *state;
+	for (int sent = 0; sent < 2; sent++) {
+		struct spec *spec = world_spec(&s->w, SAYS_AND_WAITS("USR1"));
+		struct event limit = { .u.updated = { .set_time_limit = true, .time_limit_s = 3600 } };
+		spec->signal = SIGUSR1;
+		spec->signal_before_s = 3600;
+		task_id id = world_submit(&s->w, spec);
+		world_snapshot(&s->w);
+		until(s, EV_STARTED, id);
+		until_file(s, "began");
+		assert_int_equal(core_update(s->w.core, id, &limit, now_read(), NULL), 0);
+		core_turn(s->w.core, now_read());
+		world_commit(&s->w);
+		assert_true(world_saw(&s->w, EV_WARNED, id));
+		if (sent) {
+			turn(s);
+			until_file(s, "said");
+		}
+		forget_all(s);
+		runner_adopt(s->runner, core_task(s->w.core, id), false);
+		expect_said_once(s, id, TASK_COMPLETED);
+	}
+}
+
 static void one_that_ended_meanwhile_is_told(void **state)
 {
 	struct running *s = *state;
@@ -663,7 +725,8 @@ int main(void)
 		T(one_that_is_cancelled_where_it_was_placed_ends),
 		T(one_that_is_suspended_before_its_program_began_stands_still), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
 		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted),
-		T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
+		T(one_that_was_being_stopped_is_stopped_on), T(one_that_was_asked_to_end_is_not_asked_by_the_next_radd),
+		T(one_is_warned_once), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
 		T(after_a_new_boot_nothing_is_killed_by_a_cancel),
 		T(the_program_of_a_shim_that_radd_never_knew_does_not_go_on),

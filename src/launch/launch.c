@@ -432,6 +432,32 @@ int launch_signal(const struct launch_home *home, const struct task *t, int sign
 	return got;
 }
 
+static const char *const sent_names[] = { [LAUNCH_WARNED] = "warned", [LAUNCH_ASKED] = "asked" };
+
+/* Where that cannot be noted, the next radd sends it once more. */
+void launch_note_sent(const struct launch_home *home, const struct task *t, enum launch_sent sent)
+{
+	scoped_free char *path = launch_folder(home, t);
+	scoped_free char *now = alloc_printf("%lld\n", (long long)clock_mono_ms());
+	scoped_fd int folder = -1;
+	if (!open_folder(path, &folder, NULL))
+		write_whole(folder, sent_names[sent], now, strlen(now), NULL);
+}
+
+int64_t launch_sent_ago_ms(const struct launch_home *home, const struct task *t, enum launch_sent sent)
+{
+	scoped_free char *path = launch_folder(home, t);
+	scoped_fd int folder = -1;
+	char text[32];
+	if (open_folder(path, &folder, NULL))
+		return -1;
+	scoped_fd int fd = openat(folder, sent_names[sent], O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : io_read_full(fd, text, sizeof text - 1);
+	text[n > 0 ? n : 0] = 0;
+	int64_t ago_ms = clock_mono_ms() - strtoll(text, NULL, 10);
+	return *text && ago_ms > 0 ? ago_ms : *text ? 0 : -1;
+}
+
 size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids)
 {
 	if (adopted_is(t))
