@@ -115,12 +115,13 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	DEVICES=sim:1xa100-40g start_radd
 	wait_for 20 grep -q heard "rad-$a.out"
 	kill_radd
-	: >go
 	DEVICES=sim:1xa100-40g start_radd
+	: >go
 	timeout 100 rad wait "$a" "$b"
 	[ "$(state "$a")" = COMPLETED ]
 	[ "$(field "$a" '.slots')" = 1 ]
 	[ "$(field "$a" '.attempts[0].verdict')" = slot ]
+	[ "$(grep -c heard "rad-$a.out")" = 1 ]	# one that was told is not told again
 }
 
 @test "radd was killed before its signal reached anybody: it is sent after the restart, while there is time for it" {

@@ -715,7 +715,7 @@ void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
 		runner_note(r, &(struct event){ .kind = EV_WARNED }, t);
 	if (t->stopping)
 		runner_stop(w);
-	else if (core_is_leaving(r->plan.core, t, now_read()))	/* whether its signal was sent, nobody knows */
+	else if (core_is_leaving(r->plan.core, t, now_read()) && !asking_was_told(&r->plan.home, t, now_read().wall_ms))
 		runner_note(r, &(struct event){ .kind = EV_SLOT_ASKED }, t);
 }
 

@@ -432,7 +432,7 @@ int launch_signal(const struct launch_home *home, const struct task *t, int sign
 	return got;
 }
 
-static const char *const sent_names[] = { [LAUNCH_WARNED] = "warned", [LAUNCH_ASKED] = "asked" };
+static const char *const sent_names[] = { [LAUNCH_WARNED] = "warned", [LAUNCH_SLOT] = "slot", [LAUNCH_ASKED] = "asked" };
 
 /* Where that cannot be noted, the next radd sends it once more. */
 void launch_note_sent(const struct launch_home *home, const struct task *t, enum launch_sent sent)

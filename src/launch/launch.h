@@ -13,7 +13,7 @@
  * Attempt folder STATE/attempts/ID.N-STORE-PLACED/ (launch_name), mode 700:  request (what to start: request.h)
  *	claim ("PID START_TICKS\n", by the shim)  exit (JSON, a line at its end and one of its progress, by the shim: record.h)
  *	cgroup (its path, if there is one)  token (which its processes have in RAD_TASK_TOKEN)
- *	warned, asked (by radd: when it got the signal before its time limit, and SIGTERM; monotonic, in ms)
+ *	warned, slot, asked (by radd: when it got the signal before its time limit, that of its time slot, SIGTERM; monotonic, in ms)
  */
 #ifndef RAD_LAUNCH_LAUNCH_H
 #define RAD_LAUNCH_LAUNCH_H
@@ -117,11 +117,11 @@ int launch_signal(const struct launch_home *home, const struct task *t, int sign
 int launch_ask(const struct launch_home *home, const struct task *t, int signal);
 /* Whether any of them has one; nothing is sent. */
 bool launch_hears(const struct launch_home *home, const struct task *t, int signal);
-/* That its processes got such a signal is noted in its folder, since the next radd is not to send it again: what asks a program to
- * save its work once may end it the second time. */
-enum launch_sent { LAUNCH_WARNED, LAUNCH_ASKED };
+/* That its processes got such a signal is noted in its folder, since the next radd is not to send it again: what asks a program
+ * to save its work once may end it the second time. */
+enum launch_sent { LAUNCH_WARNED, LAUNCH_SLOT, LAUNCH_ASKED };
 void launch_note_sent(const struct launch_home *home, const struct task *t, enum launch_sent sent);
-/* How long ago that was, in ms; -1: it was not, or nobody knows. */
+/* How long ago that was the last time, in ms; -1: it was not, or nobody knows. */
 int64_t launch_sent_ago_ms(const struct launch_home *home, const struct task *t, enum launch_sent sent);
 /* All processes of the attempt, the shim not included. *pids to be freed. */
 size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids);
