@@ -216,10 +216,12 @@ static bool dcgm_ready(struct dcgm *d, int64_t mono_ms)
 	return false;
 }
 
-/* The number a value holds, unless it is blank, stale, or an error. */
+/* The number a value holds, unless it is blank, stale, or an error. One from times to come is of before the clock was set back,
+ * and would count until the clock is there. */
 static bool value_number(const struct dcgm_value *v, int64_t wall_ms, double *out)
 {
-	if (v->status != DCGM_OK || v->ts_us / 1000 < wall_ms - STALE_MS)
+	int64_t ms = v->ts_us / 1000;
+	if (v->status != DCGM_OK || ms < wall_ms - STALE_MS || ms > wall_ms + STALE_MS)
 		return false;
 	if (v->type == DCGM_TYPE_DOUBLE && v->v.dbl >= 0 && v->v.dbl < DCGM_BLANK_DOUBLE)
 		*out = v->v.dbl;

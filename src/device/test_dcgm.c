@@ -72,6 +72,9 @@ static void test_stale_is_unknown(void **state)
 {
 	script(ENGINE("127.0.0.1:5555", "", "{\"id\": 3, \"uuid\": \"GPU-a\", \"age_ms\": 20000, \"fields\": {" FIELDS "}}"));
 	assert_int_equal(read_gpu(*state, "GPU-a", 1000).valid, 0);
+	/* By a clock that was set back since. */
+	script(ENGINE("127.0.0.1:5555", "", "{\"id\": 3, \"uuid\": \"GPU-a\", \"age_ms\": -3600000, \"fields\": {" FIELDS "}}"));
+	assert_int_equal(read_gpu(*state, "GPU-a", 2000).valid, 0);
 }
 
 static void test_socket(void **state)
