@@ -114,6 +114,24 @@ one_control() { [ "$(controls)" -eq 1 ]; }	# beside one that was begun to be tri
 	wait_for 20 no_controls
 }
 
+@test "a server that cannot be stopped just now is stopped later" {
+	local go=$WORLD/go-later one
+	stop_radd
+	cp "$RAD_BUILD_ROOT/rad-shim" "$WORLD/shim"
+	RAD_SHIM=$WORLD/shim start_radd
+	one=$(submit --gpu-mem 4G -- sh -c "$look later.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE later.txt
+	chmod -x "$WORLD/shim"
+	touch "$go"
+	rad wait "$one"
+	wait_for 20 grep -q "stopping MPS of .*shim" "$WORLD/radd.log"
+	[ "$(controls)" -eq 1 ]
+	chmod +x "$WORLD/shim"
+	wait_for 20 no_controls
+	stop_radd
+	start_radd
+}
+
 @test "a server that nobody uses any more is stopped by the radd that finds it" {
 	local go=$WORLD/go3 one
 	one=$(submit --gpu-mem 4G -- sh -c "$look idle.txt; $(until_file "$go")")

@@ -139,11 +139,13 @@ static void servers_drop(struct servers *s, struct entry *e)
 	*e = s->list[--s->n];
 }
 
-/* Stopped first: to release it gives back the object alone, and leaves the server as it is. What is left of one whose control
- * daemon was killed is waited for. */
-static void servers_end(struct servers *s, struct entry *e)
+/* Stopped first: to release it gives back the object alone, and leaves the server as it is. One that could not be stays where
+ * it is, for the next try. What is left of one whose control daemon was killed is waited for. `what` it is, for people. */
+static void servers_end(struct servers *s, struct entry *e, const char *what)
 {
-	mps_stop(e->server);
+	if (mps_stop(e->server))
+		return;
+	log_info("MPS: stopping the %s server of %s", what, mps_whose(e->server));
 	if (mps_is_left(e->server))
 		e->ending_ms = clock_mono_ms();
 	else
@@ -197,8 +199,7 @@ static void servers_stop_idle(struct servers *s, const struct core *core, int64_
 		e->idle_ms = used ? 0 : e->idle_ms ? e->idle_ms : mono_ms;
 		if (used || (!e->sick && mono_ms - e->idle_ms < idle_ms && mps_poll(e->server) != MPS_FAILED))
 			continue;
-		log_info("MPS: stopping the %s server of %s", e->sick ? "sick" : "idle", mps_whose(e->server));
-		servers_end(s, e);
+		servers_end(s, e, e->sick ? "sick" : "idle");
 	}
 }
 
@@ -246,15 +247,14 @@ static void servers_replace_sick(struct servers *s, const struct core *core, con
 	struct entry *e = servers_entry(s, t);
 	if (!e || !e->sick || servers_has_others(e, core, t))
 		return;
-	log_info("MPS: stopping the sick server of %s", mps_whose(e->server));
-	servers_end(s, e);
+	servers_end(s, e, "sick");
 }
 
 /* What is left of it serves clients that are in the midst of their work, until there is none: nothing of ours ends that. */
 static void servers_give_up(struct servers *s, struct entry *e, const struct core *core, const struct task *t)
 {
 	if (!mps_is_left(e->server) || !servers_has_others(e, core, t)) {
-		servers_end(s, e);
+		servers_end(s, e, "failed");
 		return;
 	}
 	e->left = true;
@@ -273,6 +273,8 @@ enum mps_state servers_want(struct servers *s, const struct core *core, const st
 		return MPS_READY;
 	if (!e)
 		return servers_start(s, core, t, why);
+	if (e->sick && !servers_has_others(e, core, t))		/* it could not be stopped yet */
+		return MPS_STARTING;
 	mps_name_user(e->server, t->spec->user);
 	enum mps_state state = mps_poll(e->server);
 	if (state == MPS_FAILED) {

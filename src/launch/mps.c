@@ -378,15 +378,17 @@ struct proc_id mps_control(const struct mps_server *s)
 	return s->id;
 }
 
-void mps_stop(struct mps_server *s)
+int mps_stop(struct mps_server *s)
 {
 	struct proc_id helper;
 	struct error err = ERROR_INIT;
 	/* With its start time: by the time that the helper comes to KILL, the pid may be another's. */
 	scoped_free char *pid = alloc_printf("%d", (int)s->id.pid);
 	scoped_free char *start = alloc_printf("%llu", (unsigned long long)s->id.start_ticks);
-	if (run_shim(s, "mps-stop", pid, start, -1, &helper, &err))
-		log_warn("stopping MPS of %s: %s", s->whose, err.text);
+	int rc = run_shim(s, "mps-stop", pid, start, -1, &helper, &err);
+	if (rc)
+		log_warn_limited("stopping MPS of %s: %s", s->whose, err.text);
+	return rc;
 }
 
 void mps_trim(struct mps_server *s)

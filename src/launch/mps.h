@@ -71,8 +71,8 @@ bool mps_is_left(struct mps_server *s);
 #define MPS_LOG_MOST (16 << 20)
 void mps_trim(struct mps_server *s);
 /* Asks the control daemon to quit, with 5 s for its clients. A helper ends it, and what is left of it, with TERM and then KILL
- * if it does not. Returns at once. */
-void mps_stop(struct mps_server *s);
+ * if it does not. Returns at once: 0, or -1 if no helper could be started. */
+int mps_stop(struct mps_server *s);
 /* Asks the server to end those of the processes that are its clients (`terminate_client`), which is kinder than SIGKILL to its
  * other clients. Of many thousands, some are left out. Returns at once. */
 void mps_terminate_clients(struct mps_server *s, const pid_t *pids, size_t n);
