@@ -114,6 +114,19 @@ drive()
 	PY
 }
 
+@test "^C is heeded while a task prints more than its user's terminal can show" {
+	drive <<-'PY'
+		t = Terminal("rad", "run", "--output", "much", "sh", "-c", "yes | head -c 100000000; exec sleep 100")
+		t.expect("y\r\ny\r\n")
+		t.type("\x03")
+		assert t.expect("cancelling task").start() < 30000000
+		t.type("\x03")
+		t.expect("left; task")
+		assert t.end() == 130, t.code
+		wait_for(lambda: not tasks(), "the end of the task")
+	PY
+}
+
 @test "a terminal that goes hangs up, as after ssh; in the queue it cancels" {
 	drive <<-'PY'
 		t = Terminal("rad", "run", "--pty", "sh", "-c", "trap 'echo hup >>got; exit 4' HUP; echo up; while :; do sleep 0.1; done")

@@ -108,56 +108,88 @@ static size_t heading_bytes(const struct follow *f, const char *bytes, size_t n)
 	return end ? (size_t)(end + 1 - bytes) : 0;
 }
 
+static void show_line(struct follow *f)
+{
+	fwrite(buf_text(&f->line), 1, f->line.len, f->out);
+	buf_drop(&f->line, f->line.len);
+}
+
 /* A bar redraws its line after a carriage return: only what stands at the line's end is kept. */
 static void collapse(struct follow *f, const char *bytes, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (bytes[i] == '\n' || f->line.len >= MAX_LINE) {
-			fwrite(buf_text(&f->line), 1, f->line.len, f->out);
+	for (size_t i = 0; i < n;) {
+		size_t from = i;
+		while (i < n && bytes[i] != '\n' && bytes[i] != '\r')
+			i++;
+		if (i > from && f->returned)
 			buf_drop(&f->line, f->line.len);
-		} else if (f->returned && bytes[i] != '\r') {
-			buf_drop(&f->line, f->line.len);
-		}
-		f->returned = bytes[i] == '\r';
-		if (bytes[i] == '\n')
+		f->returned = f->returned && i == from;
+		buf_add(&f->line, bytes + from, i - from);
+		bool ends = i < n && bytes[i] == '\n';
+		if (ends || f->line.len >= MAX_LINE)
+			show_line(f);
+		if (ends)
 			putc('\n', f->out);
-		else if (bytes[i] != '\r')
-			buf_add(&f->line, &bytes[i], 1);
+		if (i < n)
+			f->returned = bytes[i++] == '\r';
 	}
+}
+
+/* Whether another file stands in its place by now, and something in it: an attempt that began after the log was moved away or
+ * removed writes there. What is empty was put there for later (logrotate), and the task still writes where it did. */
+static bool is_replaced(const struct follow *f)
+{
+	struct stat read, there;
+	return !fstat(f->fd, &read) && !stat(f->path, &there) && there.st_size > 0 &&
+	       (there.st_dev != read.st_dev || there.st_ino != read.st_ino);
+}
+
+static int go_over(struct follow *f, struct error *err)
+{
+	follow_finish(f);
+	close(f->fd);
+	f->fd = -1;
+	f->at = f->skipped = 0;
+	return ensure_open(f, err);
 }
 
 int follow_read(struct follow *f, struct error *err)
 {
 	char chunk[CHUNK];
 	struct stat st;
-	ssize_t got;
-	int rc = ensure_open(f, err), any = 0;
+	int rc = ensure_open(f, err);
 	if (rc != 1)
 		return rc;
 	if (!fstat(f->fd, &st) && st.st_size < f->at)	/* cut short by somebody: begin again */
 		f->at = 0;
-	while ((got = pread(f->fd, chunk, sizeof chunk, f->at)) > 0) {
-		size_t past = heading_bytes(f, chunk, (size_t)got);
-		f->at += got;
-		any = 1;
-		if (f->raw)
-			fwrite(chunk + past, 1, (size_t)got - past, f->out);
-		else
-			collapse(f, chunk + past, (size_t)got - past);
-		if (ferror(f->out))
-			return error_errno(err, "output");
-	}
-	if (fflush(f->out))
-		return error_errno(err, "output");
-	return got < 0 ? error_errno(err, "log %.900s", f->path) : any;
+	bool replaced = is_replaced(f);		/* before it is read for the last time */
+	ssize_t got = pread(f->fd, chunk, sizeof chunk, f->at);
+	if (!got && replaced)
+		return go_over(f, err);
+	if (got <= 0)
+		return got < 0 ? error_errno(err, "log %.900s", f->path) : 0;
+	size_t past = heading_bytes(f, chunk, (size_t)got);
+	f->at += got;
+	if (f->raw)
+		fwrite(chunk + past, 1, (size_t)got - past, f->out);
+	else
+		collapse(f, chunk + past, (size_t)got - past);
+	return fflush(f->out) || ferror(f->out) ? error_errno(err, "output") : 1;
+}
+
+int follow_read_all(struct follow *f, struct error *err)
+{
+	int rc;
+	while ((rc = follow_read(f, err)) > 0)
+		;
+	return rc;
 }
 
 void follow_finish(struct follow *f)
 {
-	if (f->line.len) {
-		fwrite(f->line.data, 1, f->line.len, f->out);
+	bool open = f->line.len;
+	show_line(f);
+	if (open)
 		putc('\n', f->out);
-	}
-	buf_drop(&f->line, f->line.len);
 	fflush(f->out);
 }

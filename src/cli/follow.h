@@ -24,8 +24,12 @@ int follow_seek_lines(struct follow *f, int64_t n, struct error *err);
 /* Leaves out so many bytes at the beginning: an earlier task's, by the same name. A file that is shorter is shown whole. */
 void follow_skip(struct follow *f, off_t bytes);
 
-/* Shows what is new. 1: something was; 0: nothing; -1: the file is there, but cannot be read. A file that is not there is 0. */
+/* Shows what is new, so much of it at once that who calls can look at other things between: 1: there may be more; 0: that was
+ * all; -1: the file is there, but cannot be read. A file that is not there is 0. One that was moved away or removed is read to
+ * its end, and then the one that stands in its place. */
 int follow_read(struct follow *f, struct error *err);
+/* The same until that was all: a task may print faster than that can be shown. 0 or -1. */
+int follow_read_all(struct follow *f, struct error *err);
 /* Whether the file has been opened. */
 bool follow_is_open(struct follow *f);
 /* Shows a last line that has no end. */

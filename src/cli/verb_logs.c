@@ -32,7 +32,7 @@ static int follow_until_end(struct follow *f, const json_t *task, struct error *
 		struct pollfd p = { client_wait_fd(w), POLLIN, 0 };
 		poll(&p, 1, POLL_MS);
 		rc = client_wait_poll(w, &ended, err);
-		if (follow_read(f, err) < 0)
+		if (follow_read_all(f, err))
 			rc = -1;
 		if (!rc && cli_reader_left())	/* as tail(1) does: a task that prints nothing more would never tell */
 			rc = 1;
@@ -59,7 +59,7 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 	struct follow *f = follow_create(member_text(task, "log_path"), member_text(task, "user"),
 					 want->raw || (want->follow && term.live), stdout);
 	int rc = want->lines >= 0 ? follow_seek_lines(f, want->lines, err) : 0;
-	rc = rc < 0 || follow_read(f, err) < 0 ? -1 : 0;
+	rc = rc < 0 || follow_read_all(f, err) ? -1 : 0;
 	if (!rc && want->follow && !task_state_terminal(member_state(task)))
 		rc = follow_until_end(f, task, err);
 	if (!rc && !follow_is_open(f))

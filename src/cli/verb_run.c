@@ -70,7 +70,7 @@ struct running {
 	bool started;			/* the log is there: no more status lines */
 	unsigned shown;			/* of status, so many lines stand on the terminal */
 	bool cancelled;
-	bool unreadable;		/* the log */
+	bool unreadable, more;		/* the log; not all that is in it was shown */
 	int64_t next_status_ms;
 };
 
@@ -133,7 +133,9 @@ static bool handle_interrupt(struct running *r)
 static void show_output(struct running *r)
 {
 	struct error err = ERROR_INIT;
-	if (!r->log || r->unreadable || follow_read(r->log, &err) >= 0)
+	int rc = !r->log || r->unreadable ? 0 : follow_read(r->log, &err);
+	r->more = rc > 0;
+	if (rc >= 0)
 		return;
 	r->unreadable = true;
 	if (cli_reader_left())
@@ -147,7 +149,7 @@ static void show_output(struct running *r)
 static void wait_and_carry(const struct running *r)
 {
 	struct pollfd p[1 + PTY_POLLS] = { { r->wait ? client_wait_fd(r->wait) : -1, POLLIN, 0 } };
-	struct timespec tick = { .tv_nsec = POLL_MS * 1000000L };
+	struct timespec tick = { .tv_nsec = r->more ? 0 : POLL_MS * 1000000L };
 	sigset_t none;
 	unsigned n = r->pty ? pty_polls(p + 1) : 0;
 	sigemptyset(&none);
@@ -178,11 +180,11 @@ static bool has_started(const struct running *r)
 /* 1: it ended, *reply says how; 0: left by an interrupt; -1. */
 static int follow_to_end(struct running *r, json_t **reply, struct error *err)
 {
-	for (;;) {
+	for (int rc = 0;;) {
 		wait_and_carry(r);
 		if (handle_interrupt(r) || (r->pty && handle_terminal(r)))
 			return 0;
-		int rc = ask_for_end(r, reply, err);
+		rc = rc ? rc : ask_for_end(r, reply, err);
 		if (!r->started && has_started(r)) {
 			term_clear_line(&r->shown);
 			r->started = true;
@@ -190,9 +192,10 @@ static int follow_to_end(struct running *r, json_t **reply, struct error *err)
 		if (rc < 0)
 			return -1;
 		show_output(r);
-		if (rc)
+		if (rc && !r->more)
 			return 1;
-		show_status(r);
+		if (!rc)
+			show_status(r);
 	}
 }
 

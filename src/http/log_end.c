@@ -48,7 +48,7 @@ static const char *last_part(const char *text, size_t n)
 static int read_lines(const json_t *task, FILE *out, struct error *err)
 {
 	struct follow *f = follow_create(member_text(task, "log_path"), member_text(task, "user"), false, out);
-	int rc = follow_seek_lines(f, LOG_END_LINES, err) < 0 || follow_read(f, err) < 0 ? -1 : 0;
+	int rc = follow_seek_lines(f, LOG_END_LINES, err) < 0 || follow_read_all(f, err) ? -1 : 0;
 	if (!rc && !follow_is_open(f))
 		rc = log_file_none(task, err);
 	follow_finish(f);
