@@ -283,6 +283,14 @@ on_terminal()
 	[ "$(rad show --json "$id" | jq -c '[.tasks[] | [.id, (.attempts | length)]] | sort | map(.[1])')" = "[2,3,2,3]" ]
 }
 
+@test "a task that is said twice is changed once: by its id again, in a list, or as an element of its array" {
+	a=$(submit --hold true) b=$(submit --hold --array=0-2 true)
+	[ "$(rad cancel --json "$a" "$a" "$a,$a" "${b}_1" "$b" "${b}_[0-2]" "${b}_2" | jq .changed)" = 4 ]
+	rad requeue "$a" "$a"		# the second would have been told that it runs, or have ended it
+	rad wait "$a"
+	[ "$(rad show --json "$a" | jq '.tasks[0].attempts | length')" = 1 ]
+}
+
 @test "tasks by name and state; a script is not asked, the count is told" {
 	a=$(submit --name sweep-1 --hold true) b=$(submit --name sweep-2 --hold true) c=$(submit --name other --hold true)
 	[ "$(rad release --name 'sweep-*')" = "Released 2 tasks" ]

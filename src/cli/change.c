@@ -31,7 +31,7 @@ static void tell_rest(const json_t *request, const json_t *reply)
 			 member_int(reply, "changed") == 1 ? "" : "s", n, member_text(reply, "skipped_why"));
 }
 
-/* Sends the request for these ids (a list; one reference is taken over). */
+/* Sends the request for these ids (a list). */
 static void change_send(struct cli_call *c, const json_t *request, json_t *ids, bool several, struct done *done)
 {
 	struct error err = ERROR_INIT;
@@ -52,15 +52,21 @@ static void change_send(struct cli_call *c, const json_t *request, json_t *ids, 
 		cli_note("%s", member_text(reply, "why"));
 		done->rc = CLI_FAILED;
 	}
-	json_decref(ids);
 }
 
-static json_t *texts_of(const struct ids *ids)
+/* But those that were said before, themselves or with their whole array: what was requeued by the first word may run already. */
+static json_t *texts_of(const struct ids *ids, json_t *said)
 {
 	json_t *list = json_array();
-	char id[TASK_ID_TEXT];
-	for (size_t i = 0; i < ids->n; i++)
-		json_array_append_new(list, json_text(task_id_text(ids->list[i], id)));
+	char id[TASK_ID_TEXT], job[TASK_ID_TEXT];
+	for (size_t i = 0; i < ids->n; i++) {
+		task_id_text(ids->list[i], id);
+		task_id_text(TASK_ID(TASK_JOB(ids->list[i]), -1), job);
+		if (json_object_get(said, id) || json_object_get(said, job))
+			continue;
+		json_object_set_new(said, id, json_true());
+		json_array_append_new(list, json_text(id));
+	}
 	return list;
 }
 
@@ -79,7 +85,7 @@ static int check_which(const struct ids *ids, struct error *err)
 int change_words(struct cli_call *c, const json_t *request, bool json)
 {
 	struct error err = ERROR_INIT;
-	scoped_json *ids = json_array();
+	scoped_json *ids = json_array(), *said = json_object();
 	struct done done = { .ids = ids };
 	c->n_words = ids_bare_words(c->words, c->n_words);
 	if (!cli_want_words(c, 1, CLI_ANY_NUMBER))
@@ -92,8 +98,9 @@ int change_words(struct cli_call *c, const json_t *request, bool json)
 				ids_clear(&word);
 				return cli_fail(c, &err);
 			}
-			if (!failed && sends)
-				change_send(c, request, texts_of(&word), word.several, &done);
+			scoped_json *texts = failed || !sends ? NULL : texts_of(&word, said);
+			if (json_array_size(texts))
+				change_send(c, request, texts, word.several, &done);
 			ids_clear(&word);
 			if (failed)
 				return cli_usage(c, "%s", err.text);
@@ -170,7 +177,7 @@ static int change_tasks(struct cli_call *c, const json_t *request, const json_t 
 	if (n && !s->yes && !ask(op, tasks))
 		return CLI_FAILED;
 	for (size_t i = 0; i < n && done.rc != CLI_NO_DAEMON;) {
-		json_t *some = json_array();
+		scoped_json *some = json_array();
 		for (size_t end = i + IDS_MAX; i < n && i < end; i++)
 			json_array_append(some, json_object_get(json_array_get(tasks, i), "id"));
 		change_send(c, request, some, true, &done);
