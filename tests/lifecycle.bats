@@ -193,6 +193,13 @@ teardown()
 	[ "$(state "$id")" = HELD ]
 	rad update "$id" name=renamed priority=-5 time=90s gpu-mem=3G
 	rad show --json "$id" | jq -e '.tasks[0] | .name == "renamed" and .priority == -5 and .time_limit_s == 90 and .estimate.claim_mib == 3072'
+	# as submit reads them
+	run -2 rad update "$id" --name ""
+	one_line_error "name: expected a value"
+	run -0 rad update "$id" time=24
+	one_line_error "for hours write 24h"
+	rad update "$id" time=infinite
+	[ "$(field "$id" .time_limit_s)" = null ]
 	run rad logs "$id"
 	[ "$status" -eq 1 ]
 	one_line_error "has not started"

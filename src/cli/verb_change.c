@@ -128,7 +128,8 @@ static int read_array_limit(const char *text, int64_t *limit, struct error *err)
 static int fill_as_submit(const struct update *u, json_t *request, struct error *err)
 {
 	const struct { const char *option, *value; } said[] = {
-		{ "gres", u->gres }, { "gpus", u->gpus }, { "mem", u->mem }, { "retries", u->retries },
+		{ "gres", u->gres }, { "gpus", u->gpus }, { "mem", u->mem }, { "retries", u->retries }, { "priority", u->priority },
+		{ "time", u->time }, { "max-slowdown", u->max_slowdown }, { "name", u->name },
 	};
 	struct spec *s = spec_create();
 	struct submit_pending p = { 0 };
@@ -137,6 +138,8 @@ static int fill_as_submit(const struct update *u, json_t *request, struct error 
 		failed = said[i].value ? options_set(s, &p, options_find(said[i].option), said[i].value, said[i].option, err) : 0;
 	if (!failed && p.mem_doubt)
 		cli_note("%s", p.mem_doubt);
+	if (!failed && p.time_doubt)
+		cli_note("%s", p.time_doubt);
 	if (!failed && s->gpu_model)	/* the same, or radd refuses it */
 		json_object_set_new(request, "gpu_model", json_text(s->gpu_model));
 	if (u->gpus || u->gres)
@@ -145,6 +148,14 @@ static int fill_as_submit(const struct update *u, json_t *request, struct error 
 		json_object_set_new(request, "host_mem_mib", json_integer((json_int_t)s->host_mem_mib));
 	if (u->retries)
 		json_object_set_new(request, "retries", json_integer(s->retries));
+	if (u->priority)
+		json_object_set_new(request, "priority", json_integer(s->priority));
+	if (u->time)
+		json_object_set_new(request, "time_limit_s", json_integer(s->time_limit_s));
+	if (u->max_slowdown)
+		json_object_set_new(request, "max_slowdown", json_real(s->max_slowdown));
+	if (!failed && u->name && json_object_set_new(request, "name", json_exact(s->name)))
+		failed = error_set(err, ERR_INVALID, "name: is not UTF-8");
 	options_pending_clear(&p);
 	spec_unref(s);
 	return failed;
@@ -167,38 +178,22 @@ static int fill_dependency(const char *text, json_t *request, struct error *err)
 
 static int fill_update(const struct update *u, json_t *request, struct error *err)
 {
-	int64_t priority = 0, seconds = 0, array_limit, begin_s;
-	uint64_t mib = 0;
-	double slowdown;
-	bool unlimited = u->time && (!strcasecmp(u->time, "unlimited") || !strcmp(u->time, "0"));
-	if (u->priority && units_parse_int(u->priority, -1000000000, 1000000000, &priority, err))
-		return error_wrap(err, "priority");
-	if (u->time && !unlimited && units_parse_duration(u->time, 0, UNITS_TEN_YEARS_S, &seconds, err))
-		return error_wrap(err, "time");
+	int64_t array_limit, begin_s;
+	uint64_t mib;
+	if (fill_as_submit(u, request, err) || (u->dependency && fill_dependency(u->dependency, request, err)))
+		return -1;
 	if (u->gpu_mem && options_read_gpu_mem(u->gpu_mem, &mib, err))
 		return error_wrap(err, "gpu-mem");
 	if (u->array && read_array_limit(u->array, &array_limit, err))
 		return -1;
 	if (u->begin && submit_read_begin(u->begin, &begin_s, err))
 		return error_wrap(err, "begin");
-	if (fill_as_submit(u, request, err) || (u->dependency && fill_dependency(u->dependency, request, err)))
-		return -1;
 	if (u->begin)
 		json_object_set_new(request, "begin_s", json_integer(begin_s));
 	if (u->array)
 		json_object_set_new(request, "array_limit", json_integer(array_limit));
-	if (u->priority)
-		json_object_set_new(request, "priority", json_integer(priority));
-	if (u->time)
-		json_object_set_new(request, "time_limit_s", json_integer(seconds));
 	if (u->gpu_mem)
 		json_object_set_new(request, "gpu_mem_mib", json_integer((json_int_t)mib));
-	if (u->max_slowdown && units_parse_double(u->max_slowdown, 1, SPEC_MAX_SLOWDOWN, &slowdown, err))
-		return error_wrap(err, "max-slowdown");
-	if (u->max_slowdown)
-		json_object_set_new(request, "max_slowdown", json_real(slowdown));
-	if (u->name && json_object_set_new(request, "name", json_exact(u->name)))
-		return error_set(err, ERR_INVALID, "name: is not UTF-8");
 	return 0;
 }
 
