@@ -31,7 +31,7 @@ struct live {
 	struct gather *gather;
 	uv_timer_t *timer;		/* closed by the loop */
 	struct topic_text { char *text; unsigned version; } topics[TOPICS];
-	json_t *rows;			/* all of them, with equal ones joined */
+	json_t *rows;			/* all of them; n: so many elements of an array are one row */
 };
 
 /* Rows ------------------------------------------------------------------------------------------------------------------ */
@@ -69,18 +69,15 @@ static json_t *starts_of(const json_t *list)
 static json_t *rows_of(const json_t *tasks, const json_t *told)
 {
 	scoped_json *starts = starts_of(told);
-	json_t *rows = json_array(), *last = NULL, *t;
+	json_t *rows = json_array(), *t;
 	size_t i;
 	json_array_foreach(tasks, i, t) {
-		if (last && member_wait_alike(last, t)) {
-			json_object_set_new(last, "n", json_integer(member_int(last, "n") + 1));
-			continue;
-		}
-		last = live_row(t);
-		json_object_set_new(last, "n", json_integer(1));
-		if (json_object_get(starts, member_text(t, "id")))
-			json_object_set(last, "expected_start", json_object_get(starts, member_text(t, "id")));
-		json_array_append_new(rows, last);
+		json_t *row = live_row(t), *start = json_object_get(starts, member_text(t, "id"));
+		json_int_t n = member_int(t, "count");
+		json_object_set_new(row, "n", json_integer(n ? n : 1));
+		if (start)
+			json_object_set(row, "expected_start", start);
+		json_array_append_new(rows, row);
 	}
 	return rows;
 }
@@ -240,6 +237,7 @@ static void ask(struct live *l)
 	json_object_set_new(requests[TASKS], "members", json_pack("[s, s, s, s, s, s, s, s, s, s, s, s, s]", "id", "name",
 		"user", "state", "reason", "reason_text", "priority", "gpus_requested", "submit_time", "start_time", "estimate",
 		"attempts", "progress"));
+	json_object_set_new(requests[TASKS], "fold", json_true());
 	l->gather = gather_ask(l->loop, l->socket, requests, COUNT_OF(requests), LIVE_DEADLINE_MS, on_gathered, l);
 }
 
