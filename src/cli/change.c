@@ -54,7 +54,7 @@ static void change_send(struct cli_call *c, const json_t *request, json_t *ids, 
 	}
 }
 
-/* But those that were said before, themselves or with their whole array: what was requeued by the first word may run already. */
+/* But those that were said before, themselves or with their whole array: what the first word requeued may run already. */
 static json_t *texts_of(const struct ids *ids, json_t *said)
 {
 	json_t *list = json_array();

@@ -300,13 +300,71 @@ json_t *client_call_id_within(int seconds, const char *op, const char *id, struc
 	return client_call_within(fd, seconds, ask_of(op, id), err);
 }
 
+/* ---- answers that are taken as they come ---- */
+
+struct client_asked { int fd; struct buf in; bool away; };
+
+struct client_asked *client_ask(json_t *const requests[], size_t n, struct error *err)
+{
+	scoped_buf out = { 0 };
+	scoped_fd int fd = client_connect(err);
+	int failed = fd < 0;
+	for (size_t i = 0; i < n && !failed; i++)
+		failed = wire_encode(requests[i], &out, err);
+	/* It was there a moment ago: away, then, not absent, as who takes the answer is told. */
+	if (!failed && io_write_full(fd, out.data, out.len) && errno != EPIPE && errno != ECONNRESET)
+		failed = error_errno(err, "writing to radd");
+	if (failed)
+		return NULL;
+	io_set_nonblocking(fd, true);
+	struct client_asked *a = alloc_zero(sizeof *a);
+	a->fd = steal_fd(fd);
+	return a;
+}
+
+void client_asked_end(struct client_asked *a)
+{
+	if (!a)
+		return;
+	close(a->fd);
+	buf_free(&a->in);
+	free(a);
+}
+
+int client_asked_fd(const struct client_asked *a)
+{
+	return a ? a->fd : -1;
+}
+
+bool client_asked_away(const struct client_asked *a)
+{
+	return a->away;
+}
+
+int client_asked_take(struct client_asked *a, json_t **reply, struct error *err)
+{
+	char chunk[65536];
+	ssize_t got;
+	while ((got = recv(a->fd, chunk, sizeof chunk, 0)) > 0)
+		buf_add(&a->in, chunk, (size_t)got);
+	bool over = !got || (errno != EAGAIN && errno != EINTR);
+	int rc = wire_decode(&a->in, reply, err);
+	a->away = !rc && over;
+	if (rc == 1 && wire_check(*reply, err)) {
+		json_decref(steal(*reply));
+		return -1;
+	}
+	if (rc == 1)
+		strip(*reply);
+	return rc;
+}
+
 /* ---- waits ---- */
 
 struct client_wait {
 	json_t *request;
 	bool queue;		/* of files: it is looked at again and again */
-	int fd;			/* -1 while radd is away */
-	struct buf in;
+	struct client_asked *asked;	/* NULL while radd is away */
 	int64_t away_since_ms, retry_ms;	/* mono; 0 while connected */
 	int64_t since_ms;	/* mono; this connection */
 	unsigned closed;	/* connections in a row that ended at once */
@@ -314,28 +372,17 @@ struct client_wait {
 
 static int ask(struct client_wait *w, struct error *err)
 {
-	scoped_buf out = { 0 };
-	scoped_fd int fd = client_connect(err);
-	if (fd < 0 || wire_encode(w->request, &out, err))
+	w->asked = client_ask(&w->request, 1, err);
+	if (!w->asked)
 		return -1;
-	if (io_write_full(fd, out.data, out.len)) {
-		/* It was there a moment ago: away, then, not absent. */
-		if (errno == EPIPE || errno == ECONNRESET)
-			return 0;
-		return error_errno(err, "writing to radd");
-	}
-	io_set_nonblocking(fd, true);
-	w->fd = steal_fd(fd);
 	w->away_since_ms = 0;
 	w->since_ms = clock_mono_ms();
-	buf_drop(&w->in, w->in.len);
 	return 0;
 }
 
 struct client_wait *client_wait_create(json_t *ids, bool until_start, struct error *err)
 {
 	struct client_wait *w = alloc_zero(sizeof *w);
-	w->fd = -1;
 	w->queue = client_queue();
 	w->request = wire_request("wait");
 	json_object_set(w->request, "ids", ids);
@@ -351,16 +398,14 @@ void client_wait_destroy(struct client_wait *w)
 {
 	if (!w)
 		return;
-	if (w->fd >= 0)
-		close(w->fd);
+	client_asked_end(w->asked);
 	json_decref(w->request);
-	buf_free(&w->in);
 	free(w);
 }
 
 int client_wait_fd(const struct client_wait *w)
 {
-	return w->fd;
+	return client_asked_fd(w->asked);
 }
 
 static int look_again(struct client_wait *w, json_t **reply, struct error *err)
@@ -384,8 +429,7 @@ static int note_closed(struct client_wait *w, struct error *err)
 static int hung_up(struct client_wait *w, int64_t now_ms, struct error *err)
 {
 	bool at_once = now_ms - w->since_ms < AT_ONCE_MS;
-	close(w->fd);
-	w->fd = -1;
+	client_asked_end(steal(w->asked));
 	if (at_once)
 		return note_closed(w, err);
 	w->closed = 0;
@@ -397,7 +441,7 @@ static int find_again(struct client_wait *w, struct error *err)
 {
 	int64_t now = clock_mono_ms();
 	struct error why = ERROR_INIT;
-	if (w->fd >= 0 && hung_up(w, now, err))
+	if (w->asked && hung_up(w, now, err))
 		return -1;
 	if (!w->away_since_ms)
 		w->away_since_ms = now;
@@ -405,7 +449,7 @@ static int find_again(struct client_wait *w, struct error *err)
 		return 0;
 	w->retry_ms = now + RETRY_MS;
 	if (!ask(w, &why))
-		return w->fd < 0 ? note_closed(w, err) : 0;
+		return 0;
 	if (now - w->away_since_ms < AWAY_MS)
 		return 0;
 	return error_set(err, ERR_UNAVAILABLE, "radd went away and did not come back in %d s (%.600s); running tasks go on",
@@ -414,25 +458,10 @@ static int find_again(struct client_wait *w, struct error *err)
 
 int client_wait_poll(struct client_wait *w, json_t **reply, struct error *err)
 {
-	char chunk[16384];
-	ssize_t got = 0;
 	if (w->queue)
 		return look_again(w, reply, err);
-	if (w->fd < 0)
-		return find_again(w, err);
-	while ((got = recv(w->fd, chunk, sizeof chunk, 0)) > 0)
-		buf_add(&w->in, chunk, (size_t)got);
-	int rc = wire_decode(&w->in, reply, err);
-	if (rc == 1 && wire_check(*reply, err)) {
-		json_decref(*reply);
-		*reply = NULL;
-		return -1;
-	}
-	if (rc == 1)
-		strip(*reply);
-	if (rc || (got < 0 && (errno == EAGAIN || errno == EINTR)))
-		return rc;
-	return find_again(w, err);
+	int rc = w->asked ? client_asked_take(w->asked, reply, err) : 0;
+	return rc || (w->asked && !w->asked->away) ? rc : find_again(w, err);
 }
 
 json_t *client_wait_ended(json_t *ids, int64_t for_ms, struct error *err)

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* What tells that the daemon to speak to is the server's, which the caller may not start; NULL: it is the caller's own, or
  * another that RAD_SOCKET names. */
@@ -50,6 +51,17 @@ json_t *client_look_id_on(int *fd, const char *op, const char *id, struct error 
 
 /* The path of a program of ours: beside this one, else in PATH. NULL if it is in neither. The caller frees it. */
 char *client_find_program(const char *name);
+
+/* Requests (borrowed) that were sent over one connection, and whose answers are taken as they come; NULL with an error. */
+struct client_asked;
+struct client_asked *client_ask(json_t *const requests[], size_t n, struct error *err);
+void client_asked_end(struct client_asked *a);
+/* What to wait for; -1 for NULL. */
+int client_asked_fd(const struct client_asked *a);
+/* 1: *reply is the next answer, a new reference; 0: it has not come; -1. Never waits. */
+int client_asked_take(struct client_asked *a, json_t **reply, struct error *err);
+/* Whether it has not come, and will not, as radd hung up. */
+bool client_asked_away(const struct client_asked *a);
 
 /* A wait for tasks, which can be polled. */
 struct client_wait;

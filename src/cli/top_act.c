@@ -4,9 +4,7 @@
  */
 #include "cli/top_act.h"
 
-#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/text.h"
@@ -16,11 +14,8 @@
 #include "submit/wire.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-struct top_act_asking { int fd; struct buf in; };
 
 int top_act_choose(struct top_act *a, const char *op, const char *ids, const char *state, struct error *err)
 {
@@ -51,34 +46,14 @@ void top_act_forget(struct top_act *a)
 
 int top_act_send(struct top_act *a, struct error *err)
 {
-	scoped_buf out = { 0 };
-	int fd = client_connect(err);
-	int failed = fd < 0 || wire_encode(a->request, &out, err) ? -1 : 0;
+	a->asking = client_ask(&a->request, 1, err);
 	top_act_forget(a);
-	if (!failed && (io_write_full(fd, out.data, out.len) || io_set_nonblocking(fd, true)))
-		failed = error_errno(err, "radd");
-	if (failed) {
-		if (fd >= 0)
-			close(fd);
-		return -1;
-	}
-	a->asking = alloc_zero(sizeof *a->asking);
-	a->asking->fd = fd;
-	return 0;
+	return a->asking ? 0 : -1;
 }
 
 int top_act_fd(const struct top_act *a)
 {
-	return a->asking ? a->asking->fd : -1;
-}
-
-static void end_asking(struct top_act *a)
-{
-	if (!a->asking)
-		return;
-	close(a->asking->fd);
-	buf_free(&a->asking->in);
-	free(steal(a->asking));
+	return client_asked_fd(a->asking);
 }
 
 static void say_done(const struct top_act *a, const json_t *reply, char *text, size_t size)
@@ -99,28 +74,23 @@ bool top_act_take(struct top_act *a, char *text, size_t size)
 {
 	struct error err = ERROR_INIT;
 	scoped_json *reply = NULL;
-	char chunk[4096];
-	ssize_t n;
 	if (!a->asking)
 		return false;
-	while ((n = read(a->asking->fd, chunk, sizeof chunk)) > 0)
-		buf_add(&a->asking->in, chunk, (size_t)n);
-	bool away = !n || (errno != EAGAIN && errno != EINTR);
-	int rc = wire_decode(&a->asking->in, &reply, &err);
-	if (!rc && !away)
+	int rc = client_asked_take(a->asking, &reply, &err);
+	if (!rc && !client_asked_away(a->asking))
 		return false;
 	if (!rc)
 		error_set(&err, ERR_UNAVAILABLE, "radd went away before it had answered to %s %s: look whether it was done", a->op, a->ids);
-	if (rc == 1 && !wire_check(reply, &err))
+	if (rc == 1)
 		say_done(a, reply, text, size);
 	else
-		snprintf(text, size, "%s", err.text);
-	end_asking(a);
+		text_printf(text, size, "%s", err.text);
+	client_asked_end(steal(a->asking));
 	return true;
 }
 
 void top_act_clear(struct top_act *a)
 {
 	top_act_forget(a);
-	end_asking(a);
+	client_asked_end(steal(a->asking));
 }

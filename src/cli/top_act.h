@@ -17,7 +17,7 @@ struct top_act {
 	char op[16];			/* "cancel", "hold" or "release"; "": none was chosen */
 	char ids[200];			/* of whom, as people write it; cut, if it is long */
 	json_t *request;		/* made, and not sent before it is confirmed; NULL: none */
-	struct top_act_asking *asking;	/* sent; NULL: nothing is under way */
+	struct client_asked *asking;	/* sent; NULL: nothing is under way */
 };
 
 /* Makes the request for the tasks that `ids` names ("12_[3-7]"), as long as they are in that state. Nothing is sent. */

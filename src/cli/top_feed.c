@@ -5,9 +5,8 @@
 #include "cli/top_feed.h"
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "cli/client.h"
@@ -15,15 +14,13 @@
 #include "cli/queue_table.h"
 #include "submit/wire.h"
 
-#include <errno.h>
 #include <stdio.h>
 
 #define PATIENCE_MS 3000
 #define REST 9		/* of ten parts of the time */
 
 struct top_asking {
-	int fd;
-	struct buf in;
+	struct client_asked *asked;
 	json_t *gpus;		/* the first answer */
 	int64_t from_ms;
 };
@@ -33,8 +30,7 @@ static void end_asking(struct top_feed *f)
 	struct top_asking *a = steal(f->asking);
 	if (!a)
 		return;
-	close(a->fd);
-	buf_free(&a->in);
+	client_asked_end(a->asked);
 	json_decref(a->gpus);
 	free(a);
 }
@@ -49,65 +45,38 @@ static json_t *list_request(void)
 
 static int ask(struct top_feed *f, struct error *err)
 {
-	scoped_buf out = { 0 };
-	json_t *gpus = wire_request("gpus"), *list = list_request();
-	int fd = client_connect(err);
-	int rc = fd < 0 || wire_encode(gpus, &out, err) || wire_encode(list, &out, err) ? -1 : 0;
-	json_decref(gpus);
-	json_decref(list);
-	if (!rc && (io_write_full(fd, out.data, out.len) || io_set_nonblocking(fd, true)))
-		rc = error_errno(err, "radd");
-	if (rc) {
-		if (fd >= 0)
-			close(fd);
+	scoped_json *gpus = wire_request("gpus"), *list = list_request();
+	struct client_asked *asked = client_ask((json_t *const[]){ gpus, list }, 2, err);
+	if (!asked)
 		return -1;
-	}
 	f->asking = alloc_zero(sizeof *f->asking);
-	f->asking->fd = fd;
+	f->asking->asked = asked;
 	f->asking->from_ms = clock_mono_ms();
 	return 0;
-}
-
-/* 1: the member of one whole answer is in *list; 0: not yet; -1. */
-static int take_answer(struct top_asking *a, const char *member, json_t **list, bool *truncated, struct error *err)
-{
-	json_t *reply = NULL;
-	int rc = wire_decode(&a->in, &reply, err);
-	if (rc == 1 && wire_check(reply, err))
-		rc = -1;
-	if (rc == 1) {
-		*list = json_incref(json_object_get(reply, member));
-		*truncated = json_is_true(json_object_get(reply, "truncated"));
-	}
-	json_decref(reply);
-	return rc;
 }
 
 /* 1: both answers are there; 0: not yet; -1. */
 static int take(struct top_feed *f, struct error *err)
 {
 	struct top_asking *a = f->asking;
-	char chunk[65536];
-	ssize_t n;
-	while ((n = read(a->fd, chunk, sizeof chunk)) > 0)
-		buf_add(&a->in, chunk, (size_t)n);
-	bool away = !n || (n < 0 && errno != EAGAIN && errno != EINTR), truncated = false;
-	json_t *tasks = NULL;
-	int rc = a->gpus ? 1 : take_answer(a, "gpus", &a->gpus, &truncated, err);
-	rc = rc == 1 ? take_answer(a, "tasks", &tasks, &truncated, err) : rc;
+	scoped_json *first = NULL, *second = NULL;
+	int rc = a->gpus ? 1 : client_asked_take(a->asked, &first, err);
+	if (first)
+		a->gpus = json_incref(json_object_get(first, "gpus"));
+	rc = rc == 1 ? client_asked_take(a->asked, &second, err) : rc;
 	if (rc == 1) {
 		json_decref(f->gpus);
 		json_decref(f->tasks);
 		f->gpus = steal(a->gpus);
-		f->tasks = tasks;
-		f->truncated = truncated;
+		f->tasks = json_incref(json_object_get(second, "tasks"));
+		f->truncated = json_is_true(json_object_get(second, "truncated"));
 	}
-	return rc || !away ? rc : error_set(err, ERR_UNAVAILABLE, "radd went away before it had answered");
+	return rc || !client_asked_away(a->asked) ? rc : error_set(err, ERR_UNAVAILABLE, "radd went away before it had answered");
 }
 
 int top_feed_fd(const struct top_feed *f)
 {
-	return f->asking ? f->asking->fd : -1;
+	return f->asking ? client_asked_fd(f->asking->asked) : -1;
 }
 
 int64_t top_feed_due_ms(const struct top_feed *f)
