@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Exit codes. `run`, `wait` and `monitor` hand on another program's code, so their own failures are CLI_OWN; but a program that
@@ -73,6 +74,9 @@ void cli_print_help(const struct cli_call *c, const struct args_option *options)
 struct cli_part { const char *option, *of; };
 /* Whether all that were given go with the way `used`: another's would change nothing, unseen. False: c->rc tells. */
 bool cli_parts(struct cli_call *c, const struct cli_part *parts, const char *used);
+/* The value of an option that is a number: NULL leaves what is there, and an error begins with the option's name. */
+int cli_read_int(const char *option, const char *word, int64_t min, int64_t max, int64_t *value, struct error *err);
+int cli_read_double(const char *option, const char *word, double min, double max, double *value, struct error *err);
 /* Checks the number of words; prints the usage and returns false if it is another. */
 #define CLI_ANY_NUMBER SIZE_MAX
 bool cli_want_words(struct cli_call *c, size_t min, size_t max);

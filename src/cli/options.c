@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client_queue.h"
 #include "cli/format.h"
@@ -185,6 +186,16 @@ bool cli_parts(struct cli_call *c, const struct cli_part *parts, const char *use
 				return false;
 			}
 	return true;
+}
+
+int cli_read_int(const char *option, const char *word, int64_t min, int64_t max, int64_t *value, struct error *err)
+{
+	return word && units_parse_int(word, min, max, value, err) ? error_wrap(err, "--%s", option) : 0;
+}
+
+int cli_read_double(const char *option, const char *word, double min, double max, double *value, struct error *err)
+{
+	return word && units_parse_double(word, min, max, value, err) ? error_wrap(err, "--%s", option) : 0;
 }
 
 bool cli_want_words(struct cli_call *c, size_t min, size_t max)

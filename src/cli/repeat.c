@@ -3,7 +3,6 @@
  */
 #include "cli/repeat.h"
 
-#include "base/units.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -14,8 +13,8 @@ int repeat_show_every(struct cli_call *c, const char *every, bool json, repeat_s
 	double seconds;
 	if (json)
 		return cli_usage(c, "--watch is for people: --json is printed once");
-	if (units_parse_double(every, 0.2, 3600, &seconds, &err))
-		return cli_usage(c, "--watch: %s", err.text);
+	if (cli_read_double("watch", every, 0.2, 3600, &seconds, &err))
+		return cli_usage(c, "%s", err.text);
 	for (;;) {
 		struct term term = term_ask();
 		if (!term.live)

@@ -79,11 +79,6 @@ static int read_modes(const char *text, struct bench_plan *p, struct error *err)
 	return 0;
 }
 
-static int wrong(const char *option, struct error *err)
-{
-	return error_wrap(err, "--%s", option);
-}
-
 static int read_options(const struct bench_words *w, struct bench_plan *p, struct error *err)
 {
 	p->seconds = 20;
@@ -92,17 +87,13 @@ static int read_options(const struct bench_words *w, struct bench_plan *p, struc
 	p->gpu = -1;
 	p->pattern = w->pattern;
 	if (read_degrees(w->degrees ? w->degrees : p->n_commands > 1 ? "" : "1,2,3,7", p, err) && w->degrees)
-		return wrong("degrees", err);
+		return error_wrap(err, "--degrees");
 	if (w->modes && read_modes(w->modes, p, err))
-		return wrong("modes", err);
-	if (w->seconds && units_parse_double(w->seconds, 0.5, 86400, &p->seconds, err))
-		return wrong("seconds", err);
-	if (w->patience && units_parse_double(w->patience, 1, 86400, &p->patience_s, err))
-		return wrong("patience", err);
-	if (w->repeat && units_parse_int(w->repeat, 1, 1000, &p->repeat, err))
-		return wrong("repeat", err);
-	if (w->gpu && units_parse_int(w->gpu, 0, 1023, &p->gpu, err))
-		return wrong("gpu", err);
+		return error_wrap(err, "--modes");
+	if (cli_read_double("seconds", w->seconds, 0.5, 86400, &p->seconds, err) ||
+	    cli_read_double("patience", w->patience, 1, 86400, &p->patience_s, err) ||
+	    cli_read_int("repeat", w->repeat, 1, 1000, &p->repeat, err) || cli_read_int("gpu", w->gpu, 0, 1023, &p->gpu, err))
+		return -1;
 	if (!w->degrees && p->n_commands > 1) {
 		p->n_degrees = 1;
 		p->degrees[0] = (int64_t)p->n_commands;

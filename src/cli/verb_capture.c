@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/paths.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/aside.h"
 #include "cli/cli.h"
 #include "cli/ids.h"
@@ -137,18 +136,12 @@ static int check_numbers(const struct wish *w, int64_t *seconds, struct error *e
 {
 	int64_t n;
 	double s = DEFAULT_SECONDS;
-	if (w->iterations && units_parse_int(w->iterations, 1, 100, &n, err))
-		return error_wrap(err, "--iterations");
-	if (w->memory && units_parse_int(w->memory, 1, INT32_MAX, &n, err))
-		return error_wrap(err, "--memory");
-	if (w->gpus && units_parse_int(w->gpus, 1, SPEC_MAX_GPUS, &n, err))
-		return error_wrap(err, "--gpus");
-	if (w->timeout && units_parse_double(w->timeout, w->task ? 1 : 0.001, INT32_MAX, &s, err))
-		return error_wrap(err, "--timeout");
+	if (cli_read_int("iterations", w->iterations, 1, 100, &n, err) || cli_read_int("memory", w->memory, 1, INT32_MAX, &n, err) ||
+	    cli_read_int("gpus", w->gpus, 1, SPEC_MAX_GPUS, &n, err) ||
+	    cli_read_double("timeout", w->timeout, w->task ? 1 : 0.001, INT32_MAX, &s, err))
+		return -1;
 	*seconds = (int64_t)s;
-	if (w->clock && units_parse_double(w->clock, 0.001, INT32_MAX, &s, err))
-		return error_wrap(err, "--clock");
-	return 0;
+	return cli_read_double("clock", w->clock, 0.001, INT32_MAX, &s, err);
 }
 
 int verb_capture(struct cli_call *c)

@@ -4,7 +4,6 @@
  */
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/client_queue.h"
@@ -229,8 +228,8 @@ int verb_estimate(struct cli_call *c)
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 1))
 		return c->rc;
 	struct load_answer load = { .host = { .pace = 1 }, .why = ERROR_INIT };
-	if (host_pace && units_parse_double(host_pace, 1 / HOSTPACE_MOST, HOSTPACE_MOST, &load.host.pace, &err))
-		return cli_usage(c, "--host-pace: %s", err.text);
+	if (cli_read_double("host-pace", host_pace, 1 / HOSTPACE_MOST, HOSTPACE_MOST, &load.host.pace, &err))
+		return cli_usage(c, "%s", err.text);
 	bool named = strcmp(name, "auto") && strcmp(name, "all");
 	const struct estimator *one = named ? estimate_find(name, &err) : NULL;
 	if (named && !one)

@@ -3,7 +3,6 @@
  */
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/client_queue.h"
@@ -126,8 +125,8 @@ int verb_logs(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !ids_want(c, CLI_ANY_NUMBER))
 		return c->rc;
-	if (lines && units_parse_int(lines, 0, INT64_MAX, &want.lines, &err))
-		return cli_usage(c, "--lines: %s", err.text);
+	if (cli_read_int("lines", lines, 0, INT64_MAX, &want.lines, &err))
+		return cli_usage(c, "%s", err.text);
 	scoped_json *tasks = find_tasks(c, &err);
 	return tasks && !show_logs(&want, tasks, &err) ? CLI_DONE : cli_fail(c, &err);
 }

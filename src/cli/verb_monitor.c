@@ -339,12 +339,10 @@ static int begin(struct monitoring *w, const struct monitor_asked *a, struct err
 static int read_numbers(struct monitoring *w, const struct monitor_asked *a, struct error *err)
 {
 	double seconds = 1;
-	if (a->interval && units_parse_double(a->interval, 0.1, 3600, &seconds, err))
-		return error_wrap(err, "--interval");
-	if (a->count && units_parse_int(a->count, 1, INT64_MAX / 2, &w->count, err))
-		return error_wrap(err, "--count");
+	int failed = cli_read_double("interval", a->interval, 0.1, 3600, &seconds, err) ||
+		     cli_read_int("count", a->count, 1, INT64_MAX / 2, &w->count, err);
 	w->interval_ms = (int64_t)(seconds * 1000);
-	return 0;
+	return failed;
 }
 
 static int find_processes(struct monitoring *w, const struct monitor_asked *a, pid_t pid, struct error *err)

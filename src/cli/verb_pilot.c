@@ -232,7 +232,7 @@ static int read_span(struct cli_call *c, const char *option, const char *text, i
 static int read_count(struct cli_call *c, const char *option, const char *text, int64_t *n)
 {
 	struct error err = ERROR_INIT;
-	return text && units_parse_int(text, 1, 10000, n, &err) ? cli_usage(c, "--%s: %s", option, err.text) : 0;
+	return cli_read_int(option, text, 1, 10000, n, &err) ? cli_usage(c, "%s", err.text) : 0;
 }
 
 static int ask_slurm(struct cli_call *c, const struct pilot_words *w, bool json)

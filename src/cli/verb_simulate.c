@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/format.h"
 #include "cli/simulation_report.h"
@@ -135,8 +134,8 @@ static int read_others(const struct simulate_words *w, struct sim_options *o, st
 {
 	int64_t seed = 0;
 	o->estimator = w->estimator ? w->estimator : "oracle";
-	if (w->seed && units_parse_int(w->seed, 0, INT64_MAX, &seed, err))
-		return error_wrap(err, "--seed");
+	if (cli_read_int("seed", w->seed, 0, INT64_MAX, &seed, err))
+		return -1;
 	o->seed = (uint64_t)seed;
 	if (read_loads(w->loads, &o->loads, err) ||
 	    read_either("progress-lines", w->progress_lines, "yes", "no", &o->progress_lines, err))
@@ -243,11 +242,6 @@ static int read_way(const char *word, enum cluster_way *way, struct error *err)
 	return word ? error_set(err, ERR_INVALID, "--cluster: '%.40s': whole, shard-declared, shard-estimated or node", word) : 0;
 }
 
-static int read_whole(const char *option, const char *word, int64_t max, int64_t *v, struct error *err)
-{
-	return word && units_parse_int(word, 0, max, v, err) ? error_wrap(err, "--%s", option) : 0;
-}
-
 static int read_cluster(const struct simulate_words *w, struct cluster_options *o, struct error *err)
 {
 	int64_t cpus = 0, gpu_cpus = 0, requeue_s = o->requeue_ms / 1000, wait_s = o->node_wait_ms / 1000;
@@ -257,12 +251,12 @@ static int read_cluster(const struct simulate_words *w, struct cluster_options *
 	    read_either("wide", w->wide, "alone", "shared", &o->wide_alone, err) ||
 	    read_either("shard-gpu", w->shard_gpu, "least", "first", &o->least_gpu, err) ||
 	    read_either("shard-share", w->shard_share, "streams", "mps", &streams, err) ||
-	    read_whole("cpus-per-node", w->cpus_per_node, 65536, &cpus, err) ||
-	    read_whole("cpus-per-gpu", w->cpus_per_gpu, 1024, &gpu_cpus, err) ||
-	    read_whole("requeue-delay", w->requeue_delay, 86400, &requeue_s, err) ||
-	    read_whole("node-wait", w->node_wait, 86400, &wait_s, err) ||
-	    read_whole("bf-interval", w->bf_interval, 86400, &backfill_s, err) ||
-	    read_whole("bf-depth", w->bf_depth, 1000000, &depth, err))
+	    cli_read_int("cpus-per-node", w->cpus_per_node, 0, 65536, &cpus, err) ||
+	    cli_read_int("cpus-per-gpu", w->cpus_per_gpu, 0, 1024, &gpu_cpus, err) ||
+	    cli_read_int("requeue-delay", w->requeue_delay, 0, 86400, &requeue_s, err) ||
+	    cli_read_int("node-wait", w->node_wait, 0, 86400, &wait_s, err) ||
+	    cli_read_int("bf-interval", w->bf_interval, 0, 86400, &backfill_s, err) ||
+	    cli_read_int("bf-depth", w->bf_depth, 0, 1000000, &depth, err))
 		return -1;
 	o->shard_share = streams ? SHARE_STREAMS : SHARE_MPS;
 	o->node_cpus = (uint32_t)cpus;

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
@@ -494,8 +493,8 @@ int verb_top(struct cli_call *c)
 	uid_t uid = 0;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
-	if (units_parse_double(delay, 0.2, 3600, &seconds, &err))
-		return cli_usage(c, "--delay: %s", err.text);
+	if (cli_read_double("delay", delay, 0.2, 3600, &seconds, &err))
+		return cli_usage(c, "%s", err.text);
 	if (!term_ask().live || !isatty(STDIN_FILENO))
 		return cli_usage(c, "a terminal is needed: 'rad gpus' and 'rad queue' print the same once");
 	struct top t = { .every_ms = (int64_t)(seconds * 1000) };

@@ -6,7 +6,6 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/member.h"
@@ -28,19 +27,13 @@ struct trace_words {
 };
 
 /* Values of options. NULL leaves what is there. */
-static int read_whole(const char *word, const char *option, int64_t min, int64_t max, int64_t *v, struct error *err)
-{
-	return word && units_parse_int(word, min, max, v, err) ? error_wrap(err, "--%s", option) : 0;
-}
-
-static int read_ms(const char *word, const char *option, double least_s, double most_s, int64_t *ms, struct error *err)
+static int read_ms(const char *option, const char *word, double least_s, double most_s, int64_t *ms, struct error *err)
 {
 	double s;
-	if (!word)
-		return 0;
-	if (units_parse_double(word, least_s, most_s, &s, err))
-		return error_wrap(err, "--%s", option);
-	*ms = (int64_t)(s * 1000);
+	if (cli_read_double(option, word, least_s, most_s, &s, err))
+		return -1;
+	if (word)
+		*ms = (int64_t)(s * 1000);
 	return 0;
 }
 
@@ -67,9 +60,9 @@ static int make_philly(struct cli_call *c, const struct trace_words *w, struct s
 	int64_t n = 100000, seed = 1;
 	if (w->mix)
 		return cli_usage(c, "--mix: those of --like philly have their own");
-	if (read_whole(w->tasks, "tasks", 1, MOST_TASKS, &n, &err) || read_whole(w->seed, "seed", 0, INT64_MAX, &seed, &err) ||
-	    read_whole(w->longest, "longest", 60, 10000000, &o.longest_s, &err) ||
-	    read_ms(w->interval, "interval", 0, 1e5, &o.interval_ms, &err))
+	if (cli_read_int("tasks", w->tasks, 1, MOST_TASKS, &n, &err) || cli_read_int("seed", w->seed, 0, INT64_MAX, &seed, &err) ||
+	    cli_read_int("longest", w->longest, 60, 10000000, &o.longest_s, &err) ||
+	    read_ms("interval", w->interval, 0, 1e5, &o.interval_ms, &err))
 		return cli_usage(c, "%s", err.text);
 	o.n = (size_t)n;
 	o.seed = (uint64_t)seed;
@@ -85,8 +78,8 @@ static int make(struct cli_call *c, const struct trace_words *w, struct sim_work
 		return strcmp(w->like, "philly") ? cli_usage(c, "--like: '%.40s': philly", w->like) : make_philly(c, w, of, t);
 	if (w->longest)
 		return cli_usage(c, "--longest goes with --like philly");
-	if (read_whole(w->tasks, "tasks", 1, MOST_TASKS, &n, &err) || read_whole(w->seed, "seed", 0, INT64_MAX, &seed, &err) ||
-	    read_ms(w->interval, "interval", 0, 1e6, &o.interval_ms, &err))
+	if (cli_read_int("tasks", w->tasks, 1, MOST_TASKS, &n, &err) || cli_read_int("seed", w->seed, 0, INT64_MAX, &seed, &err) ||
+	    read_ms("interval", w->interval, 0, 1e6, &o.interval_ms, &err))
 		return cli_usage(c, "%s", err.text);
 	if (w->mix && generate_parse_mix(w->mix, o.share, &err))
 		return cli_usage(c, "--mix: %s", err.text);
@@ -101,9 +94,9 @@ static int read_window(const struct trace_words *w, struct import_window *o, str
 {
 	int64_t tasks = 0, gpus = 0, seed = 1;
 	*o = (struct import_window){ .start_ms = -1, .length_ms = 4 * 3600 * 1000 };
-	if (read_ms(w->start, "start", 0, 1e9, &o->start_ms, err) || read_ms(w->length, "length", 1, 1e9, &o->length_ms, err) ||
-	    read_whole(w->tasks, "tasks", 1, MOST_TASKS, &tasks, err) || read_whole(w->gpus, "gpus", 1, 4096, &gpus, err) ||
-	    read_whole(w->seed, "seed", 0, INT64_MAX, &seed, err))
+	if (read_ms("start", w->start, 0, 1e9, &o->start_ms, err) || read_ms("length", w->length, 1, 1e9, &o->length_ms, err) ||
+	    cli_read_int("tasks", w->tasks, 1, MOST_TASKS, &tasks, err) || cli_read_int("gpus", w->gpus, 1, 4096, &gpus, err) ||
+	    cli_read_int("seed", w->seed, 0, INT64_MAX, &seed, err))
 		return -1;
 	o->tasks = (size_t)tasks;
 	o->gpus = (unsigned)gpus;
@@ -208,8 +201,8 @@ static int run(struct cli_call *c, const struct trace_words *w, struct sim_workl
 	struct error err = ERROR_INIT;
 	double speed = 1;
 	bool declare = !w->estimator || !strcmp(w->estimator, "oracle");
-	if (w->speed && units_parse_double(w->speed, 0.001, 1e6, &speed, &err))
-		return cli_usage(c, "--speed: %s", err.text);
+	if (cli_read_double("speed", w->speed, 0.001, 1e6, &speed, &err))
+		return cli_usage(c, "%s", err.text);
 	if (!declare && strcmp(w->estimator, "none"))
 		return cli_usage(c, "--estimator: '%.40s': oracle (memory is declared) or none", w->estimator);
 	return sim_trace_read(t, c->words[1], of, &err) ? cli_fail(c, &err) : submit_all(c, t, of, speed, declare);

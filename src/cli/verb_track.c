@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
@@ -216,8 +215,8 @@ int verb_track(struct cli_call *c)
 	double every_s = EVERY_S;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
-	if (a.interval && units_parse_double(a.interval, 1, 3600, &every_s, &err))
-		return cli_usage(c, "--interval: %s", err.text);
+	if (cli_read_double("interval", a.interval, 1, 3600, &every_s, &err))
+		return cli_usage(c, "%s", err.text);
 	if (a.all && a.user)
 		return cli_usage(c, "--all and --user say whose tasks: give one of them");
 	a.uri = a.uri ? a.uri : said("MLFLOW_TRACKING_URI");
