@@ -331,6 +331,10 @@ machine()
 	said=$(as "$ALICE" env RAD_SOCKET="$WORLD/$ALICE/second" RAD_STATE="$WORLD/$ALICE/second.d" rad start 2>&1)
 	[[ "$said" == *"started radd for you"* ]]
 	as "$ALICE" env RAD_SOCKET="$WORLD/$ALICE/second" RAD_STATE="$WORLD/$ALICE/second.d" rad stop
+	# and not where others may write; who calls rad has no option that names another
+	install -d -m 777 "$WORLD/open"
+	said=$(as "$ALICE" env RAD_SOCKET="$WORLD/open/s" RAD_STATE="$WORLD/$ALICE/third.d" rad start 2>&1) && return 1
+	[[ "$said" == *"others could take our place there: give another path (RAD_SOCKET, or --socket of radd)"* ]]
 }
 
 @test "one's own radd is found from where no login's variables are: cron, sudo" {

@@ -71,7 +71,7 @@ char *wire_own_state_dir(void);
 int wire_make_state_dir(const char *path, struct error *err);
 /* Daemon side: makes the socket's folder (0700; root's 0755) and refuses one that others own or may write to
  * (but a sticky one such as /tmp is taken). `instead`: what the caller is told to do then. */
-#define WIRE_OTHER_SOCKET "give another path with --socket"
+#define WIRE_OTHER_SOCKET "give another path (RAD_SOCKET, or --socket of radd)"
 int wire_prepare_folder(const char *socket_path, const char *instead, struct error *err);
 /* Connects. Returns a descriptor or -1; ERR_UNAVAILABLE when nobody listens; ERR_DENIED when the listener is neither root
  * nor the caller (unless RAD_SOCKET named it). */
