@@ -534,6 +534,7 @@ while True:
 	[ "$(rad acct --since 2090-01-01)" = "No task ended in that time, which lies ahead" ]
 	[ "$(rad acct --since tomorrow --by user)" = "$(rad acct --month=2090-01)" ]
 	[ "$(rad acct --since 2020-01-01 --until 2020-01-02)" = "No task ended in that time" ]
+	[[ "$(rad acct --until 2020-01-02)" == "No task ended in that time, which ends before it begins: "* ]]
 	rad acct --since 2090-01-01 --json | jq -e '.tasks | length == 0'
 	rad acct --until 2020-01-01T00:00:00Z --json | jq -e '.tasks | length == 0'
 	[ "$(rad acct --since yesterday --json | jq .totals.tasks)" -ge 2 ]

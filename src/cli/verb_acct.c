@@ -296,7 +296,7 @@ struct acct_asked {
 	bool json, csv, month, me, all;
 	bool wide;
 	const char *since, *until, *user, *by, *which, *slurms;
-	int64_t from_ms;	/* what that comes to */
+	int64_t from_ms, to_ms;	/* what that comes to; 0: no end */
 	struct acct_list list;
 };
 
@@ -304,7 +304,9 @@ struct acct_asked {
 static void print_none(const struct acct_asked *a)
 {
 	bool said = a->month || a->since || a->until;
-	puts(a->from_ms > clock_wall_ms() ? "No task ended in that time, which lies ahead" :
+	puts(a->to_ms && a->to_ms <= a->from_ms ? "No task ended in that time, which ends before it begins: --since says when (default: "
+						  "midnight)" :
+	     a->from_ms > clock_wall_ms() ? "No task ended in that time, which lies ahead" :
 	     said ? "No task ended in that time" : "No task ended since midnight: --since 7d looks further back");
 }
 
@@ -444,6 +446,7 @@ static int print_asked(struct cli_call *c, struct acct_asked *a, json_t *request
 {
 	struct error err = ERROR_INIT;
 	a->from_ms = member_int(request, "from_ms");
+	a->to_ms = member_int(request, "to_ms");
 	if (!a->json)
 		accounts_want(request, wanted, COUNT_OF(wanted) - (a->csv ? 0 : WANTED_OF_CSV));
 	scoped_json *reply = a->by ? client_call(request, &err) : a->csv ? fetch_csv(request, &err) :
