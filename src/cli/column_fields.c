@@ -131,7 +131,8 @@ VALUE(limit, isinf(number_limit(t)) ? alloc_string("UNLIMITED") : length_of(numb
 VALUE(limit_raw, isinf(number_limit(t)) ? alloc_string("UNLIMITED") : number_of(floor(number_limit(t) / 60)))
 VALUE(left, isinf(number_left(t)) ? alloc_string("UNLIMITED") : length_of(fmax(0, number_left(t)), form))
 VALUE(submitted, moment_of(t, "submit_time", form))
-VALUE(started, moment_of(t, "start_time", form))
+/* squeue's of one that is told to wait (--begin) is the time for which it waits. */
+VALUE(started, moment_of(t, *member_text(t, "start_time") || form == COLUMN_SACCT ? "start_time" : "begin_time", form))
 VALUE(ended, moment_of(t, "end_time", form))
 VALUE(priority, alloc_printf("%lld", (long long)member_int(t, "priority")))
 VALUE(gres, alloc_printf("gpu:%lld", (long long)member_int(t, "gpus_requested")))
@@ -225,7 +226,7 @@ static const struct column_field fields[] = {
 	{ 0, "TimelimitRaw", NULL, "TIME_LIMIT", 12, value_limit_raw, number_limit, { "time_limit_s" } },
 	{ 'L', "TimeLeft", NULL, "TIME_LEFT", 10, value_left, number_left, { "time_limit_s", "run_s" } },
 	{ 'V', "Submit", "SubmitTime Eligible EligibleTime", "SUBMIT_TIME", 19, value_submitted, NULL, { "submit_time" } },
-	{ 'S', "Start", "StartTime", "START_TIME", 19, value_started, NULL, { "start_time" } },
+	{ 'S', "Start", "StartTime", "START_TIME", 19, value_started, NULL, { "start_time", "begin_time" } },
 	{ 'e', "End", "EndTime", "END_TIME", 19, value_ended, NULL, { "end_time" } },
 	{ 0, "Wait", "Planned Reserved", "WAIT", 10, value_wait, number_wait, { "wait_s" } },
 	{ 0, "Suspended", NULL, "SUSPENDED", 10, value_suspended, number_suspended, { "suspended_s" } },

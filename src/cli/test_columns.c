@@ -85,6 +85,21 @@ static void names(void **state)
 	expect("GPUs,MaxGPUMem,SMACT,Attempts", COLUMN_SACCT, ",", false, "3,2.0G,25%,2\n,-,-,0\n");
 }
 
+/* Which begins no sooner; sacct's list is of what was. */
+static void starts(void **state)
+{
+	(void)state;
+	static const char list[] = "[{\"id\":\"1\",\"state\":\"PENDING\",\"start_time\":null,"
+		"\"begin_time\":\"2026-11-22T10:00:00.000Z\"},"
+		"{\"id\":\"2\",\"state\":\"RUNNING\",\"start_time\":\"2026-11-23T10:00:00.000Z\","
+		"\"begin_time\":\"2026-11-22T10:00:00.000Z\"},"
+		"{\"id\":\"3\",\"state\":\"PENDING\",\"start_time\":null}]";
+	scoped_free char *queue = printed_of(list, "%i %S", COLUMN_SQUEUE, NULL, false);
+	scoped_free char *acct = printed_of(list, "JobID,Start", COLUMN_SACCT, "|", false);
+	assert_string_equal(queue, "1 2026-11-22T10:00:00\n2 2026-11-23T10:00:00\n3 N/A\n");
+	assert_string_equal(acct, "1|Unknown\n2|2026-11-23T10:00:00\n3|Unknown\n");
+}
+
 /* An end that nobody saw, and none yet, must not read as success. */
 static void exit_codes(void **state)
 {
@@ -169,7 +184,8 @@ static void what_is_asked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(letters), cmocka_unit_test(names), cmocka_unit_test(exit_codes), cmocka_unit_test(refused),
+		cmocka_unit_test(letters), cmocka_unit_test(names), cmocka_unit_test(starts),
+		cmocka_unit_test(exit_codes), cmocka_unit_test(refused),
 		cmocka_unit_test(order), cmocka_unit_test(what_is_asked_for),
 	};
 	setenv("TZ", "UTC", 1);

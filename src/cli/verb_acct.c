@@ -304,8 +304,8 @@ struct acct_asked {
 static void print_none(const struct acct_asked *a)
 {
 	bool said = a->month || a->since || a->until;
-	puts(a->to_ms && a->to_ms <= a->from_ms ? "No task ended in that time, which ends before it begins: --since says when (default: "
-						  "midnight)" :
+	bool wrong = a->to_ms && a->to_ms <= a->from_ms;
+	puts(wrong ? "No task ended in that time, which ends before it begins: --since says when (default: midnight)" :
 	     a->from_ms > clock_wall_ms() ? "No task ended in that time, which lies ahead" :
 	     said ? "No task ended in that time" : "No task ended since midnight: --since 7d looks further back");
 }
