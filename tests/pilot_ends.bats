@@ -122,6 +122,15 @@ load pilot.bash
 	rm -f "/tmp/rad-pilot-$(id -u)/gpu-GPU-pilot-$$"
 }
 
+@test "a pilot's radd has its user's settings, wherever those of any radd would be" {
+	[ "$(id -u)" -ne 0 ] || skip "root's are in /etc"
+	mkdir -p "$WORLD/plain/.config/rad"
+	printf 'slack: 7\n' >"$WORLD/plain/.config/rad/rad.conf"
+	(unset RAD_CONFIG; HOME=$WORLD/plain XDG_CONFIG_HOME='' pilot n1)
+	wait_for 40 flying n1
+	grep -qx 'slack: 7' "$WORLD/n1/state/rad.conf"
+}
+
 @test "a pilot is refused with one line" {
 	run rad pilot --queue "$RAD_QUEUE"
 	one_line_error "this is no Slurm allocation"

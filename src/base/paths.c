@@ -54,3 +54,11 @@ char *paths_find(const char *name, const char *path)
 	}
 	return NULL;
 }
+
+char *paths_own(const char *variable, const char *usual)
+{
+	const char *said = getenv(variable), *home = getenv("HOME");
+	if (said && *said == '/')
+		return alloc_string(said);
+	return home && *home == '/' ? alloc_printf("%s/%s", home, usual) : NULL;
+}

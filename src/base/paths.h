@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where programs are.
+ * Where programs are, and a user's own files.
  */
 #ifndef RAD_BASE_PATHS_H
 #define RAD_BASE_PATHS_H
@@ -21,5 +21,8 @@ const char *paths_again(const char *path);
 /* The first program of that name in `path`, "FOLDER:FOLDER..." (NULL: no folder); an empty entry, which would be the current
  * folder, is passed over. NULL: there is none. Free it. */
 char *paths_find(const char *name, const char *path);
+/* The caller's folder for files of a kind: what the variable says (XDG_CONFIG_HOME), else `usual` (".config") in HOME. A
+ * relative one counts as none, as XDG has it. NULL: neither is set. Free it. */
+char *paths_own(const char *variable, const char *usual);
 
 #endif

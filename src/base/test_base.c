@@ -243,6 +243,30 @@ static void programs_are_beside_this_one_or_in_path(void **state)
 	rmdir(dir);
 }
 
+static void own_files_are_where_xdg_has_them(void **state)
+{
+	(void)state;
+	static const struct { const char *said, *home, *folder; } rows[] = {
+		{ "/said", "/home/ada", "/said" }, { NULL, "/home/ada", "/home/ada/.config" }, { "", "/home/ada", "/home/ada/.config" },
+		{ "here", "/home/ada", "/home/ada/.config" }, { "/said", NULL, "/said" }, { NULL, NULL, NULL }, { "here", "there", NULL },
+	};
+	scoped_free char *home = alloc_string_or_null(getenv("HOME"));
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		unsetenv("RAD_TEST_HOME");
+		unsetenv("HOME");
+		if (rows[i].said)
+			setenv("RAD_TEST_HOME", rows[i].said, 1);
+		if (rows[i].home)
+			setenv("HOME", rows[i].home, 1);
+		scoped_free char *folder = paths_own("RAD_TEST_HOME", ".config");
+		assert_int_equal(!folder, !rows[i].folder);
+		if (folder)
+			assert_string_equal(folder, rows[i].folder);
+	}
+	if (home)
+		setenv("HOME", home, 1);
+}
+
 static void lists_of_words_are_one_piece(void **state)
 {
 	(void)state;
@@ -720,6 +744,7 @@ int main(void)
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges),
 		cmocka_unit_test(text_that_is_no_utf8_has_a_json_form), cmocka_unit_test(values_by_a_format), cmocka_unit_test(growing_bytes),
 		cmocka_unit_test(programs_are_beside_this_one_or_in_path),
+		cmocka_unit_test(own_files_are_where_xdg_has_them),
 		cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),

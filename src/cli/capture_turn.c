@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/least.h"
+#include "base/paths.h"
 #include "base/scope.h"
 
 #include <dirent.h>
@@ -129,12 +130,11 @@ static bool wait_in_folder(const char *folder, const char *id, capture_turn_want
 
 bool capture_turn_wait(const char *id, capture_turn_wanted wanted, void *ctx)
 {
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	bool own = cache && *cache;
+	scoped_free char *cache = paths_own("XDG_CACHE_HOME", ".cache");
 	struct stat st;
-	scoped_free char *folder = alloc_printf("%s/%s", own ? cache : home ? home : "", own ? "rad" : ".cache/rad");
+	scoped_free char *folder = alloc_printf("%s/rad", cache ? cache : "");
 	/* Without a cache they do not help each other either; and nobody waits for locks that are another user's. */
-	if ((!own && !home) || io_make_dirs(folder, 0700, NULL) || stat(folder, &st) || st.st_uid != geteuid() || st.st_mode & 02)
+	if (!cache || io_make_dirs(folder, 0700, NULL) || stat(folder, &st) || st.st_uid != geteuid() || st.st_mode & 02)
 		return true;
 	return wait_in_folder(folder, id, wanted, ctx);
 }

@@ -15,6 +15,7 @@
 #include "cli/member.h"
 #include "launch/attempt.h"
 #include "launch/processes.h"
+#include "settings/settings.h"
 #include "submit/wire.h"
 
 #include <dirent.h>
@@ -177,10 +178,7 @@ static double slurm_number(const char *name)
 static int write_settings(const struct pilot *p, struct error *err)
 {
 	scoped_buf text = { 0 };
-	const char *said = getenv("RAD_CONFIG"), *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	scoped_free char *path = alloc_printf("%s/rad.conf", p->state);
-	scoped_free char *own = said ? alloc_string(said) : config ? alloc_printf("%s/rad/rad.conf", config) :
-		alloc_printf("%s/.config/rad/rad.conf", home ? home : "");
+	scoped_free char *path = alloc_printf("%s/rad.conf", p->state), *own = settings_path();
 	if (!access(own, R_OK) && strcmp(own, path) && io_read_file(own, 1 << 20, &text, err))
 		return -1;
 	if (text.len && text.data[text.len - 1] != '\n')

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "base/words.h"
 #include "cli/git.h"
@@ -68,11 +69,10 @@ static const char *leads_within(const char *top, const char *path, char real[sta
 
 static char *copies_folder(void)
 {
-	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-	bool own = data && *data == '/';
-	if (!own && (!home || *home != '/'))
+	scoped_free char *data = paths_own("XDG_DATA_HOME", ".local/share");
+	if (!data)
 		return NULL;
-	scoped_free char *said = alloc_printf("%s/%s/snapshots", own ? data : home, own ? "rad" : ".local/share/rad");
+	scoped_free char *said = alloc_printf("%s/rad/snapshots", data);
 	char *real = realpath(said, NULL);
 	return real ? real : steal(said);
 }

@@ -20,10 +20,8 @@
 
 static char *file_path(void)
 {
-	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	if (config && *config == '/')
-		return alloc_printf("%s/rad/notify", config);
-	return home && *home == '/' ? alloc_printf("%s/.config/rad/notify", home) : NULL;
+	scoped_free char *config = paths_own("XDG_CONFIG_HOME", ".config");
+	return config ? alloc_printf("%s/rad/notify", config) : NULL;
 }
 
 static char *trim(char *text)

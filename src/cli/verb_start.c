@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "base/words.h"
 #include "cli/cli.h"
@@ -81,14 +82,13 @@ static void write_unit(struct buf *out, const char *program)
 /* The unit's path; NULL with an error. Free it. */
 static char *install_unit(const char *program, struct error *err)
 {
-	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	scoped_free char *config = paths_own("XDG_CONFIG_HOME", ".config");
 	scoped_buf text = { 0 };
-	if (!(config && *config == '/') && !(home && *home == '/')) {
+	if (!config) {
 		error_set(err, ERR_INVALID, "HOME is not set: there is no place for a unit of systemd");
 		return NULL;
 	}
-	scoped_free char *path = config && *config == '/' ? alloc_printf("%s/systemd/user/radd.service", config)
-							   : alloc_printf("%s/.config/systemd/user/radd.service", home);
+	scoped_free char *path = alloc_printf("%s/systemd/user/radd.service", config);
 	scoped_free char *copy = alloc_string(path);
 	write_unit(&text, program);
 	if (io_make_dirs(dirname(copy), 0755, err) || io_replace_file(path, text.data, text.len, 0644, err))

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -45,15 +46,14 @@ static const char *said(const char *name)
 /* A cursor for each place that runs go to, each radd that they come from, and whose they are. */
 static char *usual_cursor(const struct track_asked *a, const char *experiment, struct error *err)
 {
-	const char *state = said("XDG_STATE_HOME"), *home = said("HOME");
-	if (!state && !home) {
+	scoped_free char *state = paths_own("XDG_STATE_HOME", ".local/state");
+	if (!state) {
 		error_set(err, ERR_INVALID, "HOME is not set: say where to keep the cursor (--cursor FILE)");
 		return NULL;
 	}
 	scoped_free char *socket = wire_socket_path();
 	scoped_free char *what = alloc_printf("%s\n%s\n%s\n%s", a->uri, experiment, socket, a->all ? "" : a->user);
-	return alloc_printf("%s%s/rad-track/%016llx.json", state ? state : home, state ? "" : "/.local/state",
-			    (unsigned long long)hash_bytes(HASH_SEED, what, strlen(what)));
+	return alloc_printf("%s/rad-track/%016llx.json", state, (unsigned long long)hash_bytes(HASH_SEED, what, strlen(what)));
 }
 
 static int set_user(struct track *t, const struct track_asked *a, struct error *err)

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -189,14 +190,13 @@ int settings_read(struct settings *s, const char *path, bool must_exist, setting
 	return r.mistakes ? error_set(err, r.first.code, "%s", r.first.text) : 0;
 }
 
-static char *standard_path(void)
+char *settings_path(void)
 {
-	const char *config_home = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	if (!geteuid())
-		return alloc_string("/etc/rad/rad.conf");
-	if (config_home && *config_home)
-		return alloc_printf("%s/rad/rad.conf", config_home);
-	return alloc_printf("%s/.config/rad/rad.conf", home ? home : "");
+	const char *said = getenv("RAD_CONFIG");
+	scoped_free char *folder = paths_own("XDG_CONFIG_HOME", ".config");
+	if (said || !geteuid())
+		return alloc_string(said ? said : "/etc/rad/rad.conf");
+	return folder ? alloc_printf("%s/rad/rad.conf", folder) : alloc_string("");
 }
 
 static int read_environment(struct settings *s, struct error *err)
@@ -213,11 +213,10 @@ int settings_load(struct settings *s, const char *named, const char *devices, se
 		  struct error *err)
 {
 	struct error why = ERROR_INIT;
-	scoped_free char *standard = standard_path();
-	if (!named)
-		named = getenv("RAD_CONFIG");
+	scoped_free char *usual = settings_path();
+	bool must_exist = named || getenv("RAD_CONFIG");
 	*s = settings_default();
-	int mistaken = settings_read(s, named ? named : standard, named != NULL, tell, ctx, err);
+	int mistaken = settings_read(s, named ? named : usual, must_exist, tell, ctx, err);
 	int failed = read_environment(s, &why);
 	if (!failed && devices)
 		failed = settings_set_named(s, "devices", devices, (struct settings_source){ SETTINGS_COMMAND_LINE, 0 }, &why);

@@ -118,9 +118,12 @@ typedef void settings_tell(void *ctx, const char *text);
 /* Reads a file over what is there. One that is missing is an error only if `must_exist`. All mistakes are told, if `tell` is
  * not NULL; the error is the first of them. */
 int settings_read(struct settings *s, const char *path, bool must_exist, settings_tell *tell, void *ctx, struct error *err);
-/* What a radd started here has: the defaults; then the file `named`, or that of RAD_CONFIG, or the standard one if it is there
- * (/etc/rad/rad.conf for root, ~/.config/rad/rad.conf for others); then variables; then `devices` of the command line, if not
- * NULL. A mistake leaves the rest as it is said. Overwrites *s, which is to be cleared whatever is returned. */
+/* The file of who names none: that of RAD_CONFIG, else the standard one, which need not be there (/etc/rad/rad.conf for root,
+ * ~/.config/rad/rad.conf for others). Free it. */
+char *settings_path(void);
+/* What a radd started here has: the defaults; then the file `named`, or else that of settings_path; then variables; then
+ * `devices` of the command line, if not NULL. A mistake leaves the rest as it is said. Overwrites *s, which is to be cleared
+ * whatever is returned. */
 int settings_load(struct settings *s, const char *named, const char *devices, settings_tell *tell, void *ctx,
 		  struct error *err);
 

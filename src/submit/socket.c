@@ -4,6 +4,7 @@
  */
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/paths.h"
 #include "base/scope.h"
 #include "submit/wire.h"
 
@@ -56,16 +57,13 @@ char *wire_own_socket_path(void)
 
 char *wire_own_state_dir(void)
 {
-	const char *said = getenv("RAD_STATE"), *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	const char *said = getenv("RAD_STATE");
 	if (said && *said == '/')
 		return alloc_string(said);
 	if (!geteuid())
 		return alloc_string("/var/lib/rad");
-	if (state && *state == '/')
-		return alloc_printf("%s/rad", state);
-	if (home && *home == '/')
-		return alloc_printf("%s/.local/state/rad", home);
-	return alloc_printf("/var/tmp/rad-%u", (unsigned)geteuid());
+	scoped_free char *state = paths_own("XDG_STATE_HOME", ".local/state");
+	return state ? alloc_printf("%s/rad", state) : alloc_printf("/var/tmp/rad-%u", (unsigned)geteuid());
 }
 
 int wire_make_state_dir(const char *path, struct error *err)
