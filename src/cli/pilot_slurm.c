@@ -112,14 +112,14 @@ int pilot_slurm_run(char *const argv[], const char *input, int seconds, struct b
 		become_command(argv, in[0], ends[1]);
 	close(ends[1]);
 	close(in[0]);
-	/* Scripts of a few lines: less than a pipe holds. */
+	/* Scripts of a few lines: less than a pipe holds. Who refuses before it has read them says why. */
 	bool fed = !input || write(in[1], input, strlen(input)) == (ssize_t)strlen(input);
 	close(in[1]);
 	if (child > 0 && !read_output(ends[0], until, out))
 		until = clock_mono_ms();	/* it is ended */
 	close(ends[0]);
 	int code = child > 0 ? end_of(child, until) : -1;
-	return fed ? code : -1;
+	return fed || code > 0 ? code : -1;
 }
 
 /* ---- what is left ---- */

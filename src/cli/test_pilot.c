@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * What a pilot makes of Slurm's answers, and of attempts that were cut off.
  */
+#include "base/alloc.h"
+#include "base/scope.h"
 #include "cli/pilot_after.h"
 #include "cli/pilot_gate.h"
 #include "cli/pilot_outcome.h"
@@ -98,6 +100,20 @@ static void a_command_has_a_deadline(void **state)
 	assert_int_equal(pilot_slurm_run(none, NULL, 20, &out), -1);
 	assert_int_equal(pilot_slurm_run(cat, "in\n", 20, &out), 3);
 	assert_string_equal(buf_text(&out), "in\n");
+}
+
+/* sbatch does, of an option that it does not know or an account that there is none of. */
+static void who_refuses_before_it_has_read_says_why(void **state)
+{
+	(void)state;
+	scoped_buf out = { 0 };
+	scoped_free char *more = alloc_zero(1000001);	/* than a pipe holds */
+	char *refuses[] = { "sh", "-c", "echo no such account; exit 1", NULL }, *takes_it[] = { "true", NULL };
+	memset(more, '#', 1000000);
+	signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(pilot_slurm_run(refuses, more, 20, &out), 1);
+	assert_string_equal(buf_text(&out), "no such account\n");
+	assert_int_equal(pilot_slurm_run(takes_it, more, 20, &out), -1);
 }
 
 static void who_was_cut_off(void **state)
@@ -297,7 +313,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_left), cmocka_unit_test(what_became_of_a_job), cmocka_unit_test(a_command_has_a_deadline),
-		cmocka_unit_test(who_was_cut_off), cmocka_unit_test(of_another_cluster_nothing_is_known),
+		cmocka_unit_test(who_refuses_before_it_has_read_says_why), cmocka_unit_test(who_was_cut_off),
+		cmocka_unit_test(of_another_cluster_nothing_is_known),
 		cmocka_unit_test(a_signal_ends_the_wait), cmocka_unit_test(a_place_that_nobody_uses),
 		cmocka_unit_test(places_changed_by_hand), cmocka_unit_test(what_cannot_be_read),
 		cmocka_unit_test(stages_that_wait_for_each_other),
