@@ -419,6 +419,25 @@ for verb, title in (("gpus", "TASKS"), ("queue", "REASON")):
     assert t.end() == -2, verb'
 }
 
+@test "queue again and again: what comes first is shown where not all fits, and a radd that went away is waited for" {
+	local i ids=()
+	for i in 1 2 3 4 5 6; do ids+=("$(submit --hold --name "held-$i" -- true)"); done
+	ln -sf "$RAD_SOCKET" way
+	PYTHONPATH=$BATS_TEST_DIRNAME PYTHONDONTWRITEBYTECODE=1 python3 -c 'from terminal import *
+t = Terminal("rad", "queue", "-w", "0.2", rows=6, env={"RAD_SOCKET": "way"})
+for _ in range(2):
+    frame = t.expect("\033\\[H\033\\[J(.*?)and [0-9]+ lines more: rad top").group(1)
+    assert b"REASON" in frame and b"held-1" in frame and frame.count(b"\n") == 4, frame
+os.rename("way", "gone")
+t.expect("trying again.*?REASON")
+os.rename("gone", "way")
+t.expect("lines more")
+t.expect("\033\\[H\033\\[J[^\n]*held")
+t.type("\x03")
+assert t.end() == -2'
+	rad cancel "${ids[@]}"
+}
+
 @test "ids: not one, unknown ones, and several of which one is wrong" {
 	run rad show abc
 	[ "$status" -eq 2 ]
