@@ -167,6 +167,26 @@ teardown()
 	[ "$(rad logs -n 2 "$id")" = "$(printf 'started\nlast')" ]
 }
 
+@test "logs: -f of a task that waits says so on a terminal; of one that is cancelled meanwhile, that it never started" {
+	local id pid
+	id=$(submit --hold -- echo begun)
+	PYTHONPATH=$BATS_TEST_DIRNAME PYTHONDONTWRITEBYTECODE=1 python3 - "$id" <<-'PY'
+		from terminal import *
+		t = Terminal("rad", "logs", "-f", sys.argv[1])
+		t.expect("has not started, so there is no log yet: held by a person; .*it is waited for\r\n")
+		os.system("rad release " + sys.argv[1])
+		t.expect("begun")
+		assert t.end() == 0
+	PY
+	id=$(submit --hold -- true)
+	rad logs -f "$id" 2>said &
+	pid=$!
+	wait_for 15 has_socket "$pid"
+	rad cancel "$id"
+	wait "$pid" && return 1
+	[ "$(cat said)" = "rad: task $id: never started (CANCELLED), so there is no log" ]
+}
+
 @test "wait: of several the first code that is not 0; array elements; a cancelled pending task is 125" {
 	local a b c
 	a=$(submit -- true)

@@ -58,6 +58,9 @@ int log_file_none(const json_t *task, struct error *err)
 	if (member_int(task, "process"))
 		return error_set(err, ERR_NOT_FOUND, "task %s: is a process that rad did not begin, and its output goes where it went "
 				 "before", member_text(task, "id"));
+	if (!member_last_attempt(task) && task_state_terminal(member_state(task)))
+		return error_set(err, ERR_NOT_FOUND, "task %s: never started (%s), so there is no log", member_text(task, "id"),
+				 member_text(task, "state"));
 	if (!member_last_attempt(task) || !strcmp(member_text(task, "reason"), "Delayed"))
 		return error_set(err, ERR_NOT_FOUND, "task %s: has not started, so there is no log yet%s%s", member_text(task, "id"),
 				 *why ? ": " : "", why);

@@ -16,29 +16,39 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define POLL_MS 100
 
 struct want { bool follow, raw; int64_t lines; };	/* lines < 0: all */
 
-static int follow_until_end(struct follow *f, const json_t *task, struct error *err)
+/* *ended: radd's answer, a new reference; NULL where nobody reads any more. */
+static int follow_until_end(struct follow *f, const json_t *task, json_t **ended, struct error *err)
 {
 	scoped_json *ids = json_pack("[O]", json_object_get(task, "id"));
 	struct client_wait *w = client_wait_create(ids, false, err);
-	json_t *ended = NULL;
 	int rc = w ? 0 : -1;
 	while (!rc) {
 		struct pollfd p = { client_wait_fd(w), POLLIN, 0 };
 		poll(&p, 1, POLL_MS);
-		rc = client_wait_poll(w, &ended, err);
+		rc = client_wait_poll(w, ended, err);
 		if (follow_read_all(f, err))
 			rc = -1;
 		if (!rc && cli_reader_left())	/* as tail(1) does: a task that prints nothing more would never tell */
 			rc = 1;
 	}
 	client_wait_destroy(w);
-	json_decref(ended);
 	return rc < 0 ? -1 : 0;
+}
+
+/* Nothing is to be seen until it starts, which may be long. */
+static void note_waiting(const json_t *task)
+{
+	struct error why = ERROR_INIT;
+	if (member_last_attempt(task) || !isatty(STDERR_FILENO))
+		return;
+	log_file_none(task, &why);
+	cli_note("%s: it is waited for", why.text);
 }
 
 /* A program may go on, and end well, while nothing of what it prints is kept. */
@@ -52,6 +62,7 @@ static void note_full_disk(const json_t *task)
 static int show_log(const struct want *want, const json_t *task, struct error *err)
 {
 	struct term term = term_ask();
+	scoped_json *ended = NULL;
 	if (member_logs_nowhere(task))
 		return log_file_none(task, err);
 	/* A terminal collapses by itself, and shows how far the bar is. */
@@ -59,10 +70,12 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 					 want->raw || (want->follow && term.live), stdout);
 	int rc = want->lines >= 0 ? follow_seek_lines(f, want->lines, err) : 0;
 	rc = rc < 0 || follow_read_all(f, err) ? -1 : 0;
-	if (!rc && want->follow && !task_state_terminal(member_state(task)))
-		rc = follow_until_end(f, task, err);
+	if (!rc && want->follow && !task_state_terminal(member_state(task))) {
+		note_waiting(task);
+		rc = follow_until_end(f, task, &ended, err);
+	}
 	if (!rc && !follow_is_open(f))
-		rc = log_file_none(task, err);
+		rc = log_file_none(ended ? json_array_get(json_object_get(ended, "tasks"), 0) : task, err);
 	follow_finish(f);
 	follow_destroy(f);
 	if (!rc)
