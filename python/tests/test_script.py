@@ -460,10 +460,10 @@ def test_words_that_name_no_script(words, told, tmp_path):
 def test_workloads(model, tmp_path):
     out = tmp_path / "out"
     done = subprocess.run([sys.executable, "-m", "radrm.capture", "--no-cache", "-o", str(out), "--",
-                           os.path.join(ROOT, "workloads", "train.py"), "--model", model, "--precision", "amp-fp16"],
+                           os.path.join(ROOT, "workloads", "train.py"), "--model", model, "--precision", "amp-fp16", "--steps", "70"],
                           text=True, capture_output=True, env=dict(os.environ, PYTHONPATH=os.path.dirname(HERE)))
     assert done.returncode == 0, done.stderr
-    assert File(out.read_bytes()).header["precision"] == "amp-fp16"
+    assert (File(out.read_bytes()).header["precision"], File(out.read_bytes()).steps) == ("amp-fp16", 70)
 
 
 @pytest.mark.skipif(not os.access(os.path.join(os.environ.get("RAD_BUILD_ROOT", ""), "rad"), os.X_OK),
