@@ -113,7 +113,7 @@ static void look_among(const char *folder, struct among *a)
 {
 	char line[3 * PATH_MAX], at[PATH_MAX];
 	FILE *f = fopen("/proc/self/mountinfo", "re");
-	*a = (struct among){ .covered = false, .below = 1 };
+	*a = (struct among){ .covered = false, .below = f ? 1 : SIZE_MAX };
 	while (f && fgets(line, sizeof line, f)) {
 		const char *rest = strstr(line, " - ");
 		size_t same = 0, slash = 0;

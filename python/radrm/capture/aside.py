@@ -14,8 +14,8 @@ from .sandbox import CaptureError
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 # Audit events of changes -> how many paths they begin with.
-CHANGES = {"os.mkdir": 1, "os.remove": 1, "os.rmdir": 1, "os.rename": 2, "os.link": 2, "os.symlink": 2, "os.truncate": 1, "os.chmod": 1,
-           "os.chown": 1, "os.utime": 1, "os.setxattr": 1, "os.removexattr": 1, "shutil.rmtree": 1, "sqlite3.connect": 1}
+CHANGES = {"open": 1, "os.mkdir": 1, "os.remove": 1, "os.rmdir": 1, "os.rename": 2, "os.link": 2, "os.symlink": 2, "os.truncate": 1,
+           "os.chmod": 1, "os.chown": 1, "os.utime": 1, "os.setxattr": 1, "os.removexattr": 1, "shutil.rmtree": 1, "sqlite3.connect": 1}
 AT = {"os.mkdir", "os.remove", "os.rmdir", "os.rename", "os.link", "os.symlink", "os.chmod", "os.chown", "os.utime"}  # a descriptor is last
 LARGE = 256 << 20  # bytes of a file that is better not copied
 
@@ -63,9 +63,11 @@ class Aside:
         return result
 
     def event(self, event, args):
-        paths = args[:CHANGES.get(event, 0)] if event != "open" or not args[2] & WRITES else args[:1]
-        at = args[-1] if paths and event in AT and isinstance(args[-1], int) and args[-1] >= 0 else None
-        for path in paths:
+        most = CHANGES.get(event)
+        if not most or event == "open" and not args[2] & WRITES:
+            return
+        at = args[-1] if event in AT and isinstance(args[-1], int) and args[-1] >= 0 else None
+        for path in args[:most]:
             if isinstance(path, (str, bytes, os.PathLike)):
                 path = os.path.join(os.getcwd() if at is None else os.readlink(f"/proc/self/fd/{at}"), os.fsdecode(path))
                 self.cover(os.path.normpath(path) + "/" * (event == "shutil.rmtree"), at)
