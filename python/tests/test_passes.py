@@ -80,6 +80,15 @@ SIZES = {
                 if len(x) < 5: continue
                 update(x)
         """, 108),
+    "within something": ("""
+        for epoch in range(6):
+            for x in loader:
+                with torch.autocast("cuda", enabled=False):
+                    x = x.cuda()
+                    if x.shape[0] < 5: continue
+                    learn(x)
+                optimizer.step()
+        """, 108),
     "behind the step": ("""
         for epoch in range(6):
             for x in loader:
@@ -241,13 +250,6 @@ ITERATORS = {
             both = zip(some(), loader)
             for n, x in both: update(x)
         """, 0),
-    "a bar around them": ("""
-        from tqdm import tqdm
-        for epoch in range(6):
-            for i, x in enumerate(tqdm(loader, disable=True)):
-                if len(x) < 5: continue
-                update(x)
-        """, 108),
     "generators of generators": ("""
         def doubled(items):
             for x in items: yield x
@@ -461,3 +463,15 @@ def test_steps(capture, name):
     code, said, f = capture(BEGIN + textwrap.dedent(body))
     assert code == 0, said
     assert f.steps == steps
+
+
+def test_a_bar_around_them(capture):
+    pytest.importorskip("tqdm")
+    code, said, f = capture(BEGIN + textwrap.dedent("""
+        from tqdm import tqdm
+        for epoch in range(6):
+            for i, x in enumerate(tqdm(loader, disable=True)):
+                if len(x) < 5: continue
+                update(x)
+        """))
+    assert code == 0 and f.steps == 108, said

@@ -183,12 +183,18 @@ def leaves(statements):
 
 # --- the order of a round ---
 
+def flat(statements):
+    """These, and in the place of a `with` or a `try` what is in that."""
+    for node in statements:
+        yield from flat(node.body) if isinstance(node, (ast.With, ast.Try)) else [node]
+
+
 def skips(loop, place):
     """(test, whether it holds) of what in a round is passed before a step that is made at `place`: an arm that it is in, or a
     `continue` that comes before."""
     begin, _ = place
     return asked_before(loop, place) + [
-        (node.test, False) for node in loop.body if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Continue)
+        (node.test, False) for node in flat(loop.body) if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Continue)
         and (node.end_lineno, node.end_col_offset)[:len(begin)] < begin]
 
 
@@ -207,7 +213,7 @@ def turns(loop):
 
 def leaving(block):
     """What in each round of a loop, or in a function, leaves it by a test."""
-    return [node for node in block.body if isinstance(node, ast.If) and is_leaving(node.body[-1])]
+    return [node for node in flat(block.body) if isinstance(node, ast.If) and is_leaving(node.body[-1])]
 
 
 def hangs_on(loop, place):

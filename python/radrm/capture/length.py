@@ -21,8 +21,6 @@ import types
 import weakref
 from collections.abc import Mapping
 
-from torch.utils.data import DataLoader
-
 from . import clocks, ends, growing, limits, passes, queues, shorter
 from .ends import POPS, names as names_in  # noqa: F401  for others
 from .expressions import ENDLESS, OVER, RANGES, amount, elements, length, lengthwise, local, number, of_call, value
@@ -417,7 +415,7 @@ class Length:
             return UNKNOWN
         gone = self.gone_through(loop, frame)
         what = gone and unwrapped(gone.what)
-        if isinstance(what, (range, list, tuple, DataLoader)) or hasattr(what, "__next__"):
+        if isinstance(what, (range, list, tuple)) or passes.of_torch(what)[0] or hasattr(what, "__next__"):
             try:
                 return UNKNOWN if gone.begun else passes.stretches(what, gone.gone, self)
             except Exception:  # whatever a script's own objects do where they are asked
@@ -466,7 +464,8 @@ class Length:
         """What a generator's loop gives of these: not what it passes over by its size. Unknown, where it does so by anything else."""
         tests = [] if hasattr(loop, "filtered") else shorter.tests_around(loop, place(frame), frame)
         sized = {one.test for one in tests}
-        known = sum(isinstance(node, ast.If) and node.test in sized and not node.orelse and ends.turns(node) for node in loop.body)
+        known = sum(isinstance(node, ast.If) and node.test in sized and not node.orelse and ends.turns(node)
+                    for node in ends.flat(loop.body))
         others = {test for test, _ in (*ends.conditions(loop), *ends.skips(loop, place(frame)))} - sized
         if isinstance(loop, ast.While):
             ended = bool(ends.taking(loop) or queues.getting(loop))

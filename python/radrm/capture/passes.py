@@ -9,11 +9,10 @@ import gc
 import itertools
 import math
 import operator
+import sys
 import types
 import warnings
 from collections.abc import Mapping
-
-from torch.utils.data import BatchSampler, DataLoader, dataloader
 
 MANY = 100_000  # elements of a list that are looked at
 INDEXED = type("", (), {"__getitem__": None})()  # as NumPy's arrays are
@@ -68,11 +67,18 @@ def of_list(items):
 
 def of_loader(loader):
     """Of one, or of a pass over it."""
+    from torch.utils.data import BatchSampler, dataloader
     rounds, sampler = len(loader), loader._index_sampler
     if type(sampler) is not BatchSampler or loader._dataset_kind == dataloader._DatasetKind.Iterable:
         return [(rounds, None)]
     rest = 0 if sampler.drop_last else len(sampler.sampler) % sampler.batch_size
     return [part for part in ((rounds - 1, sampler.batch_size), (1, rest)) if part[0]] if rest else [(rounds, sampler.batch_size)]
+
+
+def of_torch(what):
+    """(whether it is a loader, whether it is a pass over one). PyTorch is not loaded for this: whoever has one has loaded it."""
+    data = sys.modules.get("torch.utils.data.dataloader")
+    return data is not None and isinstance(what, data.DataLoader), data is not None and isinstance(what, data._BaseDataLoaderIter)
 
 
 def parts_of(what):
@@ -86,9 +92,10 @@ def parts_of(what):
 def stretches(what, gone, known):
     """Of anything that a `for` goes over. `gone`: how often it gave something there; 0: it is as it was when it was made. `known`: who
     knows of generators, and of what else a script makes itself (length.py)."""
-    if isinstance(what, DataLoader):
+    is_loader, is_pass = of_torch(what)
+    if is_loader:
         return of_loader(what)
-    if isinstance(what, dataloader._BaseDataLoaderIter):
+    if is_pass:
         return cut(of_loader(what), max(what._num_yielded - gone, 0) if gone else 0)
     if isinstance(what, (list, tuple)):
         return of_list(what)

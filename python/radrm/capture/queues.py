@@ -2,7 +2,7 @@
 """What a script takes from a queue that one of its threads fills: `while True: item = q.get(); if item is None: break`.
 
 How much that is stands in the thread's loops, as that of a training does in its own, as long as one place of it puts something in, and
-then, behind these loops, what ends it. Where the thread is done, all is in the queue.
+then, behind these loops, what ends it. Once that is there, too, all is in the queue.
 """
 import ast
 import functools
@@ -83,11 +83,13 @@ def given(what, last, gone, known):
     """Items that a queue gives until that one."""
     if not isinstance(what, KINDS):
         raise Unknown
-    filling = [(frame, puts) for frame in others() if (puts := calls_in(frame, PUT, what, known))]
-    if len(filling) > 1 or any(calls_in(frame, {"get"}, what, known) for frame in others()):
+    if any(calls_in(frame, {"get"}, what, known) for frame in others()):
         raise Unknown
-    if not filling:
-        return gone + left_in(what, last, gone)
+    if gone and (left := left_in(what, last)) is not None:
+        return gone + left
+    filling = [(frame, puts) for frame in others() if (puts := calls_in(frame, PUT, what, known))]
+    if len(filling) != 1:
+        raise Unknown
     frame, puts = filling[0]
     function = known.function(frame.f_code)
     end = [node for node in puts if is_last(node, last, frame)]
@@ -100,12 +102,10 @@ def given(what, last, gone, known):
     return math.prod(known.plainly(loop, frame, items[0]) for loop in loops)
 
 
-def left_in(what, last, gone):
+def left_in(what, last):
+    """Items that are there before what ends it; None: that is not there yet."""
     items = list(getattr(what, "queue", ()))
-    at = next((n for n, item in enumerate(items) if item is last or isinstance(item, (str, int)) and item == last), None)
-    if at is None or not gone:
-        raise Unknown
-    return at
+    return next((n for n, item in enumerate(items) if item is last or isinstance(item, (str, int)) and item == last), None)
 
 
 def others():
