@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 
-from . import cache, ending, finders, gaveup, imports, nvidia, reads, sandbox, spent
+from . import cache, ending, finders, gaveup, imports, nvidia, reads, sandbox, spent, trackers
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
 from .processes import Processes, choose
 from .sandbox import CaptureError, Unused
@@ -38,7 +38,7 @@ def capture(kind, target, arguments, iterations, gpu=None, *, variables=None, gi
         witness.begin()
     before, sys.argv = sys.argv, [target, *arguments]
     from .session import Session
-    os.environ.update(given or {})
+    os.environ.update({**trackers.VARIABLES, **(given or {})})
     session = Session(iterations=iterations, gpu=gpu)
     with session:
         install(session)
@@ -151,7 +151,8 @@ def passes(session):
 def surround(session, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
     from . import attention, degenerate, handmade, readnumbers
-    imports.Imports({**finders.after(session), **handmade.after(session), attention.TRANSFORMERS: attention.ask_masks,
+    imports.Imports({**finders.after(session), **handmade.after(session), **trackers.after(programs),
+                     attention.TRANSFORMERS: attention.ask_masks,
                      "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": readnumbers.teach_yaml,
                      "numpy.linalg": functools.partial(degenerate.trust, session.recorder),
                      "scipy.spatial.transform": functools.partial(degenerate.trust_rotations, session.recorder),

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""A capture tells no service of a run. The services are stand-ins, which note what they are told."""
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+TRAIN = """
+import os, torch
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(9):
+    model(torch.randn(4, 8).cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def service(tmp_path, monkeypatch):
+    """service(module, text): a module of that name."""
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(name, text):
+        path = tmp_path.joinpath(*name.split("."), "__init__.py")
+        path.parent.mkdir(parents=True)
+        path.write_text("import os\ndef tell(what): print(what, file=open(os.environ['TOLD'], 'a'))\n" + textwrap.dedent(text))
+    return write
+
+
+@pytest.mark.parametrize("mode", ["", "mode='online'", "mode=None"])
+def test_weights_and_biases(capture, service, tmp_path, mode):
+    """A run of its own in somebody's project, with each capture, whatever the script says."""
+    service("wandb", """
+        def init(project=None, mode=None):
+            if (mode or os.environ.get("WANDB_MODE")) != "disabled":
+                tell(project)
+    """)
+    code, said, _ = capture(f"import wandb\nwandb.init(project='mine'{', ' * bool(mode)}{mode})\n{TRAIN}", options=["--in-place"])
+    assert code == 0 and not (tmp_path / "told").exists(), said
+
+
+def test_mlflow(capture, service, tmp_path):
+    service("mlflow", """
+        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        def set_tracking_uri(new): global uri; uri = new
+        def start_run(): uri.startswith("file:///tmp/") or tell(uri)
+    """)
+    service("mlflow.tracking", "")
+    service("mlflow.tracking.client", """
+        class MlflowClient:
+            def __init__(self, tracking_uri=None): tracking_uri and tell(tracking_uri)
+    """)
+    code, said, _ = capture("import mlflow\nfrom mlflow.tracking.client import MlflowClient\nmlflow.set_tracking_uri('http://server')\n"
+                            "mlflow.start_run()\nMlflowClient('http://server')\nMlflowClient(tracking_uri='http://server')\n" + TRAIN,
+                            options=["--in-place"])
+    assert code == 0 and not (tmp_path / "told").exists(), said
+
+
+def test_the_hub(capture, monkeypatch):
+    """Of which a script reads as ever."""
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # where nobody is
+    code, said, _ = capture("from huggingface_hub import HfApi, create_repo, upload_folder\n"
+                            "assert create_repo('me/mine', exist_ok=True).repo_id == 'me/mine'\n"
+                            "assert HfApi().create_repo(repo_id='me/mine').repo_id == 'me/mine'\n"
+                            "upload_folder(folder_path='.', repo_id='me/mine')\n"
+                            "job = HfApi().upload_folder(folder_path='.', repo_id='me/mine', run_as_future=True)\n"
+                            "assert job.done() and job.result().commit_url == ''\n" + TRAIN)
+    assert code == 0, said
