@@ -338,7 +338,8 @@ static bool lay_working_folder(const char *scratch, struct staying *k)
 	return getcwd(cwd, sizeof cwd) && is_own(cwd) && !setxattr(scratch, "user.rad", "", 0, 0) && cover(scratch, cwd, k) > 0;
 }
 
-/* In memory, where nothing can be left behind; on the scratch's disk where memory keeps no attributes (Linux before 6.6). */
+/* In memory, where nothing can be left behind and no more than so much can be written; on the scratch's disk where memory keeps
+ * no attributes (Linux before 6.6), where no file may be larger. */
 static int lay_first(const char *scratch, uint64_t mib, struct staying *k)
 {
 	char options[64];
@@ -346,9 +347,9 @@ static int lay_first(const char *scratch, uint64_t mib, struct staying *k)
 	snprintf(options, sizeof options, "mode=700,size=%llum", (unsigned long long)mib);
 	if (mount(SOURCE, scratch, "tmpfs", MS_NOSUID | MS_NODEV, options))
 		return -1;
-	if (!lay_working_folder(scratch, k) && (umount2(scratch, MNT_DETACH) || !lay_working_folder(scratch, k)))
-		return -1;
-	if (getrlimit(RLIMIT_FSIZE, &most))
+	if (lay_working_folder(scratch, k))
+		return 0;
+	if (umount2(scratch, MNT_DETACH) || !lay_working_folder(scratch, k) || getrlimit(RLIMIT_FSIZE, &most))
 		return -1;
 	most.rlim_cur = most.rlim_max < mib << 20 ? most.rlim_max : mib << 20;
 	return setrlimit(RLIMIT_FSIZE, &most);

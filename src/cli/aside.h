@@ -15,9 +15,10 @@
 #define ASIDE_API __attribute__((visibility("default")))
 
 /* For a process of one thread, or one that has just forked. `scratch`: an empty folder, under which the upper layers are, in
- * memory where that will do. It is the caller's to remove, with what is in it, when all processes have ended. No file may
- * become larger than `mib`. The working folder and $HOME are laid aside; other folders are where aside_cover is asked. 0, or
- * -1 with errno: nothing is laid aside, and the process goes on as before (it may have a namespace of its own). */
+ * memory where that will do: of all that is written `mib`; on its disk no file may be larger than that. It is the caller's to
+ * remove, with what is in it, when all processes have ended. The working folder and $HOME are laid aside; other folders are
+ * where aside_cover is asked. 0, or -1 with errno: nothing is laid aside, and the process goes on as before (it may have a
+ * namespace of its own). */
 ASIDE_API int aside_enter(const char *scratch, uint64_t mib);
 
 /* Somebody is about to change what is at that path, or make it: lays its folder aside unless it is, by an overlay of the

@@ -139,7 +139,7 @@ static void fill(const struct place *p)
 	int n = 0;
 	while (n < 64 && write(fd, mib, sizeof mib) == sizeof mib)
 		n++;
-	HOLD(n == 16);
+	HOLD(n > 12 && n <= 16);
 	(void)p;
 }
 
