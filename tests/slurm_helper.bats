@@ -133,23 +133,23 @@ announce()
 	printf 'gpu_mem: 8G\nname: a\ntime_limit: 2h\nfeed_cpus: 2\necho priority: 3\n' >idle.rad
 	run --separate-stderr rad sbatch --dry-run idle.rad
 	[[ "$stderr" == *"idle.rad: time, feed-cpus: not told to Slurm"* ]]
-	printf '#!/bin/sh\n#RAD --capture=auto\ntouch ran\n' >none.sh
+	printf '#!/bin/sh\n#RAD --capture=auto\ntouch "$BATS_TEST_TMPDIR/ran"\n' >none.sh
 	run --separate-stderr rad sbatch --dry-run none.sh
 	[ "$output" = "sbatch --gres=shard:40 none.sh" ]
 	[[ "$stderr" == *"none.sh: no capture: the command ended (exit code 0), and nothing that it ran with Python used a GPU"* ]]
-	[ -e ran ]
+	[ -e "$BATS_TEST_TMPDIR/ran" ]	# temporary files stay; in its folder nothing is left
 	# What says what it takes, or asks Slurm itself, is not captured; nor is a task that hangs waited for.
-	rm ran
-	printf '#!/bin/sh\n#RAD --capture=auto --gpu-mem=8G\ntouch ran\n' >said.sh
+	rm "$BATS_TEST_TMPDIR/ran"
+	printf '#!/bin/sh\n#RAD --capture=auto --gpu-mem=8G\ntouch "$BATS_TEST_TMPDIR/ran"\n' >said.sh
 	rad sbatch --dry-run said.sh
 	rad sbatch --dry-run none.sh --gres=gpu:1
-	[ ! -e ran ]
-	printf '#!/bin/sh\n#RAD --capture=auto\necho $$ >hangs; exec sleep 1000\n' >hangs.sh
+	[ ! -e "$BATS_TEST_TMPDIR/ran" ]
+	printf '#!/bin/sh\n#RAD --capture=auto\necho $$ >"$BATS_TEST_TMPDIR/hangs"; exec sleep 1000\n' >hangs.sh
 	run --separate-stderr timeout 200 rad sbatch --size hangs.sh
 	[ "$status" -eq 0 ]
 	grep -qx gres=shard:40 <<<"$output"
 	[[ "$stderr" == *"hangs.sh: no capture: it took longer than 7 s"* ]]
-	wait_for 10 sh -c '! kill -0 "$(cat hangs)"'
+	wait_for 10 sh -c '! kill -0 "$(cat "$BATS_TEST_TMPDIR/hangs")"'
 }
 
 @test "rad sbatch: a capture and a model summary are sized as rad estimate has them" {
