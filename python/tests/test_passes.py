@@ -67,6 +67,13 @@ SIZES = {
         for epoch in range(6):
             for x in loader: train(x)
         """, 108),
+    "it is asked twice, of two loaders": ("""
+        for epoch in range(6):
+            for x in chain(loader, loader):
+                if len(x) < 5: continue
+                if x.shape[0] != loader.batch_size: continue
+                update(x)
+        """, 216),
     "it is large enough": ("""
         for epoch in range(6):
             for x in loader:

@@ -203,7 +203,7 @@ def passed_over(tests, stretches, gone):
 
 
 def kept(stretches, over):
-    """What is left of these without those."""
-    for begin, end in sorted(over, reverse=True):
+    """What is left of these without those, the same of which more than one test may have named."""
+    for begin, end in sorted(set(over), reverse=True):
         stretches = cut(stretches, 0, begin) + cut(stretches, end)
     return stretches
