@@ -308,7 +308,8 @@ static void check_home(struct doctor *d)
 		       "disk, such as /var/tmp/rad-%u", store_network_folder(home), (unsigned)geteuid());
 }
 
-/* Root's own captures need none of what an administrator may have forbidden to others. */
+/* Root's own captures need none of what an administrator may have forbidden to others; of others it is tried, since some may be
+ * permitted what most are not (a profile of AppArmor). */
 static void check_captures(struct doctor *d)
 {
 	static const struct { const char *path; int64_t forbids; } limits[] = {
@@ -322,7 +323,7 @@ static void check_captures(struct doctor *d)
 		if (!io_read_file(limits[i].path, 64, &text, &err) && strtoll(text.data, NULL, 10) == limits[i].forbids)
 			why = limits[i].path;
 	}
-	if (why || (geteuid() && home && !aside_works(home)))
+	if (geteuid() && home ? !aside_works(home) : why != NULL)
 		doctor_say(d, GRADE_WARN, "captures", "%s: what a script writes while it is captured is written for real, and its task waits "
 			   "for its capture on an idle GPU too (rad-capture(1))", why ? why : "no overlay over your home folder");
 	else
