@@ -74,6 +74,21 @@ SIZES = {
                 if x.shape[0] != loader.batch_size: continue
                 update(x)
         """, 216),
+    "its size is asked twice by name": ("""
+        for epoch in range(6):
+            for x in loader:
+                B = len(x)
+                if B < 5 or B > 64: continue
+                update(x)
+        """, 108),
+    "nobody knows which rounds take it": ("""
+        for epoch in range(6):
+            it = iter(loader)
+            for _ in range(len(loader)):
+                x = next(it)
+                if len(x) < 5: continue
+                update(x)
+        """, 0),
     "it is large enough": ("""
         for epoch in range(6):
             for x in loader:
@@ -200,6 +215,30 @@ SIZES = {
         """, 114),
 }
 ITERATORS = {
+    "loaders of which one is shorter, in turns": ("""
+        loaders = {"a": loader, "b": other}
+        for epoch in range(6):
+            for name, items in loaders.items():
+                for x in items: update(x)
+        """, 168),
+    "and one that is as long": ("""
+        for epoch in range(6):
+            for items in [loader, loader]:
+                for x in items: update(x)
+        """, 228),
+    "of which not all have their turn": ("""
+        for epoch in range(6):
+            for i, items in enumerate([loader, other]):
+                if i >= 1: break
+                for x in items: update(x)
+        """, 114),
+    "and steps in some rounds alone": ("""
+        for epoch in range(6):
+            for items in [loader, other]:
+                for i, x in enumerate(items):
+                    learn(x)
+                    if i % 3 == 2: optimizer.step()
+        """, 0),
     "an islice() of a cycle() with a name": ("""
         batches = islice(cycle(loader), 50)
         for x in batches: update(x)

@@ -204,6 +204,17 @@ def sums_up(outer, inner, frame, now):
         return math.inf
 
 
+def unlike(loops, n, frame, rounds, product):
+    """Rounds of a loop, where the one in it goes over what it gives, as one loader after the other. `product`: steps that this round
+    has; where that is a part of them alone, nobody knows of the others."""
+    inner = loops[n + 1] if n + 1 < len(loops) else None
+    if not isinstance(inner, ast.For) or not isinstance(loops[n], ast.For) or not names_in(inner.iter) & names_in(loops[n].target):
+        return rounds
+    now = lengthwise(inner.iter, frame)
+    found = sums_up(loops[n], inner, frame, now) if now < math.inf else math.inf
+    return rounds if found in (rounds, math.inf) else found if product == now else math.inf
+
+
 def over_optimizers(loop, frame):
     """Whether all rounds of the loop are one step, of several optimizers."""
     return isinstance(loop, ast.For) and any(hasattr(local(frame, name), "param_groups") for name in names_in(loop.target))
@@ -341,6 +352,7 @@ class Length:
                     hangs = ends.hangs_on(loops[n], place(frame))
                 else:
                     rounds, gone = chosen(loops, n, frame, without(rounds, over), gone)
+                    rounds = unlike(loops, n, frame, rounds, product) if rounds == rounds_of(stretches) else rounds
                     if passed and rounds != 1:
                         anew = locals_of(within[-1]) if n + 1 == len(loops) else ends.begins(loops[n], loops[n + 1])
                         once = once and bool(hangs) and not hangs & anew

@@ -47,10 +47,9 @@ def batch_names(block):
     """Names of what a loop goes over, or takes from elsewhere, and of what is made of it; of what a function is given."""
     if isinstance(block, FUNCTION):
         found = {a.arg for a in (*block.args.posonlyargs, *block.args.args, *block.args.kwonlyargs)}
-    elif isinstance(block, ast.For):
-        found = ends.names(block.target)
     else:
         found = {name for name, to in assigned(block.body) if any(called(n) in GIVES for n in ast.walk(to))}
+        found |= ends.names(block.target) if isinstance(block, ast.For) else set()
     counts = ends.added(block).keys()
     while more := {name for name, to in assigned(block.body) if ends.names(to) & found and name not in counts} - found:
         found |= more
@@ -115,7 +114,9 @@ class Resized:
         if name not in self.made or name in self.asking:
             raise Unknown
         self.asking.add(name)
-        return value(self.made[name], self)
+        found = value(self.made[name], self)
+        self.asking.remove(name)
+        return found
 
 
 def answer(test, frame, now, numbers):
