@@ -81,6 +81,24 @@ SIZES = {
                 if B < 5 or B > 64: continue
                 update(x)
         """, 108),
+    "it is as large as there is room for": ("""
+        for epoch in range(6):
+            seen = 0
+            for x in loader:
+                if seen + len(x) > 50: break
+                seen += len(x)
+                update(x)
+        """, 0),
+    "and that has a name": ("""
+        class Room: seen = 0
+        for epoch in range(6):
+            Room.seen = 0
+            for x in loader:
+                more = Room.seen + len(x)
+                if more > 50: break
+                Room.seen += len(x)
+                update(x)
+        """, 0),
     "nobody knows which rounds take it": ("""
         for epoch in range(6):
             it = iter(loader)

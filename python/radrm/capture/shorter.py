@@ -56,11 +56,18 @@ def batch_names(block):
     return found - counts
 
 
-def asks_size(test, names, made, deep=3):
+def parts(node, names, made, deep=3):
+    """What stands in an expression, and in those that the variables of these names in it are set to."""
+    for n in ast.walk(node):
+        yield n
+        if deep and isinstance(n, ast.Name) and n.id in names and n.id in made:
+            yield from parts(made[n.id], names, made, deep - 1)
+
+
+def asks_size(test, names, made):
     """Whether that asks how large something is of these names."""
     return any((called(n) in MEASURES | {"len"} or isinstance(n, ast.Attribute) and n.attr == "shape") and ends.names(n) & names
-               or deep and isinstance(n, ast.Name) and n.id in names and n.id in made and asks_size(made[n.id], names, made, deep - 1)
-               for n in ast.walk(test))
+               for n in parts(test, names, made))
 
 
 # --- what it comes to ---
@@ -101,9 +108,10 @@ def resized(what, size, other):
 class Resized:
     """A frame as it is where what a loop gives is of another size."""
 
-    def __init__(self, frame, names, made, size, other):
+    def __init__(self, frame, block, size, other):
         self.f_globals, self.f_code, self.f_locals = frame.f_globals, frame.f_code, self
-        self.frame, self.names, self.made, self.sizes, self.asking = frame, names, made, (size, other), set()
+        self.frame, self.sizes, self.asking = frame, (size, other), set()
+        self.names, self.made, self.counts = batch_names(block), made_in(block), ends.added(block).keys()
 
     def get(self, name, otherwise=None):
         found = local(self.frame, name, otherwise)
@@ -135,6 +143,8 @@ def answer(test, frame, now, numbers):
         return all(found) if every else any(found)
     if not isinstance(test, ast.Compare) or not COMPARED.keys() >= set(map(type, test.ops)):
         raise Unknown
+    if any(isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n) in frame.counts for n in parts(test, frame.names, frame.made)):
+        raise Unknown  # `if seen + len(x) > most`: it will be another
     sides = [number(side, frame) for side in (test.left, *test.comparators)]
     numbers += sides
     return all(COMPARED[type(op)](left, right) for op, left, right in zip(test.ops, sides, sides[1:]))
@@ -152,14 +162,13 @@ class Test:
     A test that comes behind the step has one."""
 
     def __init__(self, test, holds, block, frame, over=(0, 1)):
-        self.test, self.holds, self.over, self.frame = test, holds, over, frame
-        self.names, self.made, self.loops = batch_names(block), made_in(block), not isinstance(block, FUNCTION)
-        self.asks = asks_size(test, self.names, self.made)
+        self.test, self.holds, self.block, self.frame, self.over = test, holds, block, frame, over
+        self.loops, self.asks = not isinstance(block, FUNCTION), asks_size(test, batch_names(block), made_in(block))
 
     def at(self, size, other):
         """(what it says for such a size, numbers that it compares)"""
         numbers = []
-        return answer(self.test, Resized(self.frame, self.names, self.made, size, other), self.holds, numbers), numbers
+        return answer(self.test, Resized(self.frame, self.block, size, other), self.holds, numbers), numbers
 
     def passes(self, size, other):
         """Whether a batch of another size than this one is passed over."""
