@@ -99,6 +99,34 @@ SIZES = {
                 Room.seen += len(x)
                 update(x)
         """, 0),
+    "or enough were made": ("""
+        step = 0
+        for epoch in range(6):
+            for x in loader:
+                if step >= 60 or len(x) < 5: break
+                update(x)
+                step += 1
+        """, 60),
+    "or enough in this epoch": ("""
+        for epoch in range(6):
+            for i, x in enumerate(loader):
+                if i >= 10 or len(x) < 5: break
+                update(x)
+        """, 60),
+    "or enough, behind the step": ("""
+        step = 0
+        for epoch in range(6):
+            for x in loader:
+                update(x)
+                step += 1
+                if step >= 60 or len(x) < 5: break
+        """, 60),
+    "or others are passed over by their number": ("""
+        for epoch in range(6):
+            for i, x in enumerate(loader):
+                if len(x) < 5 or i >= 10: continue
+                update(x)
+        """, 0),
     "nobody knows which rounds take it": ("""
         for epoch in range(6):
             it = iter(loader)

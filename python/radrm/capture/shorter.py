@@ -106,11 +106,12 @@ def resized(what, size, other):
 
 
 class Resized:
-    """A frame as it is where what a loop gives is of another size."""
+    """A frame as it is where what a loop gives is of another size. `guarded`: the test ends a loop, so what it hangs on beside sizes is
+    asked for by length.py."""
 
-    def __init__(self, frame, block, size, other):
+    def __init__(self, frame, block, size, other, guarded):
         self.f_globals, self.f_code, self.f_locals = frame.f_globals, frame.f_code, self
-        self.frame, self.sizes, self.asking = frame, (size, other), set()
+        self.frame, self.sizes, self.asking, self.guarded = frame, (size, other), set(), guarded
         self.names, self.made, self.counts = batch_names(block), made_in(block), ends.added(block).keys()
 
     def get(self, name, otherwise=None):
@@ -138,7 +139,7 @@ def answer(test, frame, now, numbers):
             try:
                 found.append(answer(part, frame, now, numbers))
             except Unknown:
-                if every != now or asks_size(part, frame.names, frame.made):
+                if every != now or asks_size(part, frame.names, frame.made) or not frame.guarded:
                     raise
         return all(found) if every else any(found)
     if not isinstance(test, ast.Compare) or not COMPARED.keys() >= set(map(type, test.ops)):
@@ -152,9 +153,10 @@ def answer(test, frame, now, numbers):
 
 @functools.lru_cache(256)
 def leaving(loop):
-    """Parts of tests by which a loop is left that ask for the size of a batch."""
+    """Comparisons by which a loop is left that ask for the size of a batch."""
     names, made = batch_names(loop), made_in(loop)
-    return {part for node in ends.leaving(loop) if asks_size(node.test, names, made) for part in ast.walk(node.test)}
+    return {part for node in ends.leaving(loop) for part in ast.walk(node.test)
+            if isinstance(part, ast.Compare) and asks_size(part, names, made)}
 
 
 class Test:
@@ -168,7 +170,7 @@ class Test:
     def at(self, size, other):
         """(what it says for such a size, numbers that it compares)"""
         numbers = []
-        return answer(self.test, Resized(self.frame, self.block, size, other), self.holds, numbers), numbers
+        return answer(self.test, Resized(self.frame, self.block, size, other, self.over[1] == math.inf), self.holds, numbers), numbers
 
     def passes(self, size, other):
         """Whether a batch of another size than this one is passed over."""
