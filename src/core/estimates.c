@@ -228,7 +228,7 @@ size_t estimates_open(const struct estimates *e)
 
 /* Doing without ------------------------------------------------------------------------------------------------------- */
 
-/* Of which what it writes is nobody else's: a task that runs meanwhile writes the same files. */
+/* And may begin before it is there: both run the script, so only where its files are its own. */
 static bool waits_for_capture(const struct spec *s)
 {
 	return !s->capture && s->capture_until_s && s->capture_aside;
