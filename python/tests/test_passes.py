@@ -9,6 +9,7 @@ from test_length import BEGIN  # noqa: E402
 
 BEGIN = textwrap.dedent(BEGIN) + textwrap.dedent("""
     import queue, threading
+    torch.set_num_threads(torch.get_num_threads())  # its pool is made anew after the fork of a test; by two threads at once, that fails
     from itertools import chain, count, cycle, islice, repeat, starmap
     loader = DataLoader(torch.randn(93, 4), batch_size=5, shuffle=True)  # 18 batches of 5, and one of 3
     other = DataLoader(torch.randn(42, 4), batch_size=5)
