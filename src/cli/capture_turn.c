@@ -117,12 +117,14 @@ static int tickets_before(const char *folder, const char *mine)
 
 static bool wait_in_folder(const char *folder, const char *id, capture_turn_wanted wanted, void *ctx)
 {
-	int n = at_once((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), available_mib()), before;
+	uint64_t cores = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	int before;
 	scoped_free char *ticket = alloc_printf(TICKET "%010lu-%010d", strtoul(id, NULL, 10), getpid());
 	scoped_free char *path = alloc_printf("%s/%s", folder, ticket);
 	scoped_fd int fd = take_ticket(path);
 	bool still = true;
-	while (((before = tickets_before(folder, ticket)) || !take_place(folder, n)) && (still = wanted(ctx)))
+	while (((before = tickets_before(folder, ticket)) || !take_place(folder, at_once(cores, available_mib()))) &&
+	       (still = wanted(ctx)))
 		poll(NULL, 0, before < MOST_BEHIND ? (before + 1) * POLL_MS : MOST_BEHIND * POLL_MS);
 	unlink(path);
 	return still;
