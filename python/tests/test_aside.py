@@ -81,6 +81,36 @@ def test_files_are_as_they_were(capture, tmp_path):
 
 
 @pytest.mark.parametrize("change", [
+    "os.rename('old', 'now')\nassert open('now/deep/a').read() == 'a'", "os.makedirs('now')\npathlib.Path('old').replace('now')",
+    "shutil.move('old', 'now')", "os.rename('/tmp/' + given, 'now')", "os.replace('/tmp/' + given, 'link')\nassert not os.path.islink('link')",
+])
+def test_what_others_could_rename_can_be(capture, tmp_path, change):
+    """An overlay renames no folder from below it, and what is not laid aside is another file system."""
+    (tmp_path / "old" / "deep").mkdir(parents=True)
+    (tmp_path / "old" / "deep" / "a").write_text("a")
+    (tmp_path / "link").symlink_to("old/deep/a")
+    before = tree(tmp_path)
+    with tempfile.NamedTemporaryFile(dir="/tmp", delete=False) as given:
+        code, said, _ = capture(f"{TRAIN}\ngiven = {os.path.basename(given.name)!r}\n{change}\ntrain()\n")
+    pathlib.Path(given.name).unlink(missing_ok=True)
+    assert code == 0, said
+    assert tree(tmp_path) == before
+
+
+def test_temporary_files(capture, tmp_path):
+    """Some have no name, and are made by opening their folder."""
+    code, said, _ = capture(TRAIN + textwrap.dedent("""
+        import tempfile
+        for folder in (None, ".", os.path.expanduser("~")):
+            for kind in (tempfile.TemporaryFile, tempfile.NamedTemporaryFile):
+                with kind(dir=folder) as f:
+                    f.write(b"x")
+        train()
+    """))
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("change", [
     "open(f'{there}/was', 'w')", "os.makedirs(f'{there}/new/deep')", "os.remove(f'{there}/was')", "shutil.rmtree(there)",
     "os.rename(f'{there}/was', f'{there}/is')", "pathlib.Path(there, 'was').chmod(0o600)", "os.truncate(f'{there}/was', 0)",
     "sqlite3.connect(f'{there}/new')", "os.chdir(there); open('new', 'w')", "shutil.move(f'{there}/was', 'was')",

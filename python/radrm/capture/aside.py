@@ -7,7 +7,9 @@ Where a process may not do this, files are written where the script writes them.
 """
 import ctypes
 import errno
+import functools
 import os
+import shutil
 import sys
 
 from .sandbox import CaptureError
@@ -70,7 +72,9 @@ class Aside:
         for path in args[:most]:
             if isinstance(path, (str, bytes, os.PathLike)):
                 path = os.path.join(os.getcwd() if at is None else os.readlink(f"/proc/self/fd/{at}"), os.fsdecode(path))
-                self.cover(os.path.normpath(path) + "/" * (event == "shutil.rmtree"), at)
+                # Of a folder that is opened to be written it is one in it that is made: tempfile does that.
+                within = event == "shutil.rmtree" or event == "open" and os.path.isdir(path)
+                self.cover(os.path.normpath(path) + "/" * within, at)
 
     def cover(self, path, at=None):
         """`at`: a descriptor of its folder; of one that is laid aside only now, it leads to the folder itself."""
@@ -84,6 +88,28 @@ class Aside:
         if late:
             raise OSError(errno.EROFS, "a capture lays this folder aside only now that it is open", path)
         self.known.add(folder)
+
+
+def moves(real_rename):
+    """os.rename and os.replace, where what is one file system for others is not: a folder that was there before is copied, as mv does, and
+    so is what comes from a folder for temporary files."""
+    @functools.wraps(real_rename)
+    def rename(src, dst, *args, **kwargs):
+        try:
+            return real_rename(src, dst, *args, **kwargs)
+        except OSError as e:
+            if e.errno != errno.EXDEV or scratch is None or args or kwargs:
+                raise
+        whole = os.path.isdir(src) and not os.path.islink(src)
+        if os.path.lexists(dst):
+            (os.rmdir if whole else os.unlink)(dst)
+        if whole:
+            shutil.copytree(src, dst, symlinks=True)
+            shutil.rmtree(src)
+        else:
+            shutil.copy2(src, dst, follow_symlinks=False)
+            os.unlink(src)
+    return rename
 
 
 def maps(real_new):

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 
-from .aside import maps
+from .aside import maps, moves
 from .recorder import Form
 
 NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.bin")
@@ -146,6 +146,8 @@ class Weights:
         patch(FakeTensor, "__reduce_ex__", self.stands_in(FakeTensor.__reduce_ex__))
         for owner in (builtins, io):
             patch(owner, "open", self.opens(owner.open))
+        for name in ("rename", "replace"):
+            patch(os, name, moves(getattr(os, name)))
         for owner, name in ((os, "rename"), (os, "replace"), (shutil, "copy"), (shutil, "copy2"), (shutil, "copyfile")):
             patch(owner, name, self.moves(owner, getattr(owner, name)))
         for name in ("remove", "unlink", "chmod", "utime"):
