@@ -82,7 +82,8 @@ def test_files_are_as_they_were(capture, tmp_path):
 
 @pytest.mark.parametrize("change", [
     "os.rename('old', 'now')\nassert open('now/deep/a').read() == 'a'", "os.makedirs('now')\npathlib.Path('old').replace('now')",
-    "shutil.move('old', 'now')", "os.rename('/tmp/' + given, 'now')", "os.replace('/tmp/' + given, 'link')\nassert not os.path.islink('link')",
+    "shutil.move('old', 'now')", "os.rename('/tmp/' + given, 'now')",
+    "os.replace('/tmp/' + given, 'link')\nassert not os.path.islink('link')",
 ])
 def test_what_others_could_rename_can_be(capture, tmp_path, change):
     """An overlay renames no folder from below it, and what is not laid aside is another file system."""
@@ -114,12 +115,27 @@ def test_temporary_files(capture, tmp_path):
     "open(f'{there}/was', 'w')", "os.makedirs(f'{there}/new/deep')", "os.remove(f'{there}/was')", "shutil.rmtree(there)",
     "os.rename(f'{there}/was', f'{there}/is')", "pathlib.Path(there, 'was').chmod(0o600)", "os.truncate(f'{there}/was', 0)",
     "sqlite3.connect(f'{there}/new')", "os.chdir(there); open('new', 'w')", "shutil.move(f'{there}/was', 'was')",
+    "os.chdir(there); subprocess.run(['touch', 'new'], check=True)", "subprocess.run('touch new', shell=True, cwd=there, check=True)",
 ])
 def test_nor_is_anything_changed_elsewhere(capture, elsewhere, change):
     (elsewhere / "was").write_text("before")
     code, said, _ = capture(f"{TRAIN}\nthere = {str(elsewhere)!r}\n{change}\ntrain()\n")
     assert code == 0, said
     assert tree(elsewhere) == {pathlib.Path("was"): b"before"} and (elsewhere / "was").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("given", ["{}", "--out={}", "--out={}/new/deep"])
+def test_a_folder_that_the_command_names(capture, elsewhere, given):
+    """Native code may write there, of which no audit event tells."""
+    code, said, _ = capture(TRAIN + "os.mkfifo(sys.argv[1].split('=')[-1].replace('/new/deep', '') + '/new')\ntrain()\n",
+                            given.format(elsewhere))
+    assert code == 0 and not os.listdir(elsewhere), said
+
+
+def test_and_one_that_a_shell_is_told(capture, elsewhere):
+    code, said, _ = capture(TRAIN + f"assert os.path.isdir('{elsewhere}/new')\ntrain()\n",
+                            words=["sh", "-c", f"mkdir -p {elsewhere}/new; {sys.executable} train.py >{elsewhere}/log"])
+    assert code == 0 and not os.listdir(elsewhere), said
 
 
 def test_what_was_open_before_is_not_changed(capture, elsewhere):

@@ -45,7 +45,7 @@ def aside(args, folder):
     if they are there."""
     with contextlib.suppress(OSError):
         os.makedirs(cache.folder(), mode=0o700, exist_ok=True)
-    return None if args.in_place else Aside(args.library, folder, max(args.memory // 2, 1), args.aside)
+    return None if args.in_place else Aside(args.library, folder, max(args.memory // 2, 1), args.aside, args.words)
 
 
 def capture(args, output, folder, variables):

@@ -5,10 +5,12 @@ there; another folder when Python is about to change something in it, which its 
 
 Where a process may not do this, files are written where the script writes them.
 """
+import contextlib
 import ctypes
 import errno
 import functools
 import os
+import re
 import shutil
 import sys
 
@@ -19,6 +21,8 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 CHANGES = {"open": 1, "os.mkdir": 1, "os.remove": 1, "os.rmdir": 1, "os.rename": 2, "os.link": 2, "os.symlink": 2, "os.truncate": 1,
            "os.chmod": 1, "os.chown": 1, "os.utime": 1, "os.setxattr": 1, "os.removexattr": 1, "shutil.rmtree": 1, "sqlite3.connect": 1}
 AT = {"os.mkdir", "os.remove", "os.rmdir", "os.rename", "os.link", "os.symlink", "os.chmod", "os.chown", "os.utime"}  # a descriptor is last
+FOLDERS = {"os.chdir": 0, "subprocess.Popen": 2}  # audit events of working folders -> which argument it is
+NAMED = re.compile(r"(?<![^\s'\"=:,;(>])/[^\s'\";|&<>()$]+")  # a whole path in a word: of its own, --out=/data, a shell's
 LARGE = 256 << 20  # bytes of a file that is better not copied
 
 root = None  # a descriptor of the file system as others see it
@@ -32,10 +36,10 @@ def real(path):
 
 class Aside:
     """`library`: libradcapture.so; `folder`: an empty one, which is the caller's to remove; `mib`: what may be written; `must`: or there
-    is no capture."""
+    is no capture; `words`: of the command, which may name folders that it writes to."""
 
-    def __init__(self, library, folder, mib, must=False):
-        self.library, self.folder, self.mib, self.must = library, folder, mib, must
+    def __init__(self, library, folder, mib, must=False, words=()):
+        self.library, self.folder, self.mib, self.must, self.words = library, folder, mib, must, words
         self.known = set()
 
     def enter(self):
@@ -48,6 +52,8 @@ class Aside:
             if self.must:
                 raise CaptureError(f"what the script writes cannot be laid aside here: {e.strerror or e}") from None
             return
+        for path in (path for word in self.words[1:] for path in NAMED.findall(word)):
+            self.enters(path)
         sys.addaudithook(self.event)
 
     def begin(self):
@@ -64,7 +70,15 @@ class Aside:
             raise OSError(number, os.strerror(number))
         return result
 
+    def enters(self, folder):
+        """A working folder, or one that the command names: whatever program may write there, as in the first, and native code. Where it
+        cannot be covered it is written to for real."""
+        with contextlib.suppress(OSError):
+            self.call("aside_cover", scratch, os.fsencode(os.path.realpath(folder)) + b"/")
+
     def event(self, event, args):
+        if event in FOLDERS and isinstance(args[FOLDERS[event]], (str, bytes, os.PathLike)):
+            self.enters(args[FOLDERS[event]])
         most = CHANGES.get(event)
         if not most or event == "open" and not args[2] & WRITES:
             return
