@@ -56,7 +56,8 @@ static void find_kept(struct staying *k)
 	keep(k, getenv("TMPDIR"), "");
 	keep(k, "/tmp", "");
 	keep(k, "/var/tmp", "");
-	keep(k, cache && *cache ? cache : getenv("HOME"), cache && *cache ? "" : "/.cache");
+	bool said = cache && *cache == '/';	/* as paths_own has it */
+	keep(k, said ? cache : getenv("HOME"), said ? "" : "/.cache");
 	keep(k, getenv("HF_HOME"), "");
 	keep(k, getenv("TORCH_HOME"), "");
 }
@@ -235,14 +236,16 @@ static int lay(const char *scratch, const char *root, struct staying *k)
 	char cwd[PATH_MAX];
 	struct stat st;
 	int lower = open_folder(AT_FDCWD, root);
-	if (lower < 0 || fstat(lower, &st))
-		return -1;
-	int layer = make_layer(scratch, &st), rc = -1;
+	int layer = lower >= 0 && !fstat(lower, &st) ? make_layer(scratch, &st) : -1, rc = -1;
 	open_hidden(k, root);
-	if (layer >= 0 && getcwd(cwd, sizeof cwd) && !mount_overlay(lower, layer, root))
+	bool mounted = layer >= 0 && getcwd(cwd, sizeof cwd) && !mount_overlay(lower, layer, root);
+	if (mounted)
 		rc = show_hidden(k) || chdir(cwd) ? -1 : 0;
 	int why = errno;
-	close(lower);
+	if (mounted && rc)		/* what is written there would be lost, and nobody told */
+		umount2(root, MNT_DETACH);
+	if (lower >= 0)
+		close(lower);
 	if (layer >= 0)
 		close(layer);
 	errno = why;
@@ -318,18 +321,25 @@ static void pass_on(void)
 		prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, needed[i], 0, 0);
 }
 
-static int separate(void)
+/* Nor may this process do any of it where nothing is laid aside: it could write over its own files that are write-protected. */
+static void give_up(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
+	syscall(SYS_capset, &head, none);
+}
+
+/* *user: it took a user namespace. */
+static int separate(bool *user)
 {
 	char uids[64], gids[64];
 	if (!unshare(CLONE_NEWNS))
 		return 0;
 	snprintf(uids, sizeof uids, "%u %u 1", geteuid(), geteuid());
 	snprintf(gids, sizeof gids, "%u %u 1", getegid(), getegid());
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || write_text("/proc/self/uid_map", uids) ||
-	    write_text("/proc/self/setgroups", "deny") || write_text("/proc/self/gid_map", gids))
-		return -1;
-	pass_on();
-	return 0;
+	*user = !unshare(CLONE_NEWUSER | CLONE_NEWNS);
+	return !*user || write_text("/proc/self/uid_map", uids) || write_text("/proc/self/setgroups", "deny") ||
+	       write_text("/proc/self/gid_map", gids) ? -1 : 0;
 }
 
 static bool lay_working_folder(const char *scratch, struct staying *k)
@@ -360,8 +370,13 @@ int aside_enter(const char *scratch, uint64_t mib)
 	struct staying k;
 	char *home = getenv("HOME") ? realpath(getenv("HOME"), NULL) : NULL;
 	find_kept(&k);
-	int rc = separate() || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ? -1 : lay_first(scratch, mib, &k);
+	bool user = false;
+	int rc = separate(&user) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ? -1 : lay_first(scratch, mib, &k);
 	int why = errno;
+	if (user && rc)
+		give_up();
+	else if (user)
+		pass_on();
 	/* What is mounted in a home may not be hidden: then its folders are covered one by one. */
 	if (!rc && home && !stays(&k, home))
 		cover(scratch, home, &k);

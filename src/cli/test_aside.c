@@ -15,11 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#define SOMEBODY 1234	/* who has no account */
 
 struct place {
 	char top[32], before[4096], *work, *scratch, *elsewhere;
@@ -164,11 +167,41 @@ static void a_folder_that_stays_cannot_be_worked_in(void **unused)
 	end(&p);
 }
 
+static int try_in_vain(const struct place *p)
+{
+	if (!geteuid() && (setresgid(SOMEBODY, SOMEBODY, SOMEBODY) || setresuid(SOMEBODY, SOMEBODY, SOMEBODY) ||
+			   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)))		/* else /proc/self is root's */
+		return 8;
+	if (mkdir("own", 0700) || setenv("TMPDIR", p->top, 1))
+		return 9;
+	scoped_fd int made = open("own/protected", O_WRONLY | O_CREAT, 0400);
+	scoped_fd int before = open("own/protected", O_WRONLY);
+	bool entered = !aside_enter("own", 16);
+	scoped_fd int since = open("own/protected", O_WRONLY);
+	return made < 0 || before >= 0 ? 10 : entered ? 11 : since >= 0 ? 12 : 0;
+}
+
+/* Who may mount in a namespace of its own may write to its write-protected files, too. */
+static void where_nothing_is_laid_aside_it_may_do_no_more_than_before(void **unused)
+{
+	(void)unused;
+	struct place p = begin();
+	int status;
+	assert_false(chdir(p.top) || (!geteuid() && chown(p.top, SOMEBODY, SOMEBODY)));
+	pid_t pid = fork();
+	if (!pid)
+		_exit(try_in_vain(&p));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	end(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_it_writes_nobody_else_sees), cmocka_unit_test(caches_and_temporary_files_stay),
 		cmocka_unit_test(as_much_as_is_allowed), cmocka_unit_test(a_folder_that_stays_cannot_be_worked_in),
+		cmocka_unit_test(where_nothing_is_laid_aside_it_may_do_no_more_than_before),
 	};
 	struct place p = begin();
 	bool works = aside_works(".");

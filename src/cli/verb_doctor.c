@@ -320,7 +320,7 @@ static void check_captures(struct doctor *d)
 	for (size_t i = 0; !why && i < COUNT_OF(limits); i++) {
 		scoped_buf text = { 0 };
 		struct error err;
-		if (!io_read_file(limits[i].path, 64, &text, &err) && strtoll(text.data, NULL, 10) == limits[i].forbids)
+		if (!io_read_file(limits[i].path, 64, &text, &err) && strtoll(buf_text(&text), NULL, 10) == limits[i].forbids)
 			why = limits[i].path;
 	}
 	if (geteuid() && home ? !aside_works(home) : why != NULL)

@@ -134,9 +134,11 @@ bool capturing_awaits(const struct capturing *c, const struct spec *spec)
 	return false;
 }
 
-void capturing_goes_on(struct capturing *c, struct spec *spec, int64_t wait_ms, bool begun)
+bool capturing_goes_on(struct capturing *c, struct spec *spec, int64_t wait_ms, bool begun, bool aside)
 {
 	int64_t until_s = (clock_wall_ms() + wait_ms + 999) / 1000;
+	bool news = aside && !spec->capture_aside;
+	spec->capture_aside |= aside;
 	if (begun)
 		spec->capture_turn_s = 0;
 	spec->capture_until_s = begun || until_s < spec->capture_turn_s ? until_s : spec->capture_turn_s;
@@ -144,6 +146,7 @@ void capturing_goes_on(struct capturing *c, struct spec *spec, int64_t wait_ms, 
 		if (q->spec == spec)
 			q->until_ms = clock_mono_ms() + capturing_left_ms(spec);
 	capturing_set_timer(c);
+	return news;
 }
 
 /* In the spec before anybody is told, since all elements of an array share it, and who is asked next reads it there. */

@@ -30,8 +30,9 @@ void capturing_wait(struct capturing *c, int64_t question, const struct estimato
 		    uint64_t declared_mib, const struct estimate_context *context);
 bool capturing_awaits(const struct capturing *c, const struct spec *spec);
 /* It is heard of: it still waits for its turn, and may for `wait_ms`, but not beyond capture_turn_s; or it has begun, and may
- * take `wait_ms`. All questions about that spec wait as long. The caller stores the spec, which has changed. */
-void capturing_goes_on(struct capturing *c, struct spec *spec, int64_t wait_ms, bool begun);
+ * take `wait_ms`. All questions about that spec wait as long. `aside`: what it writes is nobody else's; returns whether that is
+ * news. The caller stores the spec, which has changed. */
+bool capturing_goes_on(struct capturing *c, struct spec *spec, int64_t wait_ms, bool begun, bool aside);
 /* The capture came (base64; taken over) with its notes in `said`; or, with NULL, it will not come, and `said` is why.
  * All questions about that spec go on. The caller stores the spec, which has changed. */
 void capturing_came(struct capturing *c, struct spec *spec, char *capture, const char *said);

@@ -490,11 +490,9 @@ int request_capturing(const struct requests *q, const struct message *m, struct 
 	if (!s || request_need_store(q, m, err))
 		return -1;
 	request_spend_store(q, m, s->bytes);
-	capturing_goes_on(q->capturing, s, q->config->capture_wait_ms, json_is_true(json_object_get(m->json, "begun")));
-	if (json_is_true(json_object_get(m->json, "aside")) && !s->capture_aside) {
-		s->capture_aside = true;
+	if (capturing_goes_on(q->capturing, s, q->config->capture_wait_ms, json_is_true(json_object_get(m->json, "begun")),
+			      json_is_true(json_object_get(m->json, "aside"))))
 		core_reconsider(q->core);
-	}
 	if (store_set_spec(q->store, job, s, err))
 		return -1;
 	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));

@@ -124,11 +124,11 @@ static void who_waits_for_its_turn_is_waited_for(void **state)
 	wait_for(h, 1, 1);
 	int64_t now_s = clock_wall_ms() / 1000;
 	h->spec->capture_turn_s = now_s + 50;
-	capturing_goes_on(h->c, h->spec, 20000, false);
+	capturing_goes_on(h->c, h->spec, 20000, false, false);
 	assert_in_range(h->spec->capture_until_s, now_s + 20, now_s + 22);
-	capturing_goes_on(h->c, h->spec, 60000, false);
+	capturing_goes_on(h->c, h->spec, 60000, false, false);
 	assert_int_equal(h->spec->capture_until_s, now_s + 50);
-	capturing_goes_on(h->c, h->spec, 60000, true);
+	capturing_goes_on(h->c, h->spec, 60000, true, false);
 	assert_in_range(h->spec->capture_until_s, now_s + 60, now_s + 62);
 	assert_int_equal(h->spec->capture_turn_s, 0);
 	struct spec *waiting = h->spec, *other = spec_create();

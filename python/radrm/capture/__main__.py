@@ -43,9 +43,11 @@ def arguments(argv):
 def aside(args, folder):
     """What keeps its files from others; it may write half of the memory that it may take. None: nothing does. Caches are not laid aside,
     if they are there."""
+    if args.in_place:
+        return None
     with contextlib.suppress(OSError):
         os.makedirs(cache.folder(), mode=0o700, exist_ok=True)
-    return None if args.in_place else Aside(args.library, folder, max(args.memory // 2, 1), args.aside, args.words)
+    return Aside(args.library, folder, max(args.memory // 2, 1), args.aside, args.words)
 
 
 def capture(args, output, folder, variables):

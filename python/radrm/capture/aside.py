@@ -135,3 +135,11 @@ def maps(real_new):
             large = False
         return real_new(kind, filename, dtype, "c" if large else mode, *args, **kwargs)
     return new
+
+
+def install(patch):
+    for name in ("rename", "replace"):
+        patch(os, name, moves(getattr(os, name)))
+    if "numpy" in sys.modules:
+        memmap = sys.modules["numpy"].memmap
+        patch(memmap, "__new__", maps(memmap.__new__))

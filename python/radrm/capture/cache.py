@@ -19,8 +19,8 @@ MOST_FILES = 1000  # in the folder; older ones go
 
 
 def folder():
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(base, "rad", "captures")
+    said = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(said if os.path.isabs(said) else os.path.expanduser("~/.cache"), "rad", "captures")
 
 
 def is_own():

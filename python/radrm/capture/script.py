@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 
-from . import cache, ending, finders, gaveup, imports, nvidia, reads, sandbox, spent, trackers
+from . import aside, cache, ending, finders, gaveup, imports, nvidia, reads, sandbox, spent, trackers
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
 from .processes import Processes, choose
 from .sandbox import CaptureError, Unused
@@ -313,6 +313,7 @@ def install(session):
     loading.install(session.loading, patch)
     later.install(session.later, patch)
     handmade.install(recorder, patch)
+    aside.install(patch)
     files.install(patch)
     patch(loader, "__init__", init)
     patch(Stream, "__init__", streams)

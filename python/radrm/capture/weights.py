@@ -15,7 +15,6 @@ import shutil
 import sys
 import tempfile
 
-from .aside import maps, moves
 from .recorder import Form
 
 NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp", "model.bin")
@@ -146,8 +145,6 @@ class Weights:
         patch(FakeTensor, "__reduce_ex__", self.stands_in(FakeTensor.__reduce_ex__))
         for owner in (builtins, io):
             patch(owner, "open", self.opens(owner.open))
-        for name in ("rename", "replace"):
-            patch(os, name, moves(getattr(os, name)))
         for owner, name in ((os, "rename"), (os, "replace"), (shutil, "copy"), (shutil, "copy2"), (shutil, "copyfile")):
             patch(owner, name, self.moves(owner, getattr(owner, name)))
         for name in ("remove", "unlink", "chmod", "utime"):
@@ -156,9 +153,6 @@ class Weights:
         patch(shutil, "rmtree", self.removes_all(shutil.rmtree))
         patch(os, "mkdir", self.makes(os.mkdir))
         patch(os, "symlink", self.links(os.symlink))
-        if "numpy" in sys.modules:
-            memmap = sys.modules["numpy"].memmap
-            patch(memmap, "__new__", maps(memmap.__new__))
 
     def save(self, real):
         asked = inspect.signature(real).bind
