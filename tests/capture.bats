@@ -98,7 +98,8 @@ teardown_file() { end_world; }
 	chmod +x long.py
 	id=$(submit --capture=auto -- ./long.py "$BATS_TEST_NUMBER")
 	wait_for 10 test -e "$WORLD/captured"
-	[ "$(state "$id")" = RUNNING ]
+	begun() { [ "$(state "$id")" = RUNNING ]; }	# once its capture has said that its files are its own
+	wait_for 10 begun
 	[[ "$(field "$id" .estimate.note)" == *"a GPU was idle, so it began before its capture was made"* ]]
 	kill_radd
 	start_radd
