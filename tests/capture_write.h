@@ -171,6 +171,19 @@ static inline void write_end_loaders(struct capture_writer *w, const uint64_t ho
 	write_checksum(&w->out);
 }
 
+/* Ends one of version 6, which says what the run's own clock allows, too. */
+static inline void write_end_limit(struct capture_writer *w, const uint64_t host[10], const uint64_t (*kernels)[8], size_t n,
+				   uint64_t steps, uint64_t limit_ms)
+{
+	write_load(w, host, kernels, n);
+	write_varint(&w->out, 0);
+	write_varint(&w->out, steps);
+	write_varint(&w->out, 0);
+	write_varint(&w->out, limit_ms);
+	w->out.data[8] = 6;
+	write_checksum(&w->out);
+}
+
 /* As specs hold captures. */
 static inline char *write_base64(const struct buf *in)
 {

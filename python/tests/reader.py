@@ -10,11 +10,11 @@ class File:
     """`header`: dict. `records`: list of (kind, argument, figures). `events`: n > 0 for a request of n bytes, -1-i for giving
     back the i-th request. `marks`: (index in events, phase). `host`, `kernels`: the load part, each kernel as (class, unit, layout,
     count, flops, bytes, blocks, depth). `loaders`: each as (workers, microseconds, measured, batches, steps). `steps`: of
-    the whole run, `beside`: its evaluations."""
+    the whole run, `beside`: its evaluations, `limit`: of its own clock, in ms."""
 
     def __init__(self, data):
         self.data, self.at = data, 9
-        assert data[:8] == b"RADCAP\r\n" and data[8] in (2, 3, 4, 5)
+        assert data[:8] == b"RADCAP\r\n" and data[8] in (2, 3, 4, 5, 6)
         assert int.from_bytes(data[-4:], "little") == zlib.crc32(data[:-4])
         texts = ("torch", "alloc_conf", "model", "optimizer", "precision", "key")
         numbers = ("params", "batch", "seq_len", "flags", "growth", "communicators")
@@ -27,6 +27,7 @@ class File:
         self.loaders = [tuple(self._varint() for _ in range(5)) for _ in range(self._varint())] if data[8] >= 5 else []
         self.steps = self._varint() if data[8] >= 3 else 0  # captures that are kept with measurements are older
         self.beside = self._varint() if data[8] >= 4 else 0
+        self.limit = self._varint() if data[8] >= 6 else 0
         assert self.at == len(data) - 4
 
     def _varint(self):

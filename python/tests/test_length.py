@@ -331,7 +331,7 @@ LOOPS = {
         for step in range(1000):
             update()
             if time.time() - began > 600: break
-        """, 0),
+        """, 1000),
     "a time is over in some epoch": ("""
         import time
         class Timer:
@@ -341,7 +341,7 @@ LOOPS = {
         for epoch in range(1000):
             for x in loader: update(x)
             if timer.over(): break
-        """, 0),
+        """, 20000),
     "time is summed up": ("""
         import time
         spent, then = 0, time.perf_counter()

@@ -71,7 +71,8 @@ static json_t *load_json(const struct load_answer *load, const char *gpu)
 {
 	const struct activity *a = &load->a;
 	const struct load_belief *b = &a->load;
-	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so, so, so, so, so, so}", "gpu_model", gpu,
+	double run_s = load_run_s(b);
+	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so, so, so, so, so, so, so}", "gpu_model", gpu,
 			 "step_s", json_real(a->step_s), "step_spread", json_round3(a->step_spread),
 			 "host_s", json_real(a->host_s), "busy_s", json_real(a->busy_s),
 			 "gract", json_round3(b->load.gract), "gract_sd", json_round3(b->gract_sd),
@@ -79,7 +80,8 @@ static json_t *load_json(const struct load_answer *load, const char *gpu)
 			 "dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
 			 "kernels", json_real(a->kernels), "source", a->source, "assumed", json_text_or_null(a->assumed),
 			 "host_pace", host_json(&load->host),
-			 "steps", json_round3(a->steps > 0 ? a->steps : NAN), "run_s", json_round3(a->steps > 0 ? b->run_s : NAN),
+			 "steps", json_round3(a->steps > 0 ? a->steps : NAN), "run_s", json_round3(run_s > 0 ? run_s : NAN),
+			 "limit_s", json_round3(b->limit_s > 0 ? b->limit_s : NAN),
 			 "loader_s", a->loading.known ? json_real(fmax(a->loading.bound_s, a->loading.main_s)) : json_null(),
 			 "cores", json_round3(b->cores > 0 ? b->cores : NAN));
 }
@@ -104,6 +106,11 @@ static int percent(double fraction)
 static void print_run(const struct activity *a)
 {
 	char text[FORMAT_LEN];
+	double run_s = load_run_s(&a->load);
+	if (a->load.limit_s > 0 && run_s >= a->load.limit_s) {
+		printf("The run: %s, after which its own clock ends it\n", format_seconds(run_s, text));
+		return;
+	}
 	bool evaluates = a->load.run_s > a->steps * a->step_s * (1 + 1e-9);
 	if (a->steps > 0)
 		printf("The run: %.0f steps%s, %s, and what %sthe script does between them\n", a->steps,

@@ -463,7 +463,8 @@ static double left_after_slots(const struct task *t, double whole_s)
 /* As its capture counts it, at the pace that this host is known to have by now; NaN: it does not tell. */
 static double counted_s(const struct estimates *e, const struct task *t)
 {
-	double run_s = estimates_prior(e, t, fleet_first_model(e->fleet)).run_s;
+	struct load_belief guess = estimates_prior(e, t, fleet_first_model(e->fleet));
+	double run_s = load_run_s(&guess);
 	return run_s > 0 ? run_s : NAN;
 }
 

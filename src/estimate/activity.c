@@ -324,6 +324,7 @@ int activity_from_capture(const struct capture *c, const char *gpu_name, struct 
 	activity_spreads(c, g, out);
 	out->steps = (double)c->steps;
 	out->load.run_s = c->steps ? (out->steps + (double)c->beside) * out->step_s : 0;
+	out->load.limit_s = (double)c->limit_ms / 1000;
 	out->source = "capture";
 	return 0;
 }

@@ -24,6 +24,7 @@ static const unsigned char magic[] = "RADCAP\r\n";
 #define CAPTURE_VERSION_STEPS 3	/* and with the steps of the whole run behind it */
 #define CAPTURE_VERSION_BESIDE 4	/* and what evaluations take */
 #define CAPTURE_VERSION_LOADERS 5	/* and data loaders, before these */
+#define CAPTURE_VERSION_LIMIT 6		/* and what the run's own clock allows, behind them */
 
 enum { TAG_END, TAG_ALLOC, TAG_FREE, TAG_STREAM, TAG_MARK, TAG_OP, TAG_EMPTY };
 enum { OP_GEMM = 1, OP_CONV, OP_ATTENTION, OP_SCRATCH };
@@ -349,7 +350,8 @@ static int read_parts(struct capture_reader *r)
 	if (read_header(r) || read_records(r) || (r->version >= CAPTURE_VERSION_LOAD && read_load(r)) ||
 	    (r->version >= CAPTURE_VERSION_LOADERS && read_loaders(r)) ||
 	    (r->version >= CAPTURE_VERSION_STEPS && read_number(r, "steps", 0, CAPTURE_MAX_COUNT, &r->c->steps)) ||
-	    (r->version >= CAPTURE_VERSION_BESIDE && read_number(r, "beside", 0, CAPTURE_MAX_COUNT, &r->c->beside)))
+	    (r->version >= CAPTURE_VERSION_BESIDE && read_number(r, "beside", 0, CAPTURE_MAX_COUNT, &r->c->beside)) ||
+	    (r->version >= CAPTURE_VERSION_LIMIT && read_number(r, "limit", 0, CAPTURE_MAX_COUNT, &r->c->limit_ms)))
 		return -1;
 	return r->at == r->end ? 0 : capture_wrong(r, "something follows its end");
 }

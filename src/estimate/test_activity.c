@@ -79,6 +79,27 @@ static void test_steps_of_a_run(void **state)
 	assert_true(a.steps == 0 && a.load.run_s == 0);
 }
 
+/* Whichever comes first: its steps are over, or its own clock ends it, at whatever pace. */
+static void test_a_run_that_its_own_clock_ends(void **state)
+{
+	struct capture_kernel k = products(10);
+	struct capture c = { .kernels = &k, .n_kernels = 1, .host = idle_host, .limit_ms = 60000 };
+	struct activity a;
+
+	(void)state;
+	assert_int_equal(activity_from_capture(&c, H200, &a, NULL), 0);
+	assert_true(load_run_s(&a.load) == 60);
+	c.steps = 5;
+	assert_int_equal(activity_from_capture(&c, H200, &a, NULL), 0);
+	assert_true(load_run_s(&a.load) == a.load.run_s && a.load.run_s < 60);
+	c.steps = (uint64_t)(180 / a.step_s);
+	assert_int_equal(activity_from_capture(&c, H200, &a, NULL), 0);
+	assert_true(load_run_s(&a.load) == 60 && a.load.run_s > 170);
+	c.limit_ms = 0;
+	assert_int_equal(activity_from_capture(&c, H200, &a, NULL), 0);
+	assert_true(load_run_s(&a.load) == a.load.run_s && a.load.run_s > 170);
+}
+
 static void test_memory_decides(void **state)
 {
 	const struct capture_kernel k = { .count = 4, .flops = 4u << 28, .bytes = (uint64_t)4 << 31, .blocks = 4u << 18,
@@ -386,7 +407,7 @@ static void test_tables_are_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_steps_of_a_run),
+		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_steps_of_a_run), cmocka_unit_test(test_a_run_that_its_own_clock_ends),
 		cmocka_unit_test(test_memory_decides), cmocka_unit_test(test_the_host_decides),
 		cmocka_unit_test(test_waits_add_up), cmocka_unit_test(test_copies_take_their_time),
 		cmocka_unit_test(test_normalisation_goes_by_its_channels),

@@ -268,10 +268,10 @@ static void test_other_files_refused(void **state)
 	buf_add_text(&b, "Layer (type)   Output Shape");
 	expect_refused(&b, "not a capture file");
 	b.len = 0;
-	buf_add(&b, "RADCAP\r\n\6", 9);
-	expect_refused(&b, "version 6: this rad reads versions 1 to 5");
+	buf_add(&b, "RADCAP\r\n\7", 9);
+	expect_refused(&b, "version 7: this rad reads versions 1 to 6");
 	b.data[8] = 0;
-	expect_refused(&b, "version 0: this rad reads versions 1 to 5");
+	expect_refused(&b, "version 0: this rad reads versions 1 to 6");
 	b.len = 8;
 	expect_refused(&b, "ends inside a number");
 	buf_add(&b, "\1abc", 4);
@@ -362,6 +362,25 @@ static void test_loaders(void **state)
 	write_begin(&w, &texts, 0, 0, 0);
 	write_end_loaders(&w, host, &product, 1, given, CAPTURE_MAX_LOADERS + 1);
 	expect_refused(&w.out, "number of loaders is 17");
+	buf_free(&w.out);
+}
+
+static void test_limit(void **state)
+{
+	const uint64_t kernels[1][8] = { { KERNEL_POINTWISE, 0, 0, 7, 7000, 28000, 7, 0 } };
+	struct capture_writer w;
+	struct capture c;
+
+	(void)state;
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_limit(&w, host, kernels, 1, 0, 14400000);
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	assert_true(c.steps == 0 && c.limit_ms == 14400000);
+	capture_clear(&c);
+	buf_free(&w.out);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_limit(&w, host, kernels, 1, 7, ((uint64_t)CAPTURE_MAX_COUNT) + 1);
+	expect_refused(&w.out, "limit");
 	buf_free(&w.out);
 }
 
@@ -468,7 +487,7 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_header_refused),
 		cmocka_unit_test(test_other_files_refused),
-		cmocka_unit_test(test_damage_refused), cmocka_unit_test(test_steps), cmocka_unit_test(test_loaders),
+		cmocka_unit_test(test_damage_refused), cmocka_unit_test(test_steps), cmocka_unit_test(test_limit), cmocka_unit_test(test_loaders),
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_limits_are_the_writers),
 	};

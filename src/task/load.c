@@ -43,9 +43,14 @@ struct load_belief load_clean(const struct load_belief *b)
 	c = (struct load_belief){ { within(b->load.gract, 1), within(b->load.smact, 1),
 				    known(b->load.kernels, MOST_KERNELS) },
 				  within(b->gract_sd, 1), within(b->smact_sd, 1), within(b->dram, 1), within(b->dram_sd, 1),
-				  within(b->watts, 1e5), b->source, known(b->host, 1), known(b->run_s, MOST_RUN_S),
+				  within(b->watts, 1e5), b->source, known(b->host, 1), known(b->run_s, MOST_RUN_S), known(b->limit_s, MOST_RUN_S),
 				  known(b->loader, 1), known(b->cores, MOST_CORES) };
 	return isnan(c.load.gract) && isnan(c.load.smact) ? load_unknown() : c;
+}
+
+double load_run_s(const struct load_belief *b)
+{
+	return b->limit_s > 0 && (!(b->run_s > 0) || b->limit_s < b->run_s) ? b->limit_s : b->run_s;
 }
 
 /* The host's part is not rounded: what a run takes at the host's pace is computed from it. */
@@ -53,12 +58,13 @@ json_t *load_to_json(const struct load_belief *b)
 {
 	if (b->source == LOAD_UNKNOWN)
 		return json_null();
-	return json_pack("{so, so, so, so, so, so, so, so, ss, so*, so*, so*, so*}", "gract", json_round3(b->load.gract),
+	return json_pack("{so, so, so, so, so, so, so, so, ss, so*, so*, so*, so*, so*}", "gract", json_round3(b->load.gract),
 		"gract_sd", json_round3(b->gract_sd), "smact", json_round3(b->load.smact), "smact_sd", json_round3(b->smact_sd),
 		"dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
 		"kernels_s", json_round3(b->load.kernels > 0 ? b->load.kernels : NAN),
 		"source", sources[b->source], "host", b->host > 0 ? json_real(b->host) : NULL,
-		"run_s", b->run_s > 0 ? json_round3(b->run_s) : NULL, "loader", b->loader > 0 ? json_real(b->loader) : NULL,
+		"run_s", b->run_s > 0 ? json_round3(b->run_s) : NULL,
+		"limit_s", b->limit_s > 0 ? json_round3(b->limit_s) : NULL, "loader", b->loader > 0 ? json_real(b->loader) : NULL,
 		"cores", b->cores > 0 ? json_round3(b->cores) : NULL);
 }
 
@@ -85,8 +91,8 @@ int load_from_json(const json_t *v, struct load_belief *b, struct error *err)
 	    json_read_double(v, "smact_sd", &b->smact_sd, err) || json_read_double(v, "dram", &b->dram, err) ||
 	    json_read_double(v, "dram_sd", &b->dram_sd, err) || json_read_double(v, "watts", &b->watts, err) ||
 	    json_read_double(v, "kernels_s", &b->load.kernels, err) || json_read_double(v, "host", &b->host, err) ||
-	    json_read_double(v, "run_s", &b->run_s, err) || json_read_double(v, "loader", &b->loader, err) ||
-	    json_read_double(v, "cores", &b->cores, err))
+	    json_read_double(v, "run_s", &b->run_s, err) || json_read_double(v, "limit_s", &b->limit_s, err) ||
+	    json_read_double(v, "loader", &b->loader, err) || json_read_double(v, "cores", &b->cores, err))
 		return -1;
 	*b = load_clean(b);
 	return 0;

@@ -37,6 +37,7 @@ struct load_belief {
 	enum load_source source;
 	double host;			/* of a guess: part of its step that the host takes by itself (estimate/hostpace.h), 0..1; 0: not known */
 	double run_s;			/* of a guess: that all its steps take together; 0: how many there are is not known */
+	double limit_s;			/* of a guess: after which a clock of its own ends it at the latest; 0: none is known */
 	double loader;			/* of a guess: part of its step that data loaders need (estimate/loading.h), 0..1; 0: not known */
 	double cores;			/* of a guess: that it keeps busy, loaders and the thread that launches; 0: not known */
 };
@@ -47,6 +48,9 @@ struct load_belief {
 struct load_belief load_unknown(void);
 /* The same belief, with NaN for what is not known or no such figure (out of range, not finite). */
 struct load_belief load_clean(const struct load_belief *b);
+
+/* How long a run is by a guess: all its steps, or what its own clock allows; 0: not known. */
+double load_run_s(const struct load_belief *b);
 
 /* null for an unknown one. */
 json_t *load_to_json(const struct load_belief *b);

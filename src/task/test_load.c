@@ -50,10 +50,11 @@ static void what_cannot_be_a_load_is_not_known(void **unused)
 	assert_true(c.load.smact == 0.5);
 	const double runs[] = { 86400, -1, NAN, INFINITY, 1e30 };
 	for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-		b.run_s = runs[i];
+		b.run_s = b.limit_s = runs[i];
 		scoped_json *said = load_to_json(&b);
 		assert_int_equal(load_from_json(said, &back, NULL), 0);
 		assert_true(back.run_s == (i ? 0 : 86400) && load_clean(&b).run_s == back.run_s);
+		assert_true(back.limit_s == back.run_s && load_clean(&b).limit_s == back.run_s);
 	}
 	const double cores[] = { 3.5, -1, NAN, INFINITY, 1e30 };
 	for (size_t i = 0; i < sizeof cores / sizeof *cores; i++) {

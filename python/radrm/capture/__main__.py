@@ -118,7 +118,7 @@ def main(argv=None):
         return 1
     for note in result.notes:
         print(f"rad: capture: {note}", file=sys.stderr)
-    steps, beside = fileformat.steps_of(result.data)
+    steps, beside, _ = fileformat.steps_of(result.data)
     print(f"{args.output}: {len(result.data)} bytes, {(result.peak_bytes + (1 << 20) - 1) >> 20} MiB in tensors at most"
           + (f", {steps} steps in all" if steps else "") + (f" and evaluations as long as {beside}" if beside else "")
           + (", from the cache" if known else ""))

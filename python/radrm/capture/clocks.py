@@ -3,6 +3,7 @@
 `elapsed = time.time() - start`, `left = epochs - epoch`."""
 import ast
 import copy
+import datetime
 import functools
 import math
 import operator
@@ -16,6 +17,7 @@ CLOCK = re.compile(r"^(\w+\.)?(time|perf_counter|monotonic|process_time)(_ns)?\(
 WORDS = re.compile(r"^(time|perf_counter|monotonic|process_time)(_ns)?$|^(default_timer|now|utcnow)$")
 MODULES = {"", "time", "_time", "t", "timeit"}  # whose functions these are
 DEEP = 3  # variables of variables
+DAYS = 100  # that clocks are tried for
 COMPARISONS = {ast.Is: operator.is_, ast.IsNot: operator.is_not, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
                ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 NO_CODE = types.SimpleNamespace(co_flags=0)  # of a frame that never ran
@@ -152,21 +154,65 @@ class Asked:
             return self.decides(set_to.value)
         return True
 
+    def until(self, test, going_on):
+        """Seconds from now until the time has that condition end the loop, one for going on or for leaving it; infinite: it never does.
+        Raises where nobody knows."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.until(test.operand, not going_on)
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is going_on:  # each part by itself ends it
+            return min(self.until(part, going_on) for part in test.values)
+        if not self.decides(test):
+            return math.inf
+        least, most = 0, 1
+        while bool(self.at(test, most)) is going_on:
+            least, most = most, 2 * most
+            if most > DAYS * 86400:
+                raise expressions.Unknown
+        while most - least > 1e-3:
+            middle = (least + most) / 2
+            least, most = (middle, most) if bool(self.at(test, middle)) is going_on else (least, middle)
+        return most
+
     def truth(self, node):
         """True or False, of what hangs on no clock and stays as it is; None: it may change, or cannot be worked out."""
         try:
-            return None if hangs(node, self.scope, self.tree) else self.holds(node)
+            return None if hangs(node, self.scope, self.tree) else bool(self.at(node))
         except Exception:  # whatever a script's own attributes do when they are asked
             return None
 
-    def holds(self, node):
+    def at(self, node, later=0):
+        """What an expression comes to, so many seconds from now. Raises where that cannot be worked out."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return not self.holds(node.operand)
+            return not self.at(node.operand, later)
         if isinstance(node, ast.BoolOp):
-            return (any if isinstance(node.op, ast.Or) else all)(map(self.holds, node.values))
+            return (any if isinstance(node.op, ast.Or) else all)(self.at(part, later) for part in node.values)
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
-            return bool(COMPARISONS[type(node.ops[0])](self.value(node.left), self.value(node.comparators[0])))
-        return bool(self.value(node))
+            return COMPARISONS[type(node.ops[0])](self.at(node.left, later), self.at(node.comparators[0], later))
+        if growing.word(getattr(node, "func", None)) == "timedelta":
+            return datetime.timedelta(*map(self.at, node.args), **{word.arg: self.at(word.value) for word in node.keywords})
+        return self.moment(node, later) if hangs(node, self.scope, self.tree) else self.value(node)
+
+    def moment(self, node, later):
+        """The same of what hangs on the time."""
+        if is_clock(node):
+            return moved(self.value(node.func)(*map(self.value, node.args)), later)
+        if isinstance(node, ast.BinOp) and type(node.op) in expressions.OPERATORS:
+            return expressions.OPERATORS[type(node.op)](plain(self.at(node.left, later)), plain(self.at(node.right, later)))
+        if isinstance(node, ast.Call) and growing.word(node.func) in expressions.FUNCTIONS and not node.keywords:
+            return expressions.FUNCTIONS[growing.word(node.func)](*(plain(self.at(part, later)) for part in node.args))
+        if isinstance(node, ast.Call) and growing.word(node.func) == "total_seconds":
+            return self.at(node.func.value, later).total_seconds()
+        call = isinstance(node, ast.Call)
+        if call or isinstance(node, ast.Attribute):
+            if function := self.function(node.func if call else node):
+                found, inside = self.returned(function, node if call else None, None if call else node.value)
+                return inside.at(found, later)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.BinOp):
+            return getattr(plain(self.at(node.value, later)), node.attr)
+        set_to = definitions(self.scope).values.get(ast.unparse(node))
+        if set_to and (ast.unparse(node) in self.moves or self.frame.f_code is NO_CODE):
+            return self.at(set_to.value, later)
+        return plain(self.value(node))
 
     def value(self, node):
         if any(isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n) in self.moves for n in ast.walk(node)):
@@ -180,31 +226,65 @@ class Asked:
             return False
 
     def function(self, name):
-        """Of the script's file, or of a class there."""
-        return next((node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef) and node.name == growing.word(name)), None)
+        """Of the script's file, or of a class there; None: there is none, or several."""
+        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef) and node.name == growing.word(name)]
+        if len(found) > 1:
+            classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+            if isinstance(name, ast.Attribute):
+                found = [node for one in classes if one.name == self.kind(name.value) for node in one.body if node in found]
+            else:
+                found = [node for node in found if not any(node in one.body for one in classes)]
+        return found[0] if len(found) == 1 else None
 
-    def of_function(self, function, call, owner=None):
-        """What it returns, as far as tests that hang on no clock lead to it."""
+    def kind(self, node):
+        try:
+            return type(self.value(node)).__name__
+        except Exception:  # whatever a script's own attributes do when they are asked
+            return ""
+
+    def returned(self, function, call, owner=None):
+        """(that, in a frame of the function; Asked of this), as far as tests that hang on no clock lead to it. Raises where they do not."""
         owner = owner or (call.func.value if isinstance(call.func, ast.Attribute) else None)
         given = ([owner] if owner is not None else []) + (call.args if call else [])
         names = [a.arg for a in function.args.args]
-        try:
-            local = {name: node.value for name, node in zip(names[::-1], function.args.defaults[::-1]) if isinstance(node, ast.Constant)}
-            local.update((name, self.value(node)) for name, node in zip(names, given))
-            local.update((word.arg, self.value(word.value)) for word in (call.keywords if call else ()) if word.arg in names)
-        except Exception:
-            return True
+        local = {name: node.value for name, node in zip(names[::-1], function.args.defaults[::-1]) if isinstance(node, ast.Constant)}
+        local.update((name, self.value(node)) for name, node in zip(names, given))
+        local.update((word.arg, self.value(word.value)) for word in (call.keywords if call else ()) if word.arg in names)
         inside = Asked(types.SimpleNamespace(f_locals=local, f_globals=self.frame.f_globals, f_code=NO_CODE), function, self.tree)
         for statement in function.body:
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            if isinstance(statement, ast.Assign) or isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 continue
             if isinstance(statement, ast.If):
                 holds = inside.truth(statement.test)
                 if holds is False and not statement.orelse:
                     continue
                 statement = statement.body[0] if holds else None
-            return not isinstance(statement, ast.Return) or statement.value is not None and inside.decides(statement.value)
-        return False
+            if not isinstance(statement, ast.Return):
+                raise expressions.Unknown
+            return statement.value or ast.Constant(None), inside
+        return ast.Constant(None), inside
+
+    def of_function(self, function, call, owner=None):
+        """As decides(), of what it returns."""
+        try:
+            found, inside = self.returned(function, call, owner)
+        except Exception:  # whatever a script's own attributes do when they are asked
+            return True
+        return inside.decides(found)
+
+
+def moved(moment, seconds):
+    """What a clock says that says this now, so much later."""
+    if isinstance(moment, datetime.datetime):
+        return moment + datetime.timedelta(seconds=seconds)
+    return moment + (round(seconds * 1e9) if isinstance(moment, int) else seconds)
+
+
+def plain(found):
+    """A number or a time as it is, and nothing that came from the GPU."""
+    if type(found) not in (bool, int, float, datetime.datetime, datetime.timedelta):
+        raise expressions.Unknown
+    return found
 
 
 @functools.lru_cache(256)

@@ -57,16 +57,16 @@ def text(value, limit):
 
 
 def steps_of(data):
-    """(steps, beside) of a whole file as Records.file() makes it: its last two numbers."""
+    """(steps, beside, limit) of a whole file as Records.file() makes it: its last three numbers."""
     found, value = [], 0
     for place, byte in enumerate(reversed(data[:-4])):
         if place and byte < 0x80:
             found.append(value)
-            if len(found) == 2:
+            if len(found) == 3:
                 break
             value = 0
         value = value << 7 | byte & 0x7f
-    return found[1], found[0]
+    return found[::-1]
 
 
 def with_flags(data, more):
@@ -142,9 +142,10 @@ class Records:
         length, self.count, self.allocs, self.stream = place
         del self.out[length:]
 
-    def file(self, header, host=(0,) * len(HOST_FIELDS), kernels=(), steps=0, beside=0, loaders=()):
+    def file(self, header, host=(0,) * len(HOST_FIELDS), kernels=(), steps=0, beside=0, limit=0, loaders=()):
         """The whole file, as bytes. `host` and `kernels`: of the load part (radrm.capture.work); nothing: the load is not known.
-        `steps`: in the whole run; 0: not known; `beside`: what its evaluations take, in steps; `loaders`:
+        `steps`: in the whole run; 0: not known; `beside`: what its evaluations take, in steps; `limit`: milliseconds after which a
+        clock of the script ends it, 0: none does; `loaders`:
         (workers, microseconds of a batch, batches that were measured, batches, steps that took these) of each."""
         body = bytearray(MAGIC) + varint(limits.VERSION)
         for name in Header.__dataclass_fields__:
@@ -152,7 +153,7 @@ class Records:
             body += text(value, getattr(limits, f"MAX_{name.upper()}")) if isinstance(value, str) else varint(value)
         body += self.out + varint(self.count << 3 | END)
         for figure in (*host, len(kernels), *(n for kernel in kernels for n in kernel), len(loaders), *(n for one in loaders for n in one),
-                       steps, beside):
+                       steps, beside, limit):
             body += varint(figure)
         return bytes(body) + zlib.crc32(body).to_bytes(4, "little")
 

@@ -8,7 +8,7 @@ that is left when a number reaches another (or that goes on while it has not) en
 bounds that loop, any other, by how much it moves from one step to the next, the whole run.
 
 Only names, attributes, constants, sums of them and a few functions without effects are worked out. Where one loop's end is not
-found, or hangs on the time, nothing is known: 0 steps. It is a count of what the script says now; that it stops early when it has
+found, nothing is known: 0 steps; where one hangs on the time, what is known is after how long. It is a count of what the script says now; that it stops early when it has
 learnt enough, nobody can know.
 """
 import ast
@@ -17,6 +17,7 @@ import math
 import numbers
 import os
 import sys
+import time
 import types
 import weakref
 from collections.abc import Mapping
@@ -150,16 +151,33 @@ def begins(function):
 
 @functools.lru_cache(256)
 def by_the_clock(loop, path):
-    """(conditions that end the loop and hang on the time, the function or module that it stands in)"""
+    """(conditions that end the loop and hang on the time, as ends.py has them; the function or module that it stands in)"""
     scope = next((function for *_, function, one in loops_of(path) if one is loop), None) or tree_of(path)
-    return [test for test, _ in ends.conditions(loop) if clocks.hangs(test, scope, tree_of(path))], scope
+    return [(test, going_on) for test, going_on in ends.conditions(loop) if clocks.hangs(test, scope, tree_of(path))], scope
 
 
-def timed(loop, frame):
-    """The line of a condition that ends the loop by the clock, if the run is long enough; 0: none does."""
-    tests, scope = by_the_clock(loop, frame.f_code.co_filename)
-    asked = clocks.Asked(frame, scope, tree_of(frame.f_code.co_filename), loop) if tests else None
-    return next((test.lineno for test in tests if asked.decides(test)), 0)
+class Clock:
+    """What ends a run by the time, if it is long enough. `where`: "train.py:12"; `seconds`: from now until then, infinite: not known;
+    `local`: variables of the function that it is in have a part in that."""
+
+    def __init__(self, where, seconds, local=False):
+        self.where, self.seconds, self.local = where, seconds, local
+
+
+def timed(loops, n, frame):
+    """The Clock that ends the n-th of these loops of a frame; None."""
+    path, code = frame.f_code.co_filename, frame.f_code
+    tests, scope = by_the_clock(loops[n], path)
+    asked = clocks.Asked(frame, scope, tree_of(path), loops[0]) if tests else None
+    tests = [(test, going_on) for test, going_on in tests if asked.decides(test)]
+    if not tests:
+        return None
+    try:
+        seconds = min(asked.until(test, going_on) for test, going_on in tests)
+    except Exception:  # whatever a script's own objects do where they are asked
+        seconds = math.inf
+    used = set().union(*(names_in(test) for test, _ in tests)) - {"self"}
+    return Clock(f"{os.path.basename(path)}:{tests[0][0].lineno}", seconds, bool(used & {*code.co_varnames, *code.co_cellvars}))
 
 
 # --- what it comes to ---
@@ -239,10 +257,10 @@ def counted(test, going_on, frame):
 
 class Told:
     """By a library: steps, after how many of them each evaluation comes, what has one come after the next step, what stops the
-    training then, and batches that an evaluation takes at most."""
+    training then, batches that an evaluation takes at most, and the Clock that ends it."""
 
-    def __init__(self, steps, stop=lambda: None, every=math.inf, often=None, most=math.inf):
-        self.steps, self.stop, self.every, self.often, self.most = steps, stop, every, often, most
+    def __init__(self, steps, stop=lambda: None, every=math.inf, often=None, most=math.inf, clock=None):
+        self.steps, self.stop, self.every, self.often, self.most, self.clock = steps, stop, every, often, most, clock
 
 
 def of_transformers(frame):
@@ -266,8 +284,10 @@ def of_lightning(frame):
 
     def stop():
         trainer.should_stop = True
+    left = [one.time_remaining() for one in getattr(trainer, "callbacks", ()) if type(one).__name__ == "Timer"]
+    clock = Clock("max_time", left[0]) if left and left[0] is not None else None
     if not getattr(trainer, "enable_validation", False) or not steps < math.inf:
-        return Told(steps, stop)
+        return Told(steps, stop, clock=clock)
     epochs, batches = trainer.check_val_every_n_epoch or 1, trainer.num_training_batches
     times = max(batches // trainer.val_check_batch, 1) if trainer.check_val_every_n_epoch else batches / trainer.val_check_batch
 
@@ -275,7 +295,7 @@ def of_lightning(frame):
         trainer.val_check_batch = 1
         trainer.check_val_every_n_epoch = trainer.check_val_every_n_epoch and 1
     every = batches / trainer.accumulate_grad_batches * epochs / times
-    return Told(steps, stop, every, often if every <= steps else None, max(trainer.num_val_batches, default=math.inf))
+    return Told(steps, stop, every, often if every <= steps else None, max(trainer.num_val_batches, default=math.inf), clock)
 
 
 def nothing():
@@ -288,16 +308,18 @@ BEGINNING = {"runpy", "multiprocessing.process"}  # what began the script, or th
 
 
 class Length:
-    """Told of every step. `steps`: how many there will be in all, as of the last one; 0: not known."""
+    """Told of every step. `steps`: how many there will be in all, as of the last one; 0: not known. Where the time may end the run
+    before, `clock` says so, and `most_steps` how many there are at most."""
 
     def __init__(self, around=lambda: ()):
         """`around`: gives the loops that are being gone through, as trainings.py has them."""
         self.around = around
-        self.steps = 0
+        self.steps = self.most_steps = 0
         self.made = 0
         self.moved = 0  # rounds of the innermost loop between the last two steps
         self.looped = False  # it is in a loop
-        self.clock = ""  # "train.py:12": its end hangs on the time there
+        self.clock, self.first_s = None, 0  # a Clock; when the first step was
+        self.limit_ms = 0  # it ends the run so long after that; 0: none does, or it is not known when
         self.summed = 1  # batches whose gradients are one step
         self.inner = 0  # of them, of the innermost loop: an epoch, mostly; infinite: not known
         self.evaluates = None  # where a library does, after each: what has it do so after the next step
@@ -317,26 +339,33 @@ class Length:
     def step(self, frame):
         """Called by who noticed it; `frame` is his."""
         self.made += 1
+        self.first_s = self.first_s or time.monotonic()
         try:
             steps = self.look(frame)
         except Exception:  # whatever a script's own attributes do when they are asked
             steps = 0
-        self.steps = min(int(steps), limits.MAX_COUNT) if math.isfinite(steps) and steps >= self.made else 0
+        self.most_steps = min(int(steps), limits.MAX_COUNT) if math.isfinite(steps) and steps >= self.made else 0
+        self.steps, ends = 0 if self.clock else self.most_steps, self.clock.seconds if self.clock else math.inf
+        self.limit_ms = min(round(1000 * (ends + time.monotonic() - self.first_s)), limits.MAX_COUNT) if ends < math.inf else 0
         self.passes, self.summed = list(self.fetched), self.batches()
         self.fetched.clear()
 
     def look(self, frame):
-        product, whole, first, now, self.clock, within = 1, math.inf, True, {}, "", []
+        product, whole, first, now, self.clock, within = 1, math.inf, True, {}, None, []
         since = []  # frames since the last one with a loop
         passed, once, hangs = 0, True, None  # steps that rounds before the first had not; whether none will be so again; what they hang on
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
             told = LIBRARIES[library](frame) if library in LIBRARIES else Told(0)
-            if isinstance(told.steps, (int, float)) and not isinstance(told.steps, bool) and 0 < told.steps < math.inf:
+            counted = isinstance(told.steps, (int, float)) and not isinstance(told.steps, bool) and 0 < told.steps < math.inf
+            if counted or told.clock:
+                self.clock = told.clock
                 self.evaluates, self.inner, self.most = told.often, told.every, told.most
                 self.looped = True
-                return told.steps
+                return told.steps if counted else 0
             loops = [loop for loop in all_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else []
+            if loops and self.clock and self.clock.local:
+                self.clock = Clock(self.clock.where, math.inf)  # each round has its own
             bounds = []
             for n in reversed(range(len(loops))):
                 rounds, more, stretches = self.rounds(loops, n, frame, within, None if first else product, now)
@@ -367,7 +396,12 @@ class Length:
             since.append(frame)
             frame = frame.f_back
         self.before, self.looped = now, not first
-        return 0 if first or self.clock else min(product - passed if once else math.inf, whole)
+        return 0 if first else min(product - passed if once else math.inf, whole)
+
+    def ends_by(self, clock):
+        """The first of those that do: where one is not known, it may be that."""
+        if clock and (self.clock is None or clock.seconds == math.inf or clock.seconds < self.clock.seconds < math.inf):
+            self.clock = clock
 
     def differing(self, outer, inner, bounds, frame):
         """Rounds of a loop where those of the one in it are as many as hangs on the round; 0: they do not."""
@@ -526,12 +560,11 @@ class Length:
         loop, bounds = loops[n], []
         stretches = self.over(loop, frame) if isinstance(loop, ast.For) else self.taken(loops, n, frame)
         rounds = 1 if ends.leaves(loop.body) else rounds_of(stretches)
-        if line := timed(loop, frame):
-            self.clock = f"{os.path.basename(frame.f_code.co_filename)}:{line}"
-            return math.inf, [], stretches
+        self.ends_by(timed(loops, n, frame))
+        _, scope = by_the_clock(loop, frame.f_code.co_filename)
         for test, going_on in ends.guards(loop):
-            if test in shorter.leaving(loop):
-                continue  # passed_over() knows
+            if test in shorter.leaving(loop) or self.clock and clocks.hangs(test, scope, tree_of(frame.f_code.co_filename)):
+                continue  # passed_over() and the clock know
             try:
                 guard = Guard(test, going_on, loops, n, frame, within)
                 if guard.own:

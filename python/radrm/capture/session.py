@@ -433,10 +433,13 @@ class Session:
             header.params = sum(p.numel() for p in self.model.parameters())
             header.precision = self.precision()
         header.optimizer = self.optimizer
-        steps = 0 if self.later.trainings.another or self.solvers.cut else self.length.steps  # those of the first alone were counted
-        if self.length.clock and not steps:
-            self.recorder.note(0, f"{self.length.clock}: the run ends by the clock: how many steps it has is not known")
-        return self._whole().file(header, *work, steps=steps, beside=self.later.beside() if steps else 0, loaders=self.loading.result())
+        length, whole = self.length, not (self.later.trainings.another or self.solvers.cut)  # those of the first alone were counted
+        steps, limit = (length.most_steps if length.limit_ms else length.steps, length.limit_ms) if whole else (0, 0)
+        if length.clock:
+            self.recorder.note(0, f"{length.clock.where}: the run ends by the clock"
+                                  + (f" {limit / 1000:.0f} s after its first step" if limit else ": how many steps it has is not known"))
+        return self._whole().file(header, *work, steps=steps, beside=self.later.beside() if steps and not limit else 0, limit=limit,
+                                  loaders=self.loading.result())
 
     def _whole(self):
         """The records, and what is known to be like them in the run."""

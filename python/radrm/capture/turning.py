@@ -16,14 +16,13 @@ import sys
 from datetime import datetime, timedelta
 
 from . import fileformat as ff, growing, idle
-from .clocks import Definitions, Inline, functions, hangs, is_clock, is_plain
+from .clocks import DAYS, Definitions, Inline, functions, hangs, is_clock, is_plain
 from .length import POPS, called
 from .source import tree_of
 
 NAME, AT = "__radrm_turns__", "__radrm_at__"  # what the tests call; what stands in their arms for a counter
 FAR = 1 << 20  # counters that are tried; as far as a run is looked at whose end is not known
 MOST = 16  # answers that are given of a test whose arm changes a size by what it was
-DAYS = 100  # that clocks are tried for
 FINER = 1.1  # times as much time, from one to the next
 TRIED = 2  # steps after one: the first makes an optimizer's state, the second has it all along
 WAITS = 4  # steps after which a test that was asked once is asked again
