@@ -179,6 +179,10 @@ def test_a_limit_that_is_none(capture, body, steps):
     assert code == 0 and f.steps == steps and ("ends by the clock" in said) == (not steps), said
 
 
+DATE, OWN = "began = datetime.datetime.now()\n    ", "timer = Timer(40)\n    "
+PASS = "for x, in learn:\n            on(x)\n            if time.time() - began > 300: break"
+
+
 @pytest.mark.parametrize("body, steps, seconds", [
     (STEPS + "if given.minutes and time.time() - began > given.minutes * 60: break", 600, 300),
     (STEPS + "if time.time() - began > given.minutes * 60: break", 600, 300), (STEPS + "if late(given.minutes): break", 600, 5),
@@ -186,18 +190,17 @@ def test_a_limit_that_is_none(capture, body, steps):
     ("while time.time() < began + given.minutes * 60: on(batch(8))", 0, 300),
     ("step = 0\n    while step < 600 and time.time() - began < 300:\n        on(batch(8))\n        step += 1", 600, 300),
     ("step = 0\n    while not (step == 600 or time.time() - began >= 300):\n        on(batch(8))\n        step += 1", 600, 300),
-    ("began = datetime.datetime.now()\n    " + STEPS + "if datetime.datetime.now() - began > datetime.timedelta(minutes=2): break", 600, 120),
-    ("began = datetime.datetime.now()\n    " + STEPS + "if (datetime.datetime.now() - began).total_seconds() / 60 > 2: break", 600, 120),
+    (DATE + STEPS + "if datetime.datetime.now() - began > datetime.timedelta(minutes=2): break", 600, 120),
+    (DATE + STEPS + "if (datetime.datetime.now() - began).total_seconds() / 60 > 2: break", 600, 120),
     ("began = time.perf_counter_ns()\n    " + STEPS + "if time.perf_counter_ns() - began > 3e11: break", 600, 300),
-    ("timer = Timer(40)\n    " + STEPS + "if timer.over(): break", 600, 40), ("timer = Timer(40)\n    " + STEPS + "if timer.left < 0: break", 600, 40),
+    (OWN + STEPS + "if timer.over(): break", 600, 40), (OWN + STEPS + "if timer.left < 0: break", 600, 40),
     (STEPS + "elapsed = time.time() - began\n        left = 300 - elapsed\n        if left < 60: break", 600, 240),
     (epochs("if time.time() - began > 300: sys.exit()"), 2000, 300),
     (epochs(after="if int(time.time() - began) >= 300: break"), 2000, 300),
-    ("for n in range(2):\n        began = time.time()\n        for x, in learn:\n            on(x)\n            if time.time() - began > 300: break",
-     0, 0),
-    ("def epoch():\n        began = time.time()\n        for x, in learn:\n            on(x)\n            if time.time() - began > 300: break\n    "
-     "for n in range(2): epoch()", 0, 0),
-    (STEPS + "if time.time() - began > 300 or time.time() * 0 + step > 9: break", 0, 0), (STEPS + "if time.time() % 60 > 59.9999: break", 0, 0),
+    ("for n in range(2):\n        began = time.time()\n        " + PASS, 0, 0),
+    ("def epoch():\n        began = time.time()\n        " + PASS + "\n    for n in range(2): epoch()", 0, 0),
+    (STEPS + "if time.time() - began > 300 or time.time() * 0 + step > 9: break", 0, 0),
+    (STEPS + "if time.time() % 60 > 59.9999: break", 0, 0),
 ])
 def test_a_limit_by_the_clock(capture, body, steps, seconds):
     """Which comes first nobody knows: the steps are over, or the time. Where the time begins anew somewhere, it is not worked out."""

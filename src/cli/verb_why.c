@@ -131,6 +131,17 @@ static void print_cores(const json_t *cores)
 	}
 }
 
+/* Why under `order: plan` nobody is promised a place. */
+static void print_plan(const json_t *plan, const struct term *term)
+{
+	if (!json_is_object(plan))
+		return;
+	scoped_free char *said = alloc_printf("No plan is made: how long they take is known of %lld of the %lld tasks that run or "
+		"wait, and half would do (--time tells it, --capture, or an earlier run of one like it)",
+		(long long)member_int(plan, "known"), (long long)member_int(plan, "of")), *line = term_wrap(said, 2, term);
+	puts(line);
+}
+
 static void print_waiting(const json_t *why, const struct term *term)
 {
 	size_t i;
@@ -156,6 +167,7 @@ static void print_waiting(const json_t *why, const struct term *term)
 		format_below(said, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN, term);
 	}
 	print_cores(json_object_get(why, "cores"));
+	print_plan(json_object_get(why, "plan"), term);
 }
 
 /* What a running task waits for that its GPU has no part in: whoever shares its data loader. */

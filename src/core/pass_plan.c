@@ -365,7 +365,8 @@ static void plan_make(struct pass *p, struct now now)
 	if (small)
 		plan_list_waiting(p, &made, &all, now);
 	made.n_gpus = k->n_gpus;
-	if (small && made.n > made.n_running && (double)k->n_known >= KNOWN * (double)made.n)
+	k->n_asked = small && made.n > made.n_running ? made.n : 0;
+	if (k->n_asked && (double)k->n_known >= KNOWN * (double)made.n)
 		plan_improve(&made, steps_for(made.n));
 	else
 		made.n = made.n_running = 0;
@@ -374,6 +375,12 @@ static void plan_make(struct pass *p, struct now now)
 	/* Those who are not in the plan keep away from the first one's GPUs too. */
 	for (unsigned i = 0; k->n_waiting && pass_is_first(p, k->waiting[0].p.id) && i < k->waiting[0].p.gpus; i++)
 		fleet_keep(p->fleet, k->waiting[0].slots[i], k->waiting[0].p.id);
+}
+
+bool pass_plan_lacks_times(const struct pass *p, size_t *known, size_t *asked)
+{
+	*known = p->plan.n_known, *asked = p->plan.n_asked;
+	return p->config->order == ORDER_PLAN && *asked && !p->plan.n_waiting;
 }
 
 /* A GPU that was undrained, answers again or was left by processes that are not ours idles else until a task comes or ends: who

@@ -89,7 +89,7 @@ struct planned {
 struct planning {
 	uint32_t slots[PLAN_GPUS];
 	size_t n_gpus;
-	size_t n_known;			/* tasks whose time is known */
+	size_t n_known, n_asked;	/* tasks whose time is known, of so many that it was to be of */
 	struct planned waiting[PLAN_WAITING];
 	size_t n_waiting;
 	int64_t made_ms;		/* mono; 0: none was made yet */

@@ -466,6 +466,11 @@ static bool last_of_five_waits(unsigned known, bool elsewhere)
 	}
 	pass(w, 3);
 	bool waits = state(w, small) == TASK_PENDING;
+	scoped_json *why = core_why_json(w->c, submit(w, spec_of(1000, 2)), w->now, NULL);
+	const json_t *plan = json_object_get(why, "plan");
+	assert_int_equal(json_is_null(plan), waits);
+	assert_true(waits || json_integer_value(json_object_get(plan, "known")) == known);	/* of these five, and that one */
+	assert_true(waits || json_integer_value(json_object_get(plan, "of")) == 6);
 	end_world(w);
 	return waits;
 }

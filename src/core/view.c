@@ -695,6 +695,15 @@ static json_t *cores_json(const struct core *c, const struct map_cores *room)
 		json_round3(room->more), "gain", json_round3(room->gain), "used_up", room->used_up, "tasks", list);
 }
 
+/* null where a plan was made, or none was to be. */
+static json_t *plan_json(const struct core *c)
+{
+	size_t known, asked;
+	if (!pass_plan_lacks_times(c->pass, &known, &asked))
+		return json_null();
+	return json_pack("{sI, sI}", "known", (json_int_t)known, "of", (json_int_t)asked);
+}
+
 /* Findings are made only for one that could be placed: of a task that is held or runs the GPUs have nothing to say. */
 json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *err)
 {
@@ -708,9 +717,9 @@ json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *
 	struct map_request r = pass_request(c->pass, t, now);
 	bool asks = t->state == TASK_PENDING && t->estimated && r.gpus && fleet_was_read(c->fleet);
 	json_t *gpus = asks ? findings_json(c, t, &r, now, &fits) : json_array();
-	return json_pack("{si, ss, ss, so, so, si, sI, ss, so, so, so}", "schema", 1, "task", task_id_text(id, text),
+	return json_pack("{si, ss, ss, so, so, si, sI, ss, so, so, so, so}", "schema", 1, "task", task_id_text(id, text),
 		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),
 		"reason_text", json_text_or_null(why.text), "gpus_requested", (int)r.gpus, "claim_mib", (json_int_t)r.claim_mib,
 		"estimator", t->estimate.estimator, "turn", turn_json(c, t, now),
-		"cores", asks ? cores_json(c, &r.cores) : json_null(), "gpus", gpus);
+		"cores", asks ? cores_json(c, &r.cores) : json_null(), "plan", asks ? plan_json(c) : json_null(), "gpus", gpus);
 }

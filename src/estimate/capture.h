@@ -106,7 +106,7 @@ struct capture {
 	size_t n_loaders;		/* 0: there are none, or it is not known, as with files before version 5 */
 	uint64_t steps;			/* optimizer steps of the whole run; 0: not known, as with files before version 3 */
 	uint64_t beside;		/* what its evaluations take, in steps; 0: none, or not known, as with files before version 4 */
-	uint64_t limit_ms;		/* a clock of its own ends it so long after its first step; 0: none, or not known, as with files before version 6 */
+	uint64_t limit_ms;		/* of its own clock, from its first step on; 0: none, or not known, as with files before version 6 */
 	uint32_t n_allocs;		/* ids are below */
 	unsigned iterations;
 	uint64_t peak_live;		/* bytes asked for and not yet given back, at most */

@@ -407,7 +407,8 @@ static void test_tables_are_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_steps_of_a_run), cmocka_unit_test(test_a_run_that_its_own_clock_ends),
+		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_steps_of_a_run),
+		cmocka_unit_test(test_a_run_that_its_own_clock_ends),
 		cmocka_unit_test(test_memory_decides), cmocka_unit_test(test_the_host_decides),
 		cmocka_unit_test(test_waits_add_up), cmocka_unit_test(test_copies_take_their_time),
 		cmocka_unit_test(test_normalisation_goes_by_its_channels),

@@ -487,7 +487,8 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_header_refused),
 		cmocka_unit_test(test_other_files_refused),
-		cmocka_unit_test(test_damage_refused), cmocka_unit_test(test_steps), cmocka_unit_test(test_limit), cmocka_unit_test(test_loaders),
+		cmocka_unit_test(test_damage_refused), cmocka_unit_test(test_steps), cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_loaders),
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_limits_are_the_writers),
 	};

@@ -8,8 +8,8 @@ that is left when a number reaches another (or that goes on while it has not) en
 bounds that loop, any other, by how much it moves from one step to the next, the whole run.
 
 Only names, attributes, constants, sums of them and a few functions without effects are worked out. Where one loop's end is not
-found, nothing is known: 0 steps; where one hangs on the time, what is known is after how long. It is a count of what the script says now; that it stops early when it has
-learnt enough, nobody can know.
+found, nothing is known: 0 steps; where one hangs on the time, what is known is after how long. It is a count of what the script says
+now; that it stops early when it has learnt enough, nobody can know.
 """
 import ast
 import functools
