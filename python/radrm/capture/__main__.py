@@ -61,7 +61,7 @@ def capture(args, output, folder, variables):
         return Capture(*found), True
     *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations,
                                                {"count": processes or args.gpus}, given=given,
-                                               variables=variables, asked=asked, programs=folder),
+                                               variables=variables, asked=asked, programs=folder, library=args.library),
                         Limits(args.timeout, args.memory, args.clock), output, aside(args, folder))
     result = Capture(*parts)
     if not result.flags & fileformat.CUT_SHORT:

@@ -27,11 +27,11 @@ class TimeUp(ending.End):
 
 
 def capture(kind, target, arguments, iterations, gpu=None, *, variables=None, given=None, asked=None,
-            programs=None):
+            programs=None, library=None):
     """Runs the script in this process; returns what Session.result() does, and the facts that it rests on (reads.py; None when
     they are not known). For the sandbox: nothing is put back. `given`: the variables that it would set, `variables`: the
     environment before any of this, `asked`: the cache's question (None: nothing is kept), `programs`: an empty folder for
-    programs that stand for those of the machine."""
+    programs that stand for those of the machine, `library`: libradcapture.so, or None."""
     witness = None
     if asked is not None:
         witness = reads.Reads(os.environ if variables is None else variables)
@@ -42,6 +42,7 @@ def capture(kind, target, arguments, iterations, gpu=None, *, variables=None, gi
     session = Session(iterations=iterations, gpu=gpu)
     with session:
         install(session)
+        session.silence.library = library
         surround(session, programs)
 
         def found(ended, code, whole):
@@ -151,7 +152,7 @@ def passes(session):
 def surround(session, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
     from . import attention, degenerate, handmade, readnumbers
-    imports.Imports({**finders.after(session), **handmade.after(session), **trackers.after(programs),
+    imports.Imports({**finders.after(session), **handmade.after(session), **trackers.after(programs), **session.silence.after(),
                      attention.TRANSFORMERS: attention.ask_masks,
                      "pynvml": nvidia.answer_pynvml(session.gpu, session.recorder), "yaml": readnumbers.teach_yaml,
                      "numpy.linalg": functools.partial(degenerate.trust, session.recorder),

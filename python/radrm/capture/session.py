@@ -22,6 +22,7 @@ from .masked import Masked
 from .onhost import OnHost
 from .recorder import Recorder, is_gpu
 from .repeated import Repeated
+from .silence import Silence
 from .varied import Varied
 
 
@@ -59,7 +60,7 @@ class Session:
     def __init__(self, iterations=None, gpu=None):
         self.recorder = Recorder()
         self.recorder.masked, self.recorder.host = Masked(), OnHost(self.recorder)
-        self.gpu = Gpu(self.recorder, **(gpu or {}))
+        self.gpu, self.silence = Gpu(self.recorder, **(gpu or {})), Silence(functools.partial(self.recorder.note, 0))
         self.repeated = Repeated(self.recorder)
         self.varied = Varied(self.recorder)
         self.iterations = iterations
@@ -358,6 +359,7 @@ class Session:
         self.seen = self._figures()
         self._tell_growth()
         self.finished = True
+        self.silence.begin()
         if not self.later.begins(frame):
             self._finish()
 
