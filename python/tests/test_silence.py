@@ -20,6 +20,9 @@ HERE = sys.argv[1]
 CHILD = ("import errno, socket; s = socket.socket(); s.settimeout(5)\\ntry: s.connect(('192.0.2.1', 9))\\n"
          "except OSError as e: print(errno.errorcode[e.errno])")
 
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+
 def post(url, method="POST"):
     return urllib.request.urlopen(urllib.request.Request(url, data=b"x" if method == "POST" else None, method=method), timeout=5).read()
 
@@ -33,9 +36,8 @@ ASKED = {
     "post": lambda: asks("hooks.example", "POST"), "put": lambda: asks("bucket.example", "PUT"), "get": lambda: asks("data.example", "GET"),
     "hub": lambda: asks("huggingface.co", "POST"), "here": lambda: post(HERE).decode(),
     "mail": lambda: smtplib.SMTP("mail.example", timeout=5), "mail here": lambda: smtplib.SMTP("127.0.0.1", 1, timeout=5),
-    "program": lambda: subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True).stdout.strip(),
-    "program here": lambda: subprocess.run([sys.executable, "-c", f"import urllib.request as u; print(u.urlopen('{HERE}').read().decode())"],
-                                           capture_output=True, text=True).stdout.strip(),
+    "program": lambda: run(CHILD),
+    "program here": lambda: run(f"import urllib.request as u; print(u.urlopen('{HERE}').read().decode())"),
 }
 
 def tell():
