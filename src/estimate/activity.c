@@ -39,10 +39,20 @@ static bool activity_has_word(const char *name, const char *word)
 	return false;
 }
 
+/* What is less, or more, than the rest of its name says fits a row that says so. */
 static bool activity_fits(const struct gpus_row *g, const char *name)
 {
-	for (size_t i = 0; i < COUNT_OF(g->words) && g->words[i]; i++)
+	static const char *const others[] = { "MIG", "Laptop", "Max-Q", "SUPER" };
+	unsigned others_named = 0;
+
+	for (size_t i = 0; i < COUNT_OF(g->words) && g->words[i]; i++) {
 		if (!activity_has_word(name, g->words[i]))
+			return false;
+		for (size_t k = 0; k < COUNT_OF(others); k++)
+			others_named |= !strcmp(g->words[i], others[k]) ? 1U << k : 0;
+	}
+	for (size_t k = 0; k < COUNT_OF(others); k++)
+		if (strcasestr(name, others[k]) && !(others_named & 1U << k))
 			return false;
 	return true;
 }
@@ -57,11 +67,6 @@ static bool is_virtual(const char *name)
 
 static const struct gpus_row *activity_row(const char *name)
 {
-	static const char *const others[] = { "MIG", "Laptop", "Max-Q", "SUPER" };	/* less, or more, than the name says */
-
-	for (size_t i = 0; i < COUNT_OF(others); i++)
-		if (strcasestr(name, others[i]))
-			return NULL;
 	if (is_virtual(name))
 		return NULL;
 	for (const struct gpus_row *g = gpus_table; *g->words; g++)
