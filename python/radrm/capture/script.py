@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 
-from . import aside, cache, ending, finders, gaveup, imports, nvidia, reads, sandbox, spent, trackers
+from . import aside, cache, ending, finders, gaveup, imports, nvidia, ports, reads, sandbox, spent, trackers
 from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
 from .processes import Processes, choose
 from .sandbox import CaptureError, Unused
@@ -161,6 +161,7 @@ def surround(session, programs):
                      "matplotlib.axes": draw_what_there_is, "safetensors.torch": functools.partial(save_safely, session.files),
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     nvidia.watch_choice(session.gpu, session.recorder)
+    ports.install()
     if programs:
         nvidia.put_program(session.gpu, programs)
 

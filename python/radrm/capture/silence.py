@@ -5,9 +5,10 @@ else is refused as by a network that is down, which is an error that scripts kno
 started then want of other machines. Connections that are open by then stay."""
 import errno
 import functools
-import ipaddress
 import os
 from urllib.parse import urlsplit
+
+from .ports import is_here
 
 ASKING = {"GET", "HEAD", "OPTIONS", "CONNECT"}
 HUBS = {"huggingface.co", "hf.co"}  # are asked by POST which files there are; trackers.py has nothing pushed there
@@ -16,15 +17,6 @@ SILENT = "RADRM_CAPTURE_SILENT"  # src/cli/capture_hook.c
 
 def is_hub(host):
     return bool({host, host.partition(".")[2]} & {*HUBS, urlsplit(os.environ.get("HF_ENDPOINT", "")).hostname})
-
-
-def is_here(host):
-    if host in ("", "localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 class Silence:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""A capture may be made while the script itself runs (decision 246), or another capture is made: each would listen at the same port, and
+whoever comes second ends in an error. So a capture's sockets listen at ports that are free, and its own clients find them there. Those of
+other processes would not, so in a process that the script starts a port is the one that was wanted."""
+import functools
+import ipaddress
+import os
+import socket
+
+FAMILIES = (socket.AF_INET, socket.AF_INET6)
+given = {}  # (kind of socket, port that it wanted) -> the one that it has
+
+
+def is_here(host):
+    """Whether that is this machine, as far as its name tells."""
+    try:
+        at = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return host in ("", "localhost", socket.gethostname())
+    return at.is_loopback or at.is_unspecified
+
+
+def names_port(own, address):
+    return own.family in FAMILIES and isinstance(address, tuple) and len(address) >= 2 and isinstance(address[1], int) and address[1] > 0
+
+
+def with_port(address, port):
+    return (address[0], port, *address[2:])
+
+
+def binding(real):
+    process = os.getpid()
+
+    @functools.wraps(real)
+    def bind(self, address):
+        if not names_port(self, address) or os.getpid() != process:
+            return real(self, address)
+        real(self, with_port(address, 0))
+        given[self.type, address[1]] = self.getsockname()[1]
+    return bind
+
+
+def connecting(real):
+    @functools.wraps(real)
+    def connect(self, address):
+        if names_port(self, address) and isinstance(address[0], str) and is_here(address[0]):
+            address = with_port(address, given.get((self.type, address[1]), address[1]))
+        return real(self, address)
+    return connect
+
+
+def install():
+    """In the process that is the capture, for good."""
+    socket.socket.bind = binding(socket.socket.bind)
+    for name in ("connect", "connect_ex"):
+        setattr(socket.socket, name, connecting(getattr(socket.socket, name)))
