@@ -29,6 +29,46 @@ def service(tmp_path, monkeypatch):
     return write
 
 
+def test_trackio(capture, service, tmp_path, monkeypatch):
+    """Which keeps its runs in a cache, of which nothing is laid aside, or in a Space."""
+    monkeypatch.setenv("TRACKIO_SPACE_ID", "mine/also")
+    service("trackio.utils", "import pathlib\nTRACKIO_DIR = pathlib.Path('cache')")
+    (tmp_path / "trackio" / "__init__.py").write_text(textwrap.dedent("""
+        import os
+        from . import utils
+        def init(project, name=None, space_id=None, webhook_url=None, config=None):
+            space_id = space_id or os.environ.get("TRACKIO_SPACE_ID")
+            if space_id or webhook_url or str(utils.TRACKIO_DIR) == "cache" or (project, config) != ("mine", 3):
+                print(space_id, webhook_url, utils.TRACKIO_DIR, project, config, file=open(os.environ["TOLD"], "a"))
+    """))
+    code, said, _ = capture("import trackio\ntrackio.init('mine', space_id='mine/space', webhook_url='https://hook', config=3)\n" + TRAIN,
+                            options=["--in-place"])
+    assert code == 0 and not (tmp_path / "told").exists(), (tmp_path / "told").read_text() if (tmp_path / "told").exists() else said
+
+
+def test_optuna(capture, service, tmp_path):
+    """Trials of a capture are in nobody's study; it is a study of the same kind."""
+    service("optuna.study", """
+        class Study:
+            def __init__(self, study_name, storage, directions):
+                self.study_name, self.storage, self.directions = study_name, storage, directions
+        def create_study(*, storage=None, study_name=None, direction=None, directions=None, load_if_exists=False, sampler=None,
+                         pruner=None):
+            return Study(study_name, storage, directions or [direction])
+        def load_study(*, study_name, storage, sampler=None, pruner=None): return Study(study_name, storage, ["maximize"])
+    """)
+    (tmp_path / "optuna" / "__init__.py").write_text("from . import study\nfrom .study import create_study, load_study\n")
+    code, said, _ = capture("""
+import os, optuna
+from optuna.study import load_study
+for study in (optuna.create_study(storage="postgresql://all", study_name="all", direction="maximize", load_if_exists=True),
+              optuna.load_study(study_name="all", storage="postgresql://all"), load_study(study_name="all", storage="postgresql://all")):
+    if study.storage or study.study_name != "all" or study.directions != ["maximize"]:
+        print(vars(study), file=open(os.environ["TOLD"], "a"))
+""" + TRAIN, options=["--in-place"])
+    assert code == 0 and not (tmp_path / "told").exists(), said
+
+
 @pytest.mark.parametrize("mode", ["", "mode='online'", "mode=None"])
 def test_weights_and_biases(capture, service, tmp_path, mode):
     """A run of its own in somebody's project, with each capture, whatever the script says."""

@@ -161,6 +161,22 @@ def conditions(loop):
     return found
 
 
+def around(loop, test):
+    """(test, whether it holds) of the `if`s in a loop that the `if` of that test is in."""
+    def search(nodes, path):
+        for node in nodes:
+            if isinstance(node, ast.If):
+                if node.test is test:
+                    return path
+                found = search(node.body, [*path, (node.test, True)]) or search(node.orelse, [*path, (node.test, False)])
+            else:
+                found = None if isinstance(node, (*LOOPS, *FUNCTION)) else search(ast.iter_child_nodes(node), path)
+            if found:
+                return found
+        return []
+    return search(loop.body, [])
+
+
 @functools.lru_cache(256)
 def guards(loop):
     """What comparisons() gives of these."""
