@@ -424,7 +424,8 @@ static struct outcome outcome_of_row(sqlite3_stmt *st)
 	return o;
 }
 
-/* By `seq`, the order in which they were told: history is made again by the same calls, so its table is the same. */
+/* By `seq`, the order in which they were told: history is made again by the same calls, so its table is the same. Rows are
+ * counted, not numbers: of a storm of tasks most rows were trimmed, and those before it are among the newest still. */
 int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*each)(void *ctx, const struct outcome *o),
 			void *ctx, struct error *err)
 {
@@ -432,7 +433,8 @@ int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*
 	int rc = sqlite3_prepare_v2(s->db, "SELECT told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib,"
 				    " retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s, alone_dram, alone_watts,"
 				    " inferred, pace, host_pace, cores FROM outcomes"
-				    " WHERE seq > (SELECT max(seq) FROM outcomes) - ?1 AND told_ms >= ?2 ORDER BY seq", -1, &st, NULL);
+				    " WHERE seq > coalesce((SELECT seq FROM outcomes ORDER BY seq DESC LIMIT 1 OFFSET ?1), 0) AND told_ms >= ?2"
+				    " ORDER BY seq", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
 	sqlite3_bind_int64(st, 1, most);

@@ -130,9 +130,10 @@ int64_t store_kept_from(struct store *s, size_t most);
 /* Whether the job was folded, so that it cannot be run again. */
 bool store_is_folded(struct store *s, uint32_t job);
 
-/* Drops outcomes: those told before from_ms, those beyond the newest `of_one` of their signature, and those beyond the newest
- * `most` of all. Goes from the newest to the oldest, a piece at each call; begin with an empty *t. Returns as store_fold. */
-struct store_trimming { int64_t below; size_t seen; struct idmap *of_signature; };
+/* Drops outcomes: those told before from_ms, those beyond the newest `of_one` of their signature, and of the rest those beyond
+ * the newest `most`. Goes from the newest to the oldest, a piece at each call; begin with an empty *t. Returns as
+ * store_fold. */
+struct store_trimming { int64_t below; size_t left; struct idmap *of_signature; };
 int store_trim_outcomes(struct store *s, struct store_trimming *t, int64_t from_ms, unsigned of_one, unsigned most,
 			struct error *err);
 void store_trimming_clear(struct store_trimming *t);

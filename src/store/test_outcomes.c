@@ -230,11 +230,35 @@ static void what_is_taught_is_bounded(void **state)
 	store_close(s);
 }
 
+/* A storm of one signature is trimmed to a few; what was taught before it is still among the newest. */
+static void a_storm_pushes_out_nothing(void **state)
+{
+	struct store *s = fixture_open(*state);
+	struct store_trimming trimming = { 0 };
+	struct error err = ERROR_INIT;
+	struct told t;
+	add(s, &(struct outcome){ .told_ms = 1, .signature = "before", .gpu_name = "", .estimator = "none" });
+	for (int64_t i = 0; i < 100; i++)
+		add(s, &(struct outcome){ .told_ms = 2, .signature = "storm", .gpu_name = "", .estimator = "none" });
+	assert_int_equal(store_trim_outcomes(s, &trimming, 0, 3, 5, &err), 1);
+	store_trimming_clear(&trimming);
+	fixture_commit(s);
+	load(s, 0, 5, &t);
+	assert_int_equal(t.n, 4);
+	assert_string_equal(t.list[0].signature, "before");
+	load(s, 0, 4, &t);
+	assert_int_equal(t.n, 4);
+	load(s, 0, 3, &t);
+	assert_int_equal(t.n, 3);
+	assert_string_equal(t.list[0].signature, "storm");
+	store_close(s);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
-		T(what_is_taught_is_bounded),
+		T(what_is_taught_is_bounded), T(a_storm_pushes_out_nothing),
 		T(what_was_told_comes_back), T(no_part_of_a_turn_is_kept), T(older_tasks_are_learnt_from),
 		T(outcomes_of_an_older_schema_are_read),
 		T(a_long_history_is_read_in_no_time),

@@ -40,7 +40,7 @@ int store_trim_outcomes(struct store *s, struct store_trimming *t, int64_t from_
 	for (; (rc = sqlite3_step(st)) == SQLITE_ROW; n++) {
 		t->below = sqlite3_column_int64(st, 0);
 		const char *signature = (const char *)sqlite3_column_text(st, 2);
-		if (sqlite3_column_int64(st, 1) < from_ms || ++t->seen > most || trim_count(t, signature ? signature : "") > of_one)
+		if (sqlite3_column_int64(st, 1) < from_ms || trim_count(t, signature ? signature : "") > of_one || ++t->left > most)
 			drop[n_drop++] = t->below;
 	}
 	if (rc != SQLITE_DONE)
