@@ -238,12 +238,11 @@ static bool store_join_clock_set(struct store *s, const struct event *ev, const 
 
 int store_append(struct store *s, const struct event *ev, const struct task *after, struct error *err)
 {
-	if (store_join_clock_set(s, ev, after))
-		return 0;
-	scoped_free char *body = object_text(event_to_json(ev), is_object);
-	if (!body)
+	bool joined = store_join_clock_set(s, ev, after);
+	scoped_free char *body = joined ? NULL : object_text(event_to_json(ev), is_object);
+	if (!joined && !body)
 		return store_doom(s, err, "the event");
-	if (store_change(s, err, STORE_ADD_EVENT, "iitt", (int64_t)ev->task, ev->t_ms, event_kind_name(ev->kind), body))
+	if (!joined && store_change(s, err, STORE_ADD_EVENT, "iitt", (int64_t)ev->task, ev->t_ms, event_kind_name(ev->kind), body))
 		return -1;
 	return store_put_task(s, after, !task_state_terminal(after->state), err);
 }

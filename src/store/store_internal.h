@@ -41,8 +41,9 @@
 		" WHERE seq = (SELECT max(seq) FROM events WHERE task = ?1) AND json_valid(body) AND ?4 =" \
 		" (SELECT sum(kind = 'clock_set') FROM (SELECT kind FROM events WHERE task = ?1 ORDER BY seq DESC LIMIT ?4))") \
 	X(STORE_PUT_TASK, "INSERT INTO tasks(task, uid, live, state, submit_ms, end_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)" \
-		" ON CONFLICT(task) DO UPDATE SET live = excluded.live, state = excluded.state, end_ms = excluded.end_ms" \
-		" WHERE live <> excluded.live OR state <> excluded.state OR end_ms <> excluded.end_ms") \
+		" ON CONFLICT(task) DO UPDATE SET live = excluded.live, state = excluded.state, submit_ms = excluded.submit_ms," \
+		" end_ms = excluded.end_ms WHERE live <> excluded.live OR state <> excluded.state OR" \
+		" submit_ms <> excluded.submit_ms OR end_ms <> excluded.end_ms") \
 	X(STORE_ADD_OUTCOME, "INSERT INTO outcomes(told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib," \
 		" retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s, alone_dram, alone_watts, inferred, pace," \
 		" host_pace, cores)" \
@@ -97,9 +98,9 @@ enum store_statement {
 #define STORE_IN_SPAN(from_ms, from, to_ms, to) \
 	"(end_ms, task) >= (" from_ms ", " from ") AND (end_ms, task) < (" to_ms ", " to ")"
 
-/* Of a row of `tasks`. */
+/* Of a row of `tasks`; it may be so where the clock was set, since an event has the time that it had then. */
 #define STORE_PLACED_BEFORE(ms) \
-	"EXISTS (SELECT 1 FROM events WHERE events.task = tasks.task AND kind = 'placed' AND t_ms < " ms ")"
+	"EXISTS (SELECT 1 FROM events WHERE events.task = tasks.task AND (kind = 'placed' AND t_ms < " ms " OR kind = 'clock_set'))"
 
 /* What is wanted of a task, each more than the one before: load.c says how it is read. History does not need environments,
  * which are most of the bytes. */

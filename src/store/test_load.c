@@ -148,6 +148,37 @@ static void a_span_divides_a_moment(void **state)
 	store_close(s);
 }
 
+/* Submitted and placed by a clock that was ahead, or behind, and set right since: by times as they are now it was there. */
+static void who_was_there_is_told_by_the_clock_as_it_is(void **state)
+{
+	static const struct { int64_t submit_ms, by_ms; unsigned times; } was[] = {
+		{ 2000000, -1500000, 1 }, { 100, 499900, 1 }, { 2000000, -50000, STORE_CLOCKS_KEPT + 14 },
+	};
+	struct store *s = fixture_open(*state);
+	struct error err = ERROR_INIT;
+	for (size_t i = 0; i < COUNT_OF(was); i++) {
+		struct task *t = fixture_submit(s, 1000, was[i].submit_ms);
+		int64_t now_ms = was[i].submit_ms + 10;
+		fixture_event(s, t, fixture_placed(now_ms));
+		for (unsigned k = 0; k < was[i].times; k++) {
+			now_ms += was[i].by_ms + 1;
+			fixture_event(s, t, (struct event){ .kind = EV_CLOCK_SET, .t_ms = now_ms, .u.clock.by_ms = was[i].by_ms });
+		}
+		if (i == 1)
+			fixture_event(s, t, fixture_ended(500400, VERDICT_OK, NEXT_DONE, TASK_COMPLETED));
+		task_destroy(t);
+	}
+	task_id counted = fixture_finished(s, 2000, 500200);	/* until 500300 */
+	task_destroy(fixture_submit(s, 1000, 500250));	/* waits */
+	fixture_commit(s);
+	const struct store_span one = { 500300, 500301, 2000, 0, 0 };
+	struct fixture_list beside = { .n = 0 };
+	assert_int_equal(finished(s, one).ids[0], counted);
+	assert_int_equal(store_load_beside(s, &one, 500210, 500300, fixture_collect, &beside, &err), 0);
+	assert_int_equal(beside.n, COUNT_OF(was));
+	store_close(s);
+}
+
 static int no_environ(void *ctx, struct task *t, const char *broken)
 {
 	(void)ctx;
@@ -492,7 +523,7 @@ int main(void)
 		T(the_request_comes_back_whole),
 		T(elements_share_one_request),
 		T(finished_tasks_by_span_and_user),
-		T(a_span_divides_a_moment),
+		T(a_span_divides_a_moment), T(who_was_there_is_told_by_the_clock_as_it_is),
 		T(a_reader_beside_the_daemon),
 		T(a_reader_lets_go_on_the_way),
 		T(a_reader_of_another_release_says_what_to_do),
