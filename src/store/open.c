@@ -125,6 +125,12 @@ static int refuse_newer(struct store *s, int64_t version, int known, struct erro
 			 who ? who : "of a later version", (long long)version, RAD_VERSION, known);
 }
 
+static int refuse_damaged(struct store *s, const char *how, struct error *err)
+{
+	return error_set(err, ERR_CORRUPT, "%s: is damaged (%.200s): keep a copy of the folder, then restore rad.db from a "
+			 "backup, or move rad.db and rad.db-wal away to begin anew; nothing was changed", s->path, how);
+}
+
 /* Whose file it is and how old. A new, empty one is version 0. */
 static int open_identify(struct store *s, int known, int *version, struct error *err)
 {
@@ -139,6 +145,8 @@ static int open_identify(struct store *s, int known, int *version, struct error 
 				 "--state; nothing was changed", s->path);
 	if (user_version > known)
 		return refuse_newer(s, user_version, known, err);
+	if (!empty && user_version < 1)
+		return refuse_damaged(s, "its schema has no number", err);
 	*version = (int)user_version;
 	return 0;
 }
@@ -169,9 +177,7 @@ static int run_check(struct store *s, const char *sql, struct error *err)
 		return 0;
 	if (check_disk(s, SQLITE_FCNTL_FILE_POINTER, err) || check_disk(s, SQLITE_FCNTL_JOURNAL_POINTER, err))
 		return -1;
-	return error_set(err, ERR_CORRUPT, "%s: is damaged (%.200s): keep a copy of the folder, then restore rad.db from a "
-			 "backup, or move rad.db and rad.db-wal away to begin anew; nothing was changed", s->path,
-			 said ? said : "no answer");
+	return refuse_damaged(s, said ? said : "no answer", err);
 }
 
 static int check_whole(struct store *s, struct error *err)

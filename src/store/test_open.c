@@ -89,6 +89,20 @@ static void damaged_files_are_refused(void **state)
 	store_close(s);
 }
 
+/* Damage in the header that SQLite does not look at: from a number below 0 no step leads on. */
+static void a_file_of_no_schema_is_refused(void **state)
+{
+	static const char *const sql[] = { "PRAGMA user_version = 0", "PRAGMA user_version = -1000000" };
+	make_store(*state);
+	for (size_t i = 0; i < COUNT_OF(sql); i++) {
+		scoped_buf before = { 0 };
+		fixture_sql(*state, sql[i]);
+		fixture_read(*state, "rad.db", &before);
+		fixture_refused(*state, ERR_CORRUPT, "is damaged (its schema has no number)");
+		same_bytes(*state, "rad.db", &before);
+	}
+}
+
 /* SQLite's way to the disk, but for what lies behind the first page: the disk does not give it. */
 static struct {
 	sqlite3_vfs vfs, *below;
@@ -333,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_new_store_is_private),
 		T(damaged_files_are_refused),
+		T(a_file_of_no_schema_is_refused),
 		T(a_disk_that_fails_is_not_a_damaged_file),
 		T(a_big_damaged_file_is_refused),
 		T(a_wal_without_its_file_is_not_thrown_away),
