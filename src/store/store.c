@@ -138,9 +138,18 @@ static int store_doom_by(struct store *s, int rc, struct error *err)
 	return -1;
 }
 
+/* A statement that the disk failed, be it one that only read, may have ended the transaction: SQLite rolls it back by itself.
+ * What is written after that would be on disk at once, and alone. */
+static void doom_if_rolled_back(struct store *s)
+{
+	if (s->dirty && !s->doomed.code && sqlite3_get_autocommit(s->db))
+		store_fail_disk(s, 0, &s->doomed);
+}
+
 /* The first change of a turn begins the transaction. */
 int store_begin(struct store *s, struct error *err)
 {
+	doom_if_rolled_back(s);
 	if (s->doomed.code) {
 		if (err)
 			*err = s->doomed;
@@ -274,6 +283,7 @@ int store_commit(struct store *s, struct error *err)
 {
 	if (!s->dirty)
 		return 0;
+	doom_if_rolled_back(s);
 	if (!s->doomed.code) {
 		int rc = store_run(s, STORE_COMMIT);
 		if (!rc) {

@@ -103,16 +103,17 @@ static void a_file_of_no_schema_is_refused(void **state)
 	}
 }
 
-/* SQLite's way to the disk, but for what lies behind the first page: the disk does not give it. */
+/* SQLite's way to the disk, but for what lies behind the first page: while it fails, the disk does not give it. */
 static struct {
 	sqlite3_vfs vfs, *below;
+	bool fails;
 	sqlite3_io_methods methods;
 	int (*read)(sqlite3_file *, void *, int, sqlite3_int64);
 } bad_disk;
 
 static int bad_read(sqlite3_file *f, void *bytes, int n, sqlite3_int64 at)
 {
-	if (at + n <= 4096)
+	if (at + n <= 4096 || !bad_disk.fails)
 		return bad_disk.read(f, bytes, n, at);
 	errno = EIO;
 	return SQLITE_IOERR_READ;
@@ -131,19 +132,55 @@ static int bad_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *f, in
 	return rc;
 }
 
-static void a_disk_that_fails_is_not_a_damaged_file(void **state)
+static void take_bad_disk(void)
 {
-	make_store(*state);
 	bad_disk.below = sqlite3_vfs_find(NULL);
 	bad_disk.vfs = *bad_disk.below;
 	bad_disk.vfs.zName = "bad disk";
 	bad_disk.vfs.xOpen = bad_open;
 	sqlite3_vfs_register(&bad_disk.vfs, 1);
+}
+
+static void a_disk_that_fails_is_not_a_damaged_file(void **state)
+{
+	make_store(*state);
+	take_bad_disk();
+	bad_disk.fails = true;
 	fixture_refused(*state, ERR_UNAVAILABLE, "disk error (Input/output error): check the disk");
 	sqlite3_vfs_unregister(&bad_disk.vfs);
 	struct store *s = fixture_open(*state);
 	assert_int_equal(fixture_live(s).n, 3);
 	store_close(s);
+}
+
+/* SQLite rolls a transaction back when the disk does not give what is read within it. */
+static void a_read_that_fails_ends_the_turn_whole(void **state)
+{
+	struct error err = ERROR_INIT;
+	make_store(*state);
+	/* On pages of its own. */
+	fixture_sql(*state, "UPDATE jobs SET environ = '[\"A=' || hex(zeroblob(50000)) || '\"]' WHERE job = 2");
+	take_bad_disk();
+	bad_disk.fails = false;
+	struct store *s = fixture_open(*state);
+	task_destroy(fixture_submit(s, 1000, 2));
+	sqlite3_db_release_memory(s->db);
+	bad_disk.fails = true;
+	assert_null(store_load_task(s, TASK_ID(2, -1), &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	bad_disk.fails = false;
+	assert_int_equal(store_set_meta(s, "of the same turn", "1", &err), -1);
+	err = ERROR_INIT;
+	assert_int_equal(store_commit(s, &err), -1);
+	if (err.code != ERR_UNAVAILABLE || !strstr(err.text, "disk error"))
+		fail_msg("%s", err.text);
+	assert_null(store_get_meta(s, "of the same turn"));
+	assert_int_equal(fixture_live(s).n, 3);
+	task_destroy(fixture_submit(s, 1000, 3));
+	fixture_commit(s);
+	assert_int_equal(fixture_live(s).n, 4);
+	store_close(s);
+	sqlite3_vfs_unregister(&bad_disk.vfs);
 }
 
 /* Above STORE_FULL_CHECK_BYTES only the index is checked, but that still is. */
@@ -349,6 +386,7 @@ int main(void)
 		T(damaged_files_are_refused),
 		T(a_file_of_no_schema_is_refused),
 		T(a_disk_that_fails_is_not_a_damaged_file),
+		T(a_read_that_fails_ends_the_turn_whole),
 		T(a_big_damaged_file_is_refused),
 		T(a_wal_without_its_file_is_not_thrown_away),
 		T(other_files_are_refused),
