@@ -36,6 +36,19 @@ static double moment_of(const struct report_run *run, const json_t *o, const cha
 	return fabs(s) <= MAX_SECONDS ? s : NAN;
 }
 
+/* Places up to that one, of GPUs that only have a number. */
+static int add_numbered(struct report_run *run, size_t number, struct error *err)
+{
+	while (run->n_gpus <= number) {
+		char uuid[24];
+		size_t place = run->n_gpus;
+		snprintf(uuid, sizeof uuid, "#%zu", place);
+		if (report_add_gpu(run, uuid, (uint32_t)place, "", 0) != place)
+			return error_set(err, ERR_INVALID, "'gpus' has '%s' by its UUID, and numbers too", uuid);
+	}
+	return 0;
+}
+
 static int read_gpus(struct report_run *run, struct report_attempt *a, const json_t *list, struct error *err)
 {
 	size_t n = json_array_size(list);
@@ -53,11 +66,8 @@ static int read_gpus(struct report_run *run, struct report_attempt *a, const jso
 		}
 		if (!json_is_integer(v) || number < 0 || number >= MAX_GPUS)
 			return error_set(err, ERR_INVALID, "'gpus' must be UUIDs, or numbers below %d", MAX_GPUS);
-		while (run->n_gpus <= (size_t)number) {
-			char uuid[24];
-			snprintf(uuid, sizeof uuid, "#%zu", run->n_gpus);
-			report_add_gpu(run, uuid, (uint32_t)run->n_gpus, "", 0);
-		}
+		if (add_numbered(run, (size_t)number, err))
+			return -1;
 		a->gpus[a->n_gpus++] = (unsigned)number;
 	}
 	return 0;

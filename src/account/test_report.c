@@ -210,6 +210,7 @@ static void wrong_files_are_refused(void **state)
 		{ "{\"tasks\":[{\"id\":\"5\",\"attempts\":[{\"gpus\":[-1]}]}]}", "task '5': 'gpus' must be" },
 		{ "{\"tasks\":[{\"id\":\"5\",\"attempts\":[{\"gpus\":[70000]}]}]}", "'gpus' must be" },
 		{ "{\"tasks\":[{\"id\":\"5\",\"attempts\":[{\"gpus\":[{}]}]}]}", "'gpus' must be" },
+		{ "{\"tasks\":[{\"id\":\"5\",\"attempts\":[{\"gpus\":[\"#1\", 1]}]}]}", "has '#1' by its UUID" },	/* was read for ever */
 		{ "{\"runs\":[{\"name\":\"a\",\"tasks\":{}}]}", "'tasks' must be a list" },
 		{ "{\"runs\":[{\"origin\":\"soon\",\"tasks\":[]}]}", "'origin' must be" },
 		{ "{\"runs\":[{\"tasks\":[],\"series\":[{\"gpu\":0}]}]}", "'series'" },
