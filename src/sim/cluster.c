@@ -363,6 +363,8 @@ static int check_options(struct cluster *c, struct error *err)
 	for (size_t i = 0; i < c->per_node; i++)
 		if (*o->devices[i].profile)
 			return error_set(err, ERR_INVALID, "clusters are of whole GPUs: MIG instances are simulated on one server only");
+		else if (o->devices[i].mem_total_mib - o->devices[i].mem_reserved_mib < GIB_MIB)
+			return error_set(err, ERR_INVALID, "%s has less than 1 GiB for tasks, by which clusters count GPUs", o->devices[i].name);
 	if (sim_workloads_estimates(o->workloads, o->estimator, &c->column, err))
 		return -1;
 	if (c->column < 0 && strcmp(o->estimator, "replay") && strcmp(o->estimator, "oracle"))

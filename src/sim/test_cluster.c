@@ -224,6 +224,9 @@ static void what_cannot_be_is_said(void **state)
 	s = one_job(CLUSTER_NODE, 1000, 1);
 	snprintf(s->devices[1].profile, sizeof s->devices[1].profile, "1g.5gb");
 	refused(s, "clusters are of whole GPUs");
+	s = one_job(CLUSTER_SHARD_ESTIMATED, 500, 1);	/* of no shard: no GPU of the node was taken, nor any told */
+	s->devices[0].mem_total_mib = s->devices[1].mem_total_mib = s->devices[0].mem_reserved_mib + 1023;
+	refused(s, "a100-40g has less than 1 GiB for tasks");
 	s = one_job(CLUSTER_NODE, 1000, 1);
 	s->sim.share = SHARE_MIG;	/* which no node of whole GPUs would ever place */
 	refused(s, "T.csv:2: w0 fits no node: ");
