@@ -49,10 +49,7 @@ void meter_add(struct meter *m, const struct meter_sample *s)
 	m->work_ms += unit(s->speed) * (double)since;
 	if (s->alone)
 		m->alone_ms += (double)since;
-	if (isfinite(s->smact)) {
-		m->smact_ms += unit(s->smact) * (double)since;
-		m->smact_seen_ms += (double)since;
-	}
+	add_load(&m->smact, unit(s->smact), since);
 	add_load(&m->smocc, unit(s->smocc), since);
 	add_load(&m->dram, unit(s->dram), since);
 	add_load(&m->pcie_rx, s->pcie_rx_mib_s, since);
@@ -74,14 +71,11 @@ static void resume_load(struct meter_load *l, double load, double for_ms)
 void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms)
 {
 	*m = (struct meter){ .peak_mib = seen->peak_mib, .ran_ms = ran_ms > 0 ? (double)ran_ms : 0 };
-	if (isfinite(seen->mean_smact)) {
-		m->smact_ms = seen->mean_smact * m->ran_ms;
-		m->smact_seen_ms = m->ran_ms;
-	}
 	if (isfinite(seen->alone_s))
 		m->alone_ms = seen->alone_s * 1000;
 	if (isfinite(seen->work_s))
 		m->work_ms = seen->work_s * 1000;
+	resume_load(&m->smact, seen->mean_smact, m->ran_ms);
 	resume_load(&m->smocc, seen->mean_smocc, m->ran_ms);
 	resume_load(&m->dram, seen->mean_dram, m->ran_ms);
 	resume_load(&m->pcie_rx, seen->mean_pcie_rx_mib_s, m->ran_ms);
@@ -98,7 +92,7 @@ struct measured meter_read(const struct meter *m, int64_t warm_after_ms)
 {
 	return (struct measured){
 		.peak_mib = m->peak_mib,
-		.mean_smact = m->smact_seen_ms > 0 ? m->smact_ms / m->smact_seen_ms : NAN,
+		.mean_smact = mean_load(&m->smact),
 		.mean_smocc = mean_load(&m->smocc),
 		.mean_dram = mean_load(&m->dram),
 		.mean_pcie_rx_mib_s = mean_load(&m->pcie_rx),

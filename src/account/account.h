@@ -15,9 +15,8 @@
 /* One running attempt's meter. Zeroed memory is a new one. */
 struct meter {
 	uint64_t peak_mib;
-	double smact_ms, smact_seen_ms;	/* integral of SMACT, and the time it covers */
 	double alone_ms, work_ms, energy_j, ran_ms;
-	struct meter_load { double sum_ms, seen_ms; } smocc, dram, pcie_rx, pcie_tx;	/* integral; time covered */
+	struct meter_load { double sum_ms, seen_ms; } smact, smocc, dram, pcie_rx, pcie_tx;	/* integral; time covered */
 	struct meter_load alone_gract, alone_smact, alone_dram, alone_watts;
 	int64_t last_ms;		/* mono; 0: no sample yet */
 };
