@@ -22,6 +22,14 @@ static void a_path_is_called_by_its_last_part(void **state)
 	assert_string_equal(words_base(""), "");
 }
 
+static void a_key_may_have_dashes(void **state)
+{
+	(void)state;
+	assert_true(words_are_key("gpu-mem", 7, "gpu_mem") && words_are_key("gpu_mem=12G", 7, "gpu_mem"));
+	assert_false(words_are_key("gpu-mem", 6, "gpu_mem") || words_are_key("gpu-mem", 7, "gpu_me"));
+	assert_false(words_are_key("", 0, "gpu_mem") || words_are_key("GPU_MEM", 7, "gpu_mem"));
+}
+
 static void characters_that_mislead_are_few(void **state)
 {
 	static const struct { const char *text; size_t bytes; } rows[] = {
@@ -104,7 +112,7 @@ static void words_for_people_are_quoted_where_a_shell_wants_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_path_is_called_by_its_last_part),
+		cmocka_unit_test(a_path_is_called_by_its_last_part), cmocka_unit_test(a_key_may_have_dashes),
 		cmocka_unit_test(characters_that_mislead_are_few),
 		cmocka_unit_test(text_is_cut_between_characters),
 		cmocka_unit_test(a_field_of_csv_is_text_to_readers_and_spreadsheets),

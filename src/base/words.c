@@ -89,6 +89,14 @@ const char *words_nearest(const char *word, const char *const *words)
 	return found;
 }
 
+bool words_are_key(const char *word, size_t n, const char *key)
+{
+	size_t i = 0;
+	while (i < n && key[i] && (word[i] == '-' ? '_' : word[i]) == key[i])
+		i++;
+	return i == n && !key[i];
+}
+
 const char *words_base(const char *path)
 {
 	const char *slash = strrchr(path, '/');

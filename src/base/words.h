@@ -14,6 +14,9 @@ struct buf;
  * NULL. */
 const char *words_nearest(const char *word, const char *const *words);
 
+/* Whether these n bytes are that key, '-' taken for '_'. */
+bool words_are_key(const char *word, size_t n, const char *key);
+
 /* The last part of a path; all of it where that is empty. */
 const char *words_base(const char *path);
 

@@ -3,6 +3,8 @@
  */
 #include "queue/allowance.h"
 
+#include "base/words.h"
+
 const char *allowance_word(enum allowance_kind k)
 {
 	static const char *const words[] = {
@@ -15,14 +17,9 @@ const char *allowance_word(enum allowance_kind k)
 
 enum allowance_kind allowance_find(const char *word, size_t len)
 {
-	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++) {
-		const char *name = allowance_word((enum allowance_kind)k);
-		size_t i = 0;
-		while (i < len && name[i] && (word[i] == '-' ? '_' : word[i]) == name[i])
-			i++;
-		if (i == len && !name[i])
+	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
+		if (words_are_key(word, len, allowance_word((enum allowance_kind)k)))
 			return (enum allowance_kind)k;
-	}
 	return ALLOWANCE_COUNT;
 }
 

@@ -59,17 +59,11 @@ void settings_clear(struct settings *s)
 
 /* By name ---------------------------------------------------------------------------------------------------------------- */
 
-static bool same_name(const char *word, const char *name)
-{
-	while (*word && (*word == '-' ? '_' : *word) == *name)
-		word++, name++;
-	return !*word && !*name;
-}
-
 const struct setting *settings_find(const char *name)
 {
+	size_t n = strlen(name);
 	for (const struct setting *row = settings_table; row->name; row++)
-		if (same_name(name, row->name) || (row->also && same_name(name, row->also)))
+		if (words_are_key(name, n, row->name) || (row->also && words_are_key(name, n, row->also)))
 			return row;
 	return NULL;
 }

@@ -526,17 +526,11 @@ const struct submit_option *options_find_letter(char letter)
 	return NULL;
 }
 
-static bool same_key(const char *a, const char *key)
-{
-	for (; *a && key && (*a == '-' ? '_' : *a) == *key; a++)
-		key++;
-	return key && !*a && !*key;
-}
-
 const struct submit_option *options_find_key(const char *key)
 {
+	size_t n = strlen(key);
 	for (const struct submit_option *o = submit_options; o->name; o++)
-		if (same_key(key, o->key) || same_key(key, o->alias))
+		if ((o->key && words_are_key(key, n, o->key)) || (o->alias && words_are_key(key, n, o->alias)))
 			return o;
 	return NULL;
 }
