@@ -190,9 +190,15 @@ int settings_read(struct settings *s, const char *path, bool must_exist, setting
 	return r.mistakes ? error_set(err, r.first.code, "%s", r.first.text) : 0;
 }
 
-char *settings_path(void)
+static const char *said_path(void)
 {
 	const char *said = getenv("RAD_CONFIG");
+	return said && *said ? said : NULL;
+}
+
+char *settings_path(void)
+{
+	const char *said = said_path();
 	scoped_free char *folder = paths_own("XDG_CONFIG_HOME", ".config");
 	if (said || !geteuid())
 		return alloc_string(said ? said : "/etc/rad/rad.conf");
@@ -214,7 +220,7 @@ int settings_load(struct settings *s, const char *named, const char *devices, se
 {
 	struct error why = ERROR_INIT;
 	scoped_free char *usual = settings_path();
-	bool must_exist = named || getenv("RAD_CONFIG");
+	bool must_exist = named || said_path();
 	*s = settings_default();
 	int mistaken = settings_read(s, named ? named : usual, must_exist, tell, ctx, err);
 	int failed = read_environment(s, &why);

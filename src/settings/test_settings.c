@@ -350,6 +350,21 @@ static void sources_are_known(void **state)
 	unlink(path);
 }
 
+/* As every other variable. */
+static void an_empty_variable_names_no_file(void **state)
+{
+	static const struct { const char *said; int rc; } rows[] = { { "", 0 }, { "/no/such/rad.conf", -1 } };
+	(void)state;
+	setenv("XDG_CONFIG_HOME", "/no/such", 1);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct settings s;
+		setenv("RAD_CONFIG", rows[i].said, 1);
+		assert_int_equal(settings_load(&s, NULL, NULL, NULL, NULL, NULL), rows[i].rc);
+		settings_clear(&s);
+	}
+	unsetenv("RAD_CONFIG");
+}
+
 static void note_change(void *ctx, const struct setting *row, const char *old, const char *new, bool taken)
 {
 	buf_printf(ctx, "%s %s>%s %s\n", row->name, old, new, taken ? "taken" : "kept");
@@ -417,7 +432,8 @@ int main(void)
 		cmocka_unit_test(mistakes_are_named), cmocka_unit_test(all_mistakes_are_told),
 		cmocka_unit_test(a_line_that_is_none_ends_no_reading),
 		cmocka_unit_test(a_missing_file_is_an_error_only_when_named), cmocka_unit_test(any_bytes),
-		cmocka_unit_test(sources_are_known), cmocka_unit_test(what_may_change_changes),
+		cmocka_unit_test(sources_are_known), cmocka_unit_test(an_empty_variable_names_no_file),
+		cmocka_unit_test(what_may_change_changes),
 		cmocka_unit_test(the_manual_says_what_the_rows_say),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
