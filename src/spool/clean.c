@@ -60,7 +60,7 @@ int spool_clean(const struct spool *s, int64_t age_s, struct error *err)
 	int n = 0;
 	scoped_dir DIR *d = now < 0 ? NULL : io_open_folder(s->fd, "tmp");
 	if (!d)
-		return -1;
+		return now < 0 ? -1 : error_errno(err, "%s/tmp", s->dir);
 	for (struct dirent *e; (e = readdir(d));) {
 		if (!is_ours(e->d_name) || snprintf(path, sizeof path, "tmp/%.90s", e->d_name) < 5 ||
 		    fstatat(s->fd, path, &st, AT_SYMLINK_NOFOLLOW) || now - (int64_t)st.st_mtim.tv_sec < age_s)

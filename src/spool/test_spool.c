@@ -449,6 +449,7 @@ static void who_is_slower_than_the_cleaner_is_told(void **state)
 	in_shell("cd %s/tmp && rm mine *f0", p->dir);
 	in_shell("cd %s && mv tmp other && ln -s other tmp && : >other/0000000000000000000000000000000a", p->dir);
 	assert_int_equal(spool_clean(p->s, 0, &err), -1);
+	assert_non_null(strstr(err.text, "/tmp: "));
 	in_shell("cd %s && rm tmp other/*a && mv other tmp", p->dir);
 	in_shell("rmdir %s/tmp", p->dir);
 	assert_int_equal(spool_clean(p->s, 0, &err), -1);

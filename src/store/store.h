@@ -119,13 +119,13 @@ struct store_folding {
 	void *ctx;
 	int64_t at_ms;
 	task_id at;
-	size_t tasks;		/* so far: removed, or would be */
-	size_t kept;		/* so far: left, since they are named or their job is not due */
+	size_t tasks;		/* of `purge`, so far: removed, or would be */
+	size_t kept;		/* the same: left, since they are named or their job is not due */
 	uint32_t asked_job;	/* the store's own, within one call: the job of which job_due says whether all of it has ended */
 	bool job_due;
 };
 int store_fold(struct store *s, struct store_folding *f, unsigned most, struct error *err);
-/* When the oldest of the newest `most` ended tasks ended (wall). 0: there are no more than `most`. */
+/* When the oldest of the newest `most` ended tasks ended (wall). 0: there are fewer. */
 int64_t store_kept_from(struct store *s, size_t most);
 /* Whether the job was folded, so that it cannot be run again. */
 bool store_is_folded(struct store *s, uint32_t job);
