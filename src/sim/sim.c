@@ -103,7 +103,7 @@ static void say_progress(struct simulation *s, const struct world_task *t)
 		.source = PROGRESS_LINES, .t_ms = now_of(s).mono_ms, .fraction = fraction, .left_s = left_s, .spread_s = left_s / 50,
 		.stands_ms = INT64_MAX, .whole_units = 1000, .advanced = 1000 * fraction, .per_s = (double)t->rate / (double)t->total * 1e6,
 		.series = t->start_ms };
-	if (s->now_ms - t->start_ms >= LOOK_PROGRESS_MS)
+	if (t->computes && s->now_ms - t->start_ms >= LOOK_PROGRESS_MS)	/* while it loads its data it is not anywhere yet */
 		core_progress(s->core, t->id, &r, 0, now_of(s));
 }
 

@@ -49,7 +49,7 @@ struct sim_options {
 	enum share_mode share;	/* what every task asks for: SHARE_AUTO, or SHARE_MIG */
 	bool without_mps;	/* MPS servers cannot be had */
 	enum sim_loads loads;	/* other than learnt: needs the ledger */
-	bool progress_lines;	/* tasks print how far they are, from their first minute's end on */
+	bool progress_lines;	/* tasks print how far they are: once they compute, and have run for 20 s */
 	bool sampled;
 	/* Told now and then how far it is; NULL: nobody. */
 	void (*progress)(void *ctx, size_t ended, size_t all);

@@ -641,6 +641,23 @@ static void slots_share_a_gpu_in_turns(void **state)
 	end_scene(s);
 }
 
+/* A start of five minutes, slots of one: who prints nothing while it loads has longer ones, turn by turn, until some do work.
+ * They were as short as at first for a thousand turns each. */
+static void a_start_is_no_progress(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	uint32_t w = workload(s, 1000, 30000, 1, .9, .5);
+	s->workloads.list[w].start_ms = 300000;
+	arrive(s, 0, w);
+	arrive(s, 0, w);
+	set(s, "slot", "60");
+	s->o.progress_lines = true;
+	simulate(s);
+	assert_in_range(s->r.slots, 2, 50);
+	end_scene(s);
+}
+
 /* Sums over what two columns hold. */
 struct pairs { double n, a, b, aa, bb, ab; };
 
@@ -748,7 +765,7 @@ int main(void)
 		cmocka_unit_test(seeds_vary_and_repeat),
 		cmocka_unit_test(throws_of_neighbouring_seeds_have_nothing_in_common),
 		cmocka_unit_test(guesses_are_wrong_as_captures_are),
-		cmocka_unit_test(slots_share_a_gpu_in_turns),
+		cmocka_unit_test(slots_share_a_gpu_in_turns), cmocka_unit_test(a_start_is_no_progress),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
