@@ -142,6 +142,13 @@ void cluster_nodes_started(struct cluster_nodes *ns, uint32_t node, uint32_t ser
 	mark(ns, node);
 }
 
+/* What was held is free once a look has shown it; of a task that never was in the world nothing else brings one. */
+static void look_soon(struct cluster_nodes *ns, uint32_t node)
+{
+	for (uint32_t i = 0; i < ns->per_node; i++)
+		heap_set(&ns->looks, node * ns->per_node + i, look_second_after(ns->now_ms));
+}
+
 void cluster_nodes_withdraw(struct cluster_nodes *ns, uint32_t node, uint32_t serial)
 {
 	struct core *core = ns->list[node].core;
@@ -155,6 +162,7 @@ void cluster_nodes_withdraw(struct cluster_nodes *ns, uint32_t node, uint32_t se
 	if (placed) {
 		cluster_nodes_started(ns, node, serial);
 		core_exited(core, id, &r, look_now(ns->now_ms));
+		look_soon(ns, node);
 	}
 	mark(ns, node);
 }

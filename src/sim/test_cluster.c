@@ -159,6 +159,22 @@ static void a_node_sends_back_what_finds_no_room(void **state)
 	end_scene(s);
 }
 
+/* A job of two nodes that the first one places and the second does not, which has to see first that its memory is free: the first
+ * one is as free as it was when it is asked again. It waited for a look that never came, and both were asked for ever. */
+static void a_node_that_placed_in_vain_is_free_again(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(CLUSTER_NODE, 2, 1);
+	arrive(s, 0, 50, 1000, 1, .1);
+	arrive(s, 0, 100, 40000, 1, .1);
+	arrive(s, 1, 100, 1000, 2, .1);
+	s->o.node_wait_ms = 0;
+	simulate(s);
+	assert_int_equal(s->r.sent_back, 1);
+	assert_ends(s, 2, 320);
+	end_scene(s);
+}
+
 /* The outer scheduler counts memory alone: the load is the node's to mind. */
 static void a_node_minds_the_load(void **state)
 {
@@ -298,6 +314,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole_gpus_are_nobody_elses), cmocka_unit_test(shards_count_what_is_asked),
 		cmocka_unit_test(who_runs_out_of_memory_gets_a_whole_gpu), cmocka_unit_test(a_node_sends_back_what_finds_no_room),
+		cmocka_unit_test(a_node_that_placed_in_vain_is_free_again),
 		cmocka_unit_test(a_node_minds_the_load), cmocka_unit_test(jobs_wider_than_a_node_get_whole_nodes),
 		cmocka_unit_test(what_cannot_be_is_said), cmocka_unit_test(each_jobs_claim_is_looked_at),
 		cmocka_unit_test(traces_like_phillys_get_done),
