@@ -168,7 +168,8 @@ static void count(struct features_type *t, uint64_t times, uint64_t params, uint
 static void list_layer(struct features *f, const struct features_layer *l)
 {
 	struct features_layer *last = f->n_list ? &f->list[f->n_list - 1] : NULL;
-	if (last && last->type == l->type && last->params == l->params && last->activations == l->activations)
+	if (last && last->type == l->type && last->params == l->params && last->activations == l->activations &&
+	    l->times <= UINT32_MAX - last->times)
 		last->times += l->times;
 	else
 		f->list[f->n_list++] = *l;

@@ -120,6 +120,7 @@ static void fit(struct shapes_walk *w, size_t i, int64_t channels)
 {
 	if (channels <= 0 || w->now.channels == channels)
 		return;
+	channels = bounded(channels);
 	for (unsigned k = w->n; !w->joined_next && k-- > 0; )
 		if (w->frames[k].entry.channels == channels) {
 			w->now = w->frames[k].entry;

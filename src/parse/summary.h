@@ -24,6 +24,7 @@
 #define SUMMARY_MAX_LAYERS 100000	/* rows; also what repeats (`12 x`) may come to */
 #define SUMMARY_MAX_NESTING 64
 #define SUMMARY_MAX_TYPES 500		/* different type names */
+#define SUMMARY_MAX_NAME 500		/* bytes of a class or a module: it is looked at for each layer inside */
 #define SUMMARY_MAX_COUNT ((uint64_t)1 << 50)	/* of parameters or elements: more is no model */
 
 enum summary_format { SUMMARY_TORCHSUMMARY, SUMMARY_TORCHINFO, SUMMARY_MODULES, SUMMARY_KERAS };

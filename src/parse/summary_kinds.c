@@ -132,6 +132,10 @@ static uint16_t type_index(struct summary_reader *r, struct summary_text name)
 struct summary_layer *summary_add(struct summary_reader *r, struct summary_text type, struct summary_text line)
 {
 	struct summary *s = r->out;
+	if (type.len > SUMMARY_MAX_NAME) {
+		summary_refuse(r, line, "a longer name than any class has (500)");
+		return NULL;
+	}
 	uint16_t index = type_index(r, type);
 	if (s->n_layers == SUMMARY_MAX_LAYERS || index == SUMMARY_MAX_TYPES) {
 		summary_refuse(r, line, s->n_layers == SUMMARY_MAX_LAYERS ? "more layers than any model has (100000)" :

@@ -88,6 +88,8 @@ static int open_module(struct summary_reader *r, struct open_modules *open, stru
 	struct summary_text type = summary_word(&t);
 	if (!type.len || !t.len || *t.at != '(')
 		return summary_refuse(r, line, "expected a module: (name): Type(...)");
+	if (name.len > SUMMARY_MAX_NAME)
+		return summary_refuse(r, line, "a longer name than any module has (500)");
 	struct summary_layer *layer = summary_add(r, type, line);
 	if (!layer)
 		return -1;

@@ -323,6 +323,35 @@ static void test_absurd_sizes(void **state)
 	features_clear(&f);
 }
 
+/* Channels whose product with a picture of 224 x 224, beyond 64 bits, would be what the next layer wants. */
+static void test_channels_beyond_all_sizes(void **state)
+{
+	static const char net[] = "Net(\n  (c): Conv2d(3, 8, kernel_size=(1, 1))\n  (n): BatchNorm2d(367640785907796)\n"
+		"  (l): Linear(in_features=20480, out_features=2)\n)\n";
+	struct features f = read_text("m", net, strlen(net), &(struct features_given){ 0 });
+	(void)state;
+	assert_int_equal(f.list[2].activations, 2 * 224 * 224);
+	features_clear(&f);
+}
+
+/* More layers alike than the list can count in one row. */
+static void test_many_alike(void **state)
+{
+	scoped_buf text = { 0 };
+	uint64_t listed = 0;
+	(void)state;
+	buf_add_text(&text, "Net(\n");
+	for (unsigned i = 0; i < 50000; i++)
+		buf_add_text(&text, "(): 100000 x GLU()\n");
+	buf_add_text(&text, ")\n");
+	struct features f = read_text("m", buf_text(&text), text.len, &(struct features_given){ 0 });
+	for (size_t i = 0; i < f.n_list; i++)
+		listed += f.list[i].times;
+	assert_int_equal(f.layers, UINT64_C(5000000000));
+	assert_int_equal(listed, f.layers);
+	features_clear(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -332,6 +361,8 @@ int main(void)
 		cmocka_unit_test(test_what_estimators_ask),
 		cmocka_unit_test(test_list_of_layers),
 		cmocka_unit_test(test_absurd_sizes),
+		cmocka_unit_test(test_channels_beyond_all_sizes),
+		cmocka_unit_test(test_many_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,6 +248,25 @@ static void test_bounds(void **state)
 	summary_clear(&s);
 }
 
+/* Each layer inside looks at the names around it: with names as long as the text that took minutes. */
+static void test_names_are_bounded(void **state)
+{
+	char name[SUMMARY_MAX_NAME + 2];
+	struct summary s;
+	(void)state;
+	memset(name, 'A', sizeof name - 1);
+	name[sizeof name - 1] = 0;
+	scoped_free char *class = alloc_printf("Net(\n  (a): %s(\n    (b): ReLU()\n  )\n)\n", name);
+	scoped_free char *module = alloc_printf("Net(\n  (%s): Block(\n    (b): ReLU()\n  )\n)\n", name);
+	scoped_free char *row = alloc_printf(TORCHSUMMARY "%s-1 [-1, 2] 5\n" RULE "Total params: 5\n", name);
+	refuse(&(struct buf){ .data = class, .len = strlen(class) }, "a longer name than any class has (500)");
+	refuse(&(struct buf){ .data = module, .len = strlen(module) }, "m:2: '(AAA");
+	refuse(&(struct buf){ .data = row, .len = strlen(row) }, "a longer name than any class has (500)");
+	scoped_free char *most = alloc_printf("Net(\n  (%s): %s(\n    (b): ReLU()\n  )\n)\n", name + 1, name + 1);
+	assert_int_equal(summary_parse("m", most, strlen(most), &s, NULL), 0);
+	summary_clear(&s);
+}
+
 static void test_second_summary_is_told_of(void **state)
 {
 	static const char one[] = "Net(\n  (a): ReLU()\n)\n";
@@ -270,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_refusals_show_the_line),
 		cmocka_unit_test(test_cut_anywhere),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_names_are_bounded),
 		cmocka_unit_test(test_second_summary_is_told_of),
 	};
 
