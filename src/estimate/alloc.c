@@ -275,7 +275,7 @@ static uint64_t segment_size(const struct alloc_conf *conf, uint64_t size)
 {
 	if (size <= ALLOC_SMALL)
 		return ALLOC_SMALL_SEGMENT;
-	if (size < ALLOC_OWN_SEGMENT && size <= conf->large_segment)
+	if (size < ALLOC_OWN_SEGMENT)
 		return conf->large_segment;
 	return (size + ALLOC_SEGMENT_STEP - 1) / ALLOC_SEGMENT_STEP * ALLOC_SEGMENT_STEP;
 }

@@ -19,6 +19,7 @@
 
 #define LARGE_SEGMENT (20 * MIB)
 #define MOST_MIB ((int64_t)1 << 40)
+#define LEAST_SEGMENT_MIB 11	/* PyTorch 2.11 refuses 10: from there on requests have segments of their own */
 #define MOST_SEGMENT_MIB ((int64_t)1 << 20)	/* more than any GPU has; an expandable range (alloc_expand.c) holds many */
 
 /* A cursor on the text, and the token it stands on. */
@@ -152,7 +153,13 @@ static int skip_value(struct conf_reading *r)
 
 static int read_gc_threshold(struct conf_reading *r)
 {
-	return read_share(r, "garbage_collection_threshold", &r->conf->gc_threshold);
+	double *threshold = &r->conf->gc_threshold;
+
+	if (read_share(r, "garbage_collection_threshold", threshold))
+		return -1;
+	if (*threshold > 0 && *threshold < 1)
+		return 0;
+	return error_set(r->err, ERR_INVALID, "garbage_collection_threshold is above 0 and below 1, not '%.40s'", r->in.token);
 }
 
 static int read_fraction(struct conf_reading *r)
@@ -176,11 +183,12 @@ static int read_backend(struct conf_reading *r)
 			 r->in.token);
 }
 
-static int read_divisions(struct conf_reading *r, uint32_t *divisions)
+/* 0, none, only for a range of sizes. */
+static int read_divisions(struct conf_reading *r, int64_t least, uint32_t *divisions)
 {
 	int64_t n;
 
-	if (units_parse_int(r->in.token, 0, (int64_t)1 << 20, &n, r->err))
+	if (units_parse_int(r->in.token, least, (int64_t)1 << 20, &n, r->err))
 		return error_wrap(r->err, "roundup_power2_divisions");
 	if (n & (n - 1))
 		return error_set(r->err, ERR_INVALID, "roundup_power2_divisions: %.40s is no power of two", r->in.token);
@@ -201,7 +209,7 @@ static int read_range(struct conf_reading *r, int *last)
 		return error_wrap(r->err, "roundup_power2_divisions");
 	if (mib & (mib - 1))
 		return error_set(r->err, ERR_INVALID, "roundup_power2_divisions: %.40s is no power of two", r->in.token);
-	if (conf_value(r) || read_divisions(r, &divisions))
+	if (conf_value(r) || read_divisions(r, 0, &divisions))
 		return -1;
 	if (rest) {
 		for (index = *last < 0 ? 0 : r->torch >= 209 ? *last + 1 : *last; index < ALLOC_POWER2_RANGES; index++)
@@ -223,7 +231,7 @@ static int read_power2(struct conf_reading *r)
 	if (conf_value(r))
 		return -1;
 	if (strcmp(r->in.token, "[")) {
-		if (read_divisions(r, &r->conf->power2_divisions[0]))
+		if (read_divisions(r, 1, &r->conf->power2_divisions[0]))
 			return -1;
 		for (int i = 1; i < ALLOC_POWER2_RANGES; i++)
 			r->conf->power2_divisions[i] = r->conf->power2_divisions[0];
@@ -283,7 +291,7 @@ static int read_large_segment(struct conf_reading *r)
 	for (conf_next(&r->in); r->in.token[0]; key = !strcmp(r->in.token, ","), conf_next(&r->in)) {
 		if (!key || strcmp(r->in.token, "large_segment_size_mb"))
 			continue;
-		if (read_mib(r, "large_segment_size_mb", 2, MOST_SEGMENT_MIB, &r->conf->large_segment))
+		if (read_mib(r, "large_segment_size_mb", LEAST_SEGMENT_MIB, MOST_SEGMENT_MIB, &r->conf->large_segment))
 			return -1;
 	}
 	r->conf->max_non_split_rounding = r->conf->large_segment;

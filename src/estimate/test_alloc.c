@@ -172,7 +172,6 @@ static const struct rule rules[] = {
 	{ "pages too", "large_segment_size_mb:40,expandable_segments:True", 0, "a0=2M", "m40M", 40 * MIB, 2 * MIB },
 	{ "the largest pages", "large_segment_size_mb:1048576,expandable_segments:True", 0, "a0=2M a1=30M", "m1048576M", 1048576 * MIB,
 	  32 * MIB },
-	{ "smaller than the request", "large_segment_size_mb:4", 0, "a0=6M", "+6M", 6 * MIB, 6 * MIB },
 };
 
 static void test_rules(void **state)
@@ -419,8 +418,9 @@ static void test_conf_by_version(void **state)
 static void test_conf_refused(void **state)
 {
 	static const char *const bad[] = { "max_split_size_mb", "max_split_size_mb:", "max_split_size_mb:x", "max_split_size_mb:19",
-		"garbage_collection_threshold:2", "expandable_segments:true", "roundup_power2_divisions:3", "backend:other",
-		"roundup_power2_divisions:[64:8", "roundup_power2_divisions:[63:8]", "roundup_power2_divisions:[64:3]",
+		"garbage_collection_threshold:0", "garbage_collection_threshold:1", "garbage_collection_threshold:2",
+		"large_segment_size_mb:10", "roundup_power2_divisions:0", "expandable_segments:true", "roundup_power2_divisions:3",
+		"backend:other", "roundup_power2_divisions:[64:8", "roundup_power2_divisions:[63:8]", "roundup_power2_divisions:[64:3]",
 		"expandable_segments:True max_split_size_mb:40", "expandable_segments:True:False", "unknown", "unknown:[1",
 		"max_split_size_mb:99999999999999999999", "roundup_power2_divisions:[", "[", "::" };
 	struct alloc_conf c;
