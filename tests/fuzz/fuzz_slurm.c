@@ -65,6 +65,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_HOLDS(places == SLURM_PLACES_IN_NONE || (partitions && *c.place));
 	struct slurm_wish w = { .gpus = 1 };
 	if (slurm_script_wish(text, &w))
-		FUZZ_HOLDS(w.claim_mib && w.gpus >= 1 && w.gpus <= 1024 && strstr(text, "--gpu-mem"));
+		FUZZ_HOLDS(w.claim_mib && w.gpus >= 1 && w.gpus <= 1024 && strstr(text, "#RAD"));	/* its options may stand in quotes */
 	return 0;
 }
