@@ -13,6 +13,7 @@
 
 #include "models/margins.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,7 +85,7 @@ bool estimate_from_history(const struct spec *s, uint64_t declared_mib, const st
 	else if (h && h->limit_mib)
 		from_limited_runs(h, other, out);
 	else if (h && h->cut_mib)
-		from_cut_runs(h, MARGIN_HISTORY_CUT + other, out);
+		from_cut_runs(h, fmax(MARGIN_HISTORY_CUT, c->margin) + other, out);
 	else {
 		snprintf(out->note, sizeof out->note, "no earlier run of the same kind was seen for long enough");
 		return false;

@@ -15,6 +15,7 @@
 #include "estimate/replay.h"
 #include "models/margins.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -137,7 +138,7 @@ static void replay_conclude(const struct capture *c, const struct replay_figures
 {
 	struct estimate *e = &out->value;
 	double own = f->scratch ? MARGIN_REPLAY_CONVOLUTIONS : MARGIN_REPLAY;
-	double margin = doubt->is ? MARGIN_REPLAY_DOUBTFUL : learnt > 0 ? learnt : own;
+	double margin = doubt->is ? fmax(MARGIN_REPLAY_DOUBTFUL, learnt) : learnt > 0 ? learnt : own;
 	uint64_t more, high;
 
 	e->comfort_mib = replay_mib(f->comfort + f->fixed);

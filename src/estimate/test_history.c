@@ -124,6 +124,20 @@ static void what_each_ending_teaches(void **state)
 	spec_unref(s);
 }
 
+/* Of runs that were cut short the margin that was learnt counts where it is wider. */
+static void a_learnt_margin_is_the_least_for_cut_runs(void **state)
+{
+	static const struct { double learnt; uint64_t claim_mib; } margins[] = { { 0.1, 13001 }, { 0.4, 14001 } };
+	const struct estimate_history known = { .cut_mib = 10000, .cut = 1 };
+	struct estimate_result r;
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(margins); i++) {
+		struct estimate_context c = { .gpu_name = A100, .history = &known, .margin = margins[i].learnt };
+		assert_true(estimate_ask(estimate_find("history", NULL), &(struct spec){ 0 }, 0, &c, &r));
+		assert_int_equal(r.value.claim_mib, margins[i].claim_mib);
+	}
+}
+
 /* A server of several models of GPU: what took most counts, with the wider margin. */
 static void an_unknown_gpu_takes_the_most(void **state)
 {
@@ -351,6 +365,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_each_ending_teaches), cmocka_unit_test(an_unknown_gpu_takes_the_most),
 		cmocka_unit_test(loads_count_only_alone), cmocka_unit_test(company_counts_by_its_spread_until_one_was_alone),
+		cmocka_unit_test(a_learnt_margin_is_the_least_for_cut_runs),
 		cmocka_unit_test(every_completed_run_teaches_its_time), cmocka_unit_test(residuals_correct_the_margin),
 		cmocka_unit_test(the_oldest_signatures_are_forgotten), cmocka_unit_test(models_of_a_signature_are_bounded),
 		cmocka_unit_test(one_hash_is_not_one_signature), cmocka_unit_test(what_is_usual_is_told_by_kinds),

@@ -436,6 +436,23 @@ static void test_doubtful_estimates(void **state)
 	}
 }
 
+/* What was learnt of all replays is no less true of those. */
+static void test_a_doubt_takes_no_learnt_margin_away(void **state)
+{
+	static const struct { double learnt, margin; } margins[] = { { 0.1, MARGIN_REPLAY_DOUBTFUL }, { 0.4, 0.4 } };
+	struct spec *s = spec_of("a100 i i", 0, 0, "");
+	struct estimate_result r;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(margins); i++) {
+		struct estimate_context c = { .gpu_name = "NVIDIA H200", .gpu_total_mib = 143771, .margin = margins[i].learnt };
+
+		assert_true(estimate_ask(estimate_find("replay", NULL), s, 0, &c, &r));
+		assert_int_equal(r.value.claim_mib, 732 + (uint64_t)(732 * margins[i].margin) + 1);
+	}
+	spec_unref(s);
+}
+
 /* PyTorch takes another kernel where a fence refuses it one, and without a fence all that is free. */
 static void test_cudnn_benchmark_is_fenced(void **state)
 {
@@ -638,6 +655,7 @@ int main(void)
 		cmocka_unit_test(test_endless_is_refused),
 		cmocka_unit_test(test_estimate),
 		cmocka_unit_test(test_doubtful_estimates),
+		cmocka_unit_test(test_a_doubt_takes_no_learnt_margin_away),
 		cmocka_unit_test(test_cudnn_benchmark_is_fenced),
 		cmocka_unit_test(test_cudnn_benchmark_with_a_doubt),
 		cmocka_unit_test(test_little_growth_is_added),
