@@ -32,7 +32,7 @@ struct feed_reader {
 	uint64_t token, want;
 	uint64_t last_sum;	/* of the item before `want`, in the ring of a writer that is gone */
 	bool differs;		/* the next writer made another one of it, and nobody has asked yet */
-	pthread_mutex_t mutex;	/* of what feed_reader_release touches: the views */
+	pthread_mutex_t mutex;	/* of what feed_reader_release touches: the views, and `sock` while there is one */
 	struct feed_view *view;	/* of the ring that it reads now; NULL: it looks for a writer */
 	size_t views;		/* that exist, with those of earlier rings of which items are held */
 	bool closed;
@@ -96,10 +96,11 @@ static void hang_up(struct feed_reader *r)
 /* Makes the view, and says that it is there; where that cannot be sent, the connection will say why. Returns 1 or -1. */
 static int welcomed(struct feed_reader *r, const int fds[2], uint32_t number, struct error *err)
 {
-	r->view = feed_view_make(fds[0], fds[1], number, err);
-	if (!r->view)
+	struct feed_view *view = feed_view_make(fds[0], fds[1], number, err);
+	if (!view)
 		return -1;
 	pthread_mutex_lock(&r->mutex);
+	r->view = view;
 	r->views++;
 	pthread_mutex_unlock(&r->mutex);
 	if (feed_view_differs(r->view, r->want - 1, r->last_sum))
@@ -212,9 +213,9 @@ int feed_reader_next(struct feed_reader *r, int timeout_ms, struct feed_item *it
 			return -1;
 		pthread_mutex_lock(&r->mutex);
 		int rc = feed_view_take(r->view, item, err);
-		pthread_mutex_unlock(&r->mutex);
 		if (rc == -2)
-			hang_up(r);
+			hang_up(r);	/* not later: a thread that gives back would send to whatever has that number next */
+		pthread_mutex_unlock(&r->mutex);
 		if (rc != 0)
 			return rc < 0 ? -1 : 0;
 		if (hung) {	/* seen before that last look, so there is nothing more to come */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "feed/feed.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -477,11 +478,68 @@ static void two_threads_give_back_what_a_closed_reader_held(void **state)
 	feed_writer_close(w);
 }
 
+static unsigned descriptors(void)
+{
+	unsigned n = 0;
+	DIR *folder = opendir("/proc/self/fd");
+	MUST(folder);
+	while (readdir(folder))
+		n++;
+	closedir(folder);
+	return n;
+}
+
+static void *is_told_that_it_was_dropped(void *arg)
+{
+	struct given_back *g = arg;
+	struct error err = ERROR_INIT;
+	stands_still = true;
+	MUST(feed_reader_next(g->r, 0, &g->item, &err) && err.code == ERR_DENIED);
+	stands_still = false;
+	return NULL;
+}
+
+/* Who gives back meanwhile wakes the writer by the reader's socket: it is closed before another thread may look at it. */
+static void a_dropped_reader_hangs_up_at_once(void **state)
+{
+	(void)state;
+	struct feed_writer *w = feed_writer_claim("dropped", "data", 7, NULL);
+	struct given_back slow = { .r = feed_reader_open("dropped", "data", FEED_JOIN_NEXT, NULL) };
+	struct feed_reader *quick = feed_reader_open("dropped", "data", FEED_JOIN_NEXT, NULL);
+	struct feed_item item;
+	void *data;
+	pthread_t thread;
+	MUST(w && slow.r && quick && feed_writer_open(w, SLOTS, 4096, 1, NULL) == 0);
+	assert_int_equal(feed_reader_next(slow.r, 0, &slow.item, NULL), -1);	/* both ask, and the writer looks */
+	assert_int_equal(feed_reader_next(quick, 0, &item, NULL), -1);
+	for (int i = 0; i < SLOTS; i++) {
+		assert_int_equal(feed_writer_reserve(w, 0, &data, NULL), 0);
+		feed_writer_publish(w, FEED_BATCH, 0);
+		assert_int_equal(feed_reader_next(quick, WAIT_MS, &item, NULL), 0);
+		feed_reader_release(quick, item.ring, item.slot);
+	}
+	assert_int_equal(feed_reader_next(slow.r, WAIT_MS, &slow.item, NULL), 0);
+	assert_int_equal(feed_writer_reserve(w, 0, &data, NULL), 0);
+	unsigned before = descriptors();
+	still.unlocks = 0;
+	sem_init(&still.at, 0, 0);
+	sem_init(&still.on, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, is_told_that_it_was_dropped, &slow), 0);
+	sem_wait(&still.at);
+	assert_int_equal(descriptors(), before - 1);
+	sem_post(&still.on);
+	pthread_join(thread, NULL);
+	feed_reader_close(slow.r);
+	feed_reader_close(quick);
+	feed_writer_close(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_read_what_a_thread_writes),
 		cmocka_unit_test(two_threads_give_back_what_a_closed_reader_held),
+		cmocka_unit_test(a_dropped_reader_hangs_up_at_once),
 		cmocka_unit_test(threads_copy_to_a_gpu_what_one_of_them_or_each_copies),
 	};
 	if (!mkdtemp(dir) || setenv("RADFEED_DIR", dir, 1))
