@@ -27,6 +27,14 @@ static void skip_any(struct cursor *c, const char *set)
 		c->p++;
 }
 
+/* The last blank of those at p and behind it: a ratio behind them is the same, wherever among them one looks for it. */
+static const char *last_blank(const char *p, const char *end)
+{
+	while (p + 1 < end && p[1] == ' ')
+		p++;
+	return p;
+}
+
 static void skip_blanks(struct cursor *c)
 {
 	skip_any(c, " \t");
@@ -276,6 +284,7 @@ static bool read_tqdm(const char *text, size_t len, struct progress_mark *m)
 		for (const char *p = sign + 1; p < end; p++) {
 			if (*p != '|' && *p != ' ')
 				continue;
+			p = last_blank(p, end);
 			c = (struct cursor){ p + 1, end };
 			if (!take_ratio(&c, false, &done, &total) || at(&c, 0) != ' ' || at(&c, 1) != '[')
 				continue;
@@ -324,6 +333,7 @@ static bool read_rich(const char *text, size_t len, struct progress_mark *m)
 	const char *end = text + len, *bar = memmem(text, len, HEAVY_LINE, strlen(HEAVY_LINE)), *p = bar;
 	double done, total;
 	while (p && (p = memmem(p, (size_t)(end - p), " ", 1))) {
+		p = last_blank(p, end);
 		struct cursor c = { p, end };
 		if (take_ratio(&c, false, &done, &total) && at(&c, 0) == ' ') {
 			set_ratio(m, done, total);
