@@ -148,10 +148,23 @@ static void nothing_known(void **state)
 	assert_true(workspace_conv(&j, &v) <= OVERHEADS_CONV_PARTIAL_FULL + 512);
 }
 
+/* A batch and weights that no network has come to no less than the rules say, though their product has no place in 64 bits. */
+static void beyond_all_sizes(void **state)
+{
+	const struct workspace_job full = { .batch = (uint64_t)1 << 32 }, half = { .half = true, .batch = (uint64_t)1 << 32 };
+	const struct capture_conv one_tap = { CAPTURE_MAX_REQUEST - 1, 0, CAPTURE_MAX_REQUEST, 1, 1, CAPTURE_CONV_WEIGHTS, false };
+	const struct capture_conv depthwise = { 1, 1, (uint64_t)4 * 9 << 20, 9, 1 << 20, CAPTURE_CONV_WEIGHTS, true };
+
+	(void)state;
+	assert_int_equal(workspace_conv(&full, &one_tap), CAPTURE_MAX_REQUEST + OVERHEADS_CONV_TAIL);
+	assert_int_equal(workspace_conv(&half, &depthwise), CAPTURE_MAX_REQUEST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_seen), cmocka_unit_test(from_a_capture), cmocka_unit_test(nothing_known),
+		cmocka_unit_test(beyond_all_sizes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

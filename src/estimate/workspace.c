@@ -38,6 +38,12 @@ static bool is_depthwise(const struct capture_conv *v)
 	return v->groups > 1 && v->weight <= (uint64_t)4 * v->taps * v->groups;
 }
 
+/* For each sample. Both are people's words: beyond all requests it is the largest of them, and wraps nowhere. */
+static uint64_t workspace_batch(const struct workspace_job *j, uint64_t bytes)
+{
+	return bytes && j->batch > CAPTURE_MAX_REQUEST / bytes ? CAPTURE_MAX_REQUEST : j->batch * bytes;
+}
+
 static uint64_t workspace_element(const struct workspace_job *j)
 {
 	return j->half ? 2 : 4;
@@ -127,7 +133,7 @@ static enum scratch_kind scratch_ask(const struct scratch_node *tree, const uint
  * copies. */
 static uint64_t of_one_tap(const struct workspace_job *j, const struct capture_conv *v, const uint32_t x[SCRATCH_FEATURES])
 {
-	uint64_t copies = v->in + v->out, sums = j->batch * (v->weight / workspace_element(j) * 4);
+	uint64_t copies = v->in + v->out, sums = workspace_batch(j, v->weight / workspace_element(j) * 4);
 
 	switch (scratch_ask(scratch_trees[j->half][v->direction], x)) {
 	case SCRATCH_NONE:	/* learnt as: less than 15 % of the copies */
@@ -156,7 +162,7 @@ static uint64_t workspace_contiguous(const struct workspace_job *j, const struct
 	if (!weights)
 		return 0;
 	copies += OVERHEADS_CONV_PARTIAL_FULL;
-	return j->batch ? least_of(j->batch * weight, copies) : copies;
+	return j->batch ? least_of(workspace_batch(j, weight), copies) : copies;
 }
 
 /* Gradients of depthwise weights, channels last: in half precision eight partial sums a sample, in fp32 of large kernels an
@@ -170,7 +176,7 @@ static uint64_t of_depthwise(const struct workspace_job *j, const struct capture
 	if (j->half) {
 		bool odd = v->groups < OVERHEADS_CONV_DEPTHWISE_FEW && v->groups % 32;
 
-		return odd || v->taps > OVERHEADS_CONV_STEM_TAPS ? 0 : 8 * j->batch * weight;
+		return odd || v->taps > OVERHEADS_CONV_STEM_TAPS ? 0 : workspace_batch(j, 8 * weight);
 	}
 	return v->taps >= OVERHEADS_CONV_STEM_TAPS && v->groups <= OVERHEADS_CONV_DEPTHWISE_MANY && v->in < 2 * v->out ?
 	       v->in / 10 * OVERHEADS_CONV_UNFOLDED_TENTHS : 0;
