@@ -70,6 +70,11 @@ int feed_place_find(const char *name, struct feed_place *place, struct error *er
 	return 0;
 }
 
+static struct flock byte_at(uint64_t at, short how)
+{
+	return (struct flock){ .l_type = how, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1 };
+}
+
 bool feed_place_current(const struct feed_place *place, int fd)
 {
 	struct stat own, there;
@@ -107,7 +112,7 @@ int feed_place_claim(const struct feed_place *place, int *fd, struct feed_state 
 		*fd = feed_folder_open(&place->party, place->state, err);
 		if (*fd < 0)
 			return -1;
-		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+		struct flock lock = byte_at(0, F_WRLCK);
 		if (fcntl(*fd, F_OFD_SETLKW, &lock)) {
 			if (errno == EINTR)
 				error_set(err, ERR_UNAVAILABLE, "feed: a signal came");
@@ -144,7 +149,7 @@ bool feed_place_alive(int fd, uint64_t token)
 
 bool feed_place_is_claimed(int fd)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+	struct flock lock = byte_at(0, F_WRLCK);
 	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
@@ -250,7 +255,7 @@ void feed_place_remove(const struct feed_place *place, int fd)
 
 void feed_place_sweep(const struct feed_place *place, int wait_ms)
 {
-	struct flock writer = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+	struct flock writer = byte_at(0, F_WRLCK);
 	int fd = feed_fds_own(open(place->state, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
 	uint64_t token;
 	int64_t until = clock_mono_ms() + wait_ms;
@@ -268,8 +273,8 @@ void feed_place_sweep(const struct feed_place *place, int wait_ms)
 
 void feed_place_leave(const struct feed_place *place, int *fd, uint64_t token)
 {
-	struct flock own = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = (off_t)token, .l_len = 1 };
-	struct flock writer = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+	struct flock own = byte_at(token, F_UNLCK);
+	struct flock writer = byte_at(0, F_WRLCK);
 	if (*fd >= 0 && fcntl(*fd, F_OFD_SETLK, &own) == 0 && fcntl(*fd, F_OFD_SETLK, &writer) == 0)
 		feed_place_remove(place, *fd);
 	feed_fds_close(fd);
@@ -286,7 +291,7 @@ int feed_place_join(const struct feed_place *place, int *fd, uint64_t *token, st
 			break;
 		}
 		*token = token_first + *token % (token_last - token_first);
-		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)*token, .l_len = 1 };
+		struct flock lock = byte_at(*token, F_WRLCK);
 		int no = fcntl(*fd, F_OFD_SETLK, &lock) ? errno : 0;
 		if (!no && feed_place_current(place, *fd))
 			return 0;
