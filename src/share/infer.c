@@ -33,7 +33,7 @@ struct infer_task {
 	int64_t id;
 	bool gone;
 	enum load_source source;	/* of the prior */
-	double watts;
+	double watts, kernels;			/* of it too: readings do not show them */
 	double prior[FIELDS], prior_sd[FIELDS];	/* as it was drawn */
 	double mean[FIELDS], sd[FIELDS];	/* now */
 	float guess[FIELDS][GUESSES];
@@ -170,6 +170,7 @@ static void draw_task(struct infer *f, struct infer_task *t, const struct load_b
 		draw_guess(f, t, k, !alone && k % WRONG == 0 ? &none : &b);
 	t->source = b.source;
 	t->watts = b.watts;
+	t->kernels = b.load.kernels;
 }
 
 /* As many of each as its weight says, each moved a little within the spread of all: mean and spread stay what they were
@@ -386,8 +387,10 @@ bool infer_belief(const struct infer *f, int64_t id, struct load_belief *out)
 		return false;
 	const struct infer_task *t = f->tasks[i];
 	bool told = t->sd[GRACT] < SAYS_LITTLE * t->prior_sd[GRACT] || t->sd[SMACT] < SAYS_LITTLE * t->prior_sd[SMACT];
-	*out = (struct load_belief){ { t->mean[GRACT], t->mean[SMACT] }, t->sd[GRACT], t->sd[SMACT], t->mean[DRAM], t->sd[DRAM],
-				     t->watts, t->source == LOAD_MEASURED || !told ? t->source : LOAD_INFERRED };
+	*out = (struct load_belief){
+		{ t->mean[GRACT], t->mean[SMACT], t->kernels }, t->sd[GRACT], t->sd[SMACT], t->mean[DRAM], t->sd[DRAM], t->watts,
+		t->source == LOAD_MEASURED || !told ? t->source : LOAD_INFERRED,
+	};
 	return true;
 }
 

@@ -208,6 +208,22 @@ static void evidence_is_without_the_prior(void **unused)
 	infer_destroy(f);
 }
 
+/* Readings show loads and no kernels: those that a capture told of go on counting, also once the loads are inferred. */
+static void kernels_are_those_of_the_prior(void **unused)
+{
+	(void)unused;
+	const struct load_belief captured = { { 0.5, 0.3, 40000 }, 0.2, 0.2, NAN, NAN, 300, LOAD_GUESSED };
+	struct infer *f = infer_create();
+	struct load_belief b;
+	infer_join(f, 1, &captured);
+	infer_join(f, 2, &nothing);
+	assert_true(infer_belief(f, 1, &b) && b.source == LOAD_GUESSED && b.load.kernels == 40000);
+	infer_span(f, SHARE_MPS, &(struct infer_reading){ 0.99, 0.9, 0.2, 60 });
+	assert_true(infer_belief(f, 1, &b) && b.source == LOAD_INFERRED && b.load.kernels == 40000);
+	assert_true(infer_belief(f, 2, &b) && b.source == LOAD_INFERRED && !(b.load.kernels > 0));
+	infer_destroy(f);
+}
+
 static void what_cannot_be_teaches_nothing(void **unused)
 {
 	(void)unused;
@@ -262,6 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_unknown_task_beside_known_ones), cmocka_unit_test(several_unknown_ones_over_spans),
 		cmocka_unit_test(a_span_counts_once), cmocka_unit_test(evidence_is_without_the_prior),
+		cmocka_unit_test(kernels_are_those_of_the_prior),
 		cmocka_unit_test(what_cannot_be_teaches_nothing), cmocka_unit_test(any_traffic),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
