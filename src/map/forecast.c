@@ -15,24 +15,32 @@ struct forecast_group {
 	size_t n;
 };
 
-static void forecast_gather(struct forecast_group *all, const struct map_gpu *g, struct share_task newcomer)
+static void forecast_gather(struct forecast_group *all, const struct map_gpu *g)
 {
 	for (all->n = 0; all->n < g->n_tasks; all->n++)
 		all->loads[all->n] = g->tenants ? g->tenants[all->n].load : (struct share_task){ NAN, NAN };
-	all->loads[all->n++] = newcomer;
 }
 
-/* The activity that the tasks compete for. */
-static double forecast_work(const struct forecast_group *all, size_t n, enum share_mode mode)
+/* Kernels count by a law of their own, where they are known of all (share/share.h). What two laws say is no gain or loss: where
+ * the newcomer's are not known, those of the others are not either, nor were they before. Whether that changes what is known
+ * there. */
+static bool forecast_add(struct forecast_group *all, struct share_task newcomer)
 {
+	bool less = false;
+	for (size_t i = 0; i < all->n && !(newcomer.kernels > 0); i++) {
+		less = less || all->loads[i].kernels > 0;
+		all->loads[i].kernels = 0;
+	}
+	all->loads[all->n++] = newcomer;
+	return less;
+}
+
+/* The activity that the first n compete for, together. Sets their speeds. */
+static double forecast_work(struct forecast_group *all, size_t n, enum share_mode mode)
+{
+	share_speeds(all->loads, n, mode, all->speed);
 	struct share_activity a = share_activity(all->loads, n, all->speed);
 	return mode == SHARE_MPS ? a.smact : a.gract;
-}
-
-static double work_before(struct forecast_group *all, enum share_mode mode)
-{
-	share_speeds(all->loads, all->n - 1, mode, all->speed);
-	return forecast_work(all, all->n - 1, mode);
 }
 
 double map_work(const struct map_gpu *g)
@@ -40,8 +48,8 @@ double map_work(const struct map_gpu *g)
 	struct forecast_group all;
 	if (g->n_tasks > MOST_TASKS)
 		return 1;	/* nobody is told */
-	forecast_gather(&all, g, (struct share_task){ NAN, NAN });
-	return work_before(&all, g->mode);
+	forecast_gather(&all, g);
+	return forecast_work(&all, all.n, g->mode);
 }
 
 static double forecast_gain(struct forecast_group *all, double before, enum share_mode mode)
@@ -49,7 +57,6 @@ static double forecast_gain(struct forecast_group *all, double before, enum shar
 	static const double full = 1;
 	size_t n = all->n - 1;
 	struct share_activity alone = share_activity(&all->loads[n], 1, &full);
-	share_speeds(all->loads, all->n, mode, all->speed);
 	/* Nobody runs faster for company, so no more than all of the newcomer's work is gained; sums are rounded. */
 	return fmin((forecast_work(all, all->n, mode) - before) / (mode == SHARE_MPS ? alone.smact : alone.gract), 1);
 }
@@ -80,7 +87,9 @@ enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g,
 		a->have = g->n_tasks, a->want = MOST_TASKS;
 		return MAP_TASKS;
 	}
-	forecast_gather(&all, g, ask->r->self.load);
-	a->gain = forecast_gain(&all, g->work > 0 ? g->work : work_before(&all, a->mode), a->mode);	/* leaves the speeds of all */
+	forecast_gather(&all, g);
+	bool less = forecast_add(&all, ask->r->self.load);
+	double before = g->work > 0 && !less ? g->work : forecast_work(&all, g->n_tasks, a->mode);
+	a->gain = forecast_gain(&all, before, a->mode);	/* leaves the speeds of all */
 	return forecast_too_slow(ask, g, &all, a);
 }

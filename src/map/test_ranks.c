@@ -48,6 +48,11 @@ static void gains(void **state)
 		{ "streams: switching costs more than there is left", "rank=gain gain=0", "claim=9 self=0.3:0.1",
 		  { "streams=0 has=0.99:0.5" }, "Gain" },
 		{ "MPS: SM activity counts", "rank=gain", "claim=9 self=0.3:0.1", { "mps=0 has=0.99:0.5" }, "0 mps 9" },
+		/* by the law of launches the two do 0.025 of SM activity less than by the other, and a small one would bring 0.035 */
+		{ "kernels of those there alone are no measure", "rank=gain", "claim=9 self=0.147:0.035",
+		  { "mps=0 has=1:0.817:0:27000 has=1:0.817:0:27000" }, "0 mps 9" },
+		{ "... with its own they are", "rank=gain", "claim=9 self=0.147:0.035:0:23000",
+		  { "mps=0 has=1:0.817:0:27000 has=1:0.817:0:27000" }, "Gain" },
 		{ "streams: GPU time does", "rank=gain", "claim=9 self=0.3:0.9", { "streams=0 has=0.5:0.5" }, "0 streams 9" },
 		{ "the measured load is not asked", "rank=gain", "claim=9 self=0.3:0.3", { "mps=0 has=0.5:0.5 smact=0.99" }, "0 mps 9" },
 		{ "... which others ask", "", "claim=9 self=0.3:0.3", { "mps=0 has=0.5:0.5 smact=0.99" }, "Load" },
@@ -69,6 +74,23 @@ static void gains(void **state)
 		  { "streams=0 has=0.9:0.9", "streams=0 has=0.5:0.2", "streams=0 has=0.4:0.9 free=40447" }, "1,2 streams 9" },
 	};
 	CHECK(rows);
+}
+
+/* The work that was computed before the request came is of the tasks there, with their kernels. */
+static void a_known_work_is_of_the_same_law(void **state)
+{
+	(void)state;
+	const struct map_tenant there[] = { { { 1, .817, 27000 }, 0 }, { { 1, .817, 27000 }, 0 } };
+	struct map_policy p = map_policy_default();
+	struct map_gpu g = gpu(0);
+	struct map_request r = { .task = 1, .gpus = 1, .claim_mib = 1000, .self.load = { .147, .035 } };
+	struct placement out;
+	uint32_t turn = 0;
+	g.n_tasks = 2, g.mode = SHARE_MPS, g.mps_uid = MAP_MPS_ALL, g.mps_together = true, g.tenants = there;
+	g.work = map_work(&g);
+	assert_true(map_place(&(struct map_scene){ &p, &g, 1, &turn }, &r, &out, NULL));
+	r.self.load.kernels = 23000;
+	assert_false(map_place(&(struct map_scene){ &p, &g, 1, &turn }, &r, &out, NULL));
 }
 
 /* 5 % of 40448 MiB are 2022. Slots are numbered from 10. */
@@ -214,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks),
 		cmocka_unit_test(gains),
+		cmocka_unit_test(a_known_work_is_of_the_same_law),
 		cmocka_unit_test(company),
 		cmocka_unit_test(ties_by_index),
 		cmocka_unit_test(figures),

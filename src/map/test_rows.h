@@ -42,11 +42,11 @@ static inline enum share_mode mode(const char *v)
 	return m;
 }
 
-/* "GRACT:SMACT" or "GRACT:SMACT:LIMIT" */
+/* "GRACT:SMACT", "GRACT:SMACT:LIMIT" or "GRACT:SMACT:LIMIT:KERNELS" */
 static inline struct map_tenant tenant(const char *v)
 {
 	struct map_tenant t = { { NAN, NAN }, 0 };
-	assert_true(sscanf(v, "%lf:%lf:%lf", &t.load.gract, &t.load.smact, &t.max_slowdown) >= 2);
+	assert_true(sscanf(v, "%lf:%lf:%lf:%lf", &t.load.gract, &t.load.smact, &t.max_slowdown, &t.load.kernels) >= 2);
 	return t;
 }
 
