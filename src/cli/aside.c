@@ -280,21 +280,6 @@ static char *folder_above(const char *path)
 	return NULL;
 }
 
-int aside_cover(const char *scratch, const char *path)
-{
-	struct staying k;
-	char *folder = folder_above(path);
-	if (!folder)
-		return 0;
-	find_kept(&k);
-	int rc = stays(&k, folder) ? 0 : cover(scratch, folder, &k);
-	int why = errno;
-	forget_kept(&k);
-	free(folder);
-	errno = why;
-	return rc;
-}
-
 /* ---- the namespace ---- */
 
 static int write_text(const char *path, const char *text)
@@ -306,27 +291,72 @@ static int write_text(const char *path, const char *text)
 	return n < 0 ? -1 : 0;
 }
 
-/* What an overlay's layers are made with, as whoever mounts it. Programs that this process starts may do it too: they lay
- * aside on. */
-static void pass_on(void)
+/* What an overlay's layers are made with, as whoever mounts it. A process has these rights of its user namespace, but they hold
+ * while it mounts alone: with them it could write over its own files that are write-protected. */
+#define NEEDED (1u << CAP_SYS_ADMIN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_CHOWN)
+
+struct rights {
+	struct __user_cap_header_struct head;
+	struct __user_cap_data_struct sets[2];
+};
+
+static bool get_rights(struct rights *r)
 {
-	static const unsigned needed[] = { CAP_SYS_ADMIN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_CHOWN };
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2];
-	if (syscall(SYS_capget, &head, data))
-		return;
-	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-		data[0].inheritable |= 1u << needed[i];
-	for (size_t i = 0; i < sizeof needed / sizeof *needed && !syscall(SYS_capset, &head, data); i++)
-		prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, needed[i], 0, 0);
+	r->head = (struct __user_cap_header_struct){ .version = _LINUX_CAPABILITY_VERSION_3 };
+	return !syscall(SYS_capget, &r->head, r->sets);
 }
 
-/* Nor may this process do any of it where nothing is laid aside: it could write over its own files that are write-protected. */
-static void give_up(void)
+/* Of this thread. What it has not, as outside a user namespace of these, it does not get. */
+static void use_rights(struct rights now)
 {
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
-	syscall(SYS_capset, &head, none);
+	now.sets[0].effective |= now.sets[0].permitted & NEEDED;
+	syscall(SYS_capset, &now.head, now.sets);
+}
+
+/* `programs`: those that this process starts have them too. */
+static void keep_rights(uint32_t rights, bool programs)
+{
+	struct rights r;
+	if (!get_rights(&r))
+		return;
+	r.sets[0] = r.sets[1] = (struct __user_cap_data_struct){ .permitted = 0 };
+	r.sets[0].permitted = rights;
+	r.sets[0].inheritable = programs ? rights : 0;
+	if (syscall(SYS_capset, &r.head, r.sets))
+		return;
+	for (unsigned right = 0; programs && rights >> right; right++)
+		if (rights >> right & 1)
+			prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, right, 0, 0);
+}
+
+void aside_rest(void)
+{
+	struct rights r;
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SYS_ADMIN, 0, 0) != 1 || !get_rights(&r))
+		return;
+	r.sets[0].effective = r.sets[1].effective = 0;
+	syscall(SYS_capset, &r.head, r.sets);
+}
+
+int aside_cover(const char *scratch, const char *path)
+{
+	struct staying k;
+	struct rights before;
+	char *folder = folder_above(path);
+	if (!folder)
+		return 0;
+	bool known = get_rights(&before);
+	if (known)
+		use_rights(before);
+	find_kept(&k);
+	int rc = stays(&k, folder) ? 0 : cover(scratch, folder, &k);
+	int why = errno;
+	if (known)
+		syscall(SYS_capset, &before.head, before.sets);
+	forget_kept(&k);
+	free(folder);
+	errno = why;
+	return rc;
 }
 
 /* *user: it took a user namespace. */
@@ -345,6 +375,7 @@ static int separate(bool *user)
 static bool lay_working_folder(const char *scratch, struct staying *k)
 {
 	char cwd[PATH_MAX];
+	errno = EPERM;
 	return getcwd(cwd, sizeof cwd) && is_own(cwd) && !setxattr(scratch, "user.rad", "", 0, 0) && cover(scratch, cwd, k) > 0;
 }
 
@@ -365,7 +396,7 @@ static int lay_first(const char *scratch, uint64_t mib, struct staying *k)
 	return setrlimit(RLIMIT_FSIZE, &most);
 }
 
-int aside_enter(const char *scratch, uint64_t mib)
+static int enter(const char *scratch, uint64_t mib, bool programs)
 {
 	struct staying k;
 	char *home = getenv("HOME") ? realpath(getenv("HOME"), NULL) : NULL;
@@ -373,17 +404,36 @@ int aside_enter(const char *scratch, uint64_t mib)
 	bool user = false;
 	int rc = separate(&user) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ? -1 : lay_first(scratch, mib, &k);
 	int why = errno;
-	if (user && rc)
-		give_up();
-	else if (user)
-		pass_on();
 	/* What is mounted in a home may not be hidden: then its folders are covered one by one. */
 	if (!rc && home && !stays(&k, home))
 		cover(scratch, home, &k);
+	if (user)
+		keep_rights(rc ? 0 : NEEDED, programs);
 	forget_kept(&k);
 	free(home);
 	errno = why;
 	return rc;
+}
+
+/* In a process of its own, for there is no way back out of a namespace: where it is made without the rights that it should
+ * give, as AppArmor may have it, its ids cannot be set either, and all that the capture does would be nobody's. 0, or -1 with
+ * errno. */
+static int try_to_enter(const char *folder, const char *scratch, uint64_t mib)
+{
+	int status = 0;
+	pid_t pid = fork();
+	if (!pid)
+		_exit(!chdir(folder) && !enter(scratch, mib, false) ? 0 : errno ? errno : EPERM);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (pid > 0)
+		errno = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+	return pid < 0 || errno ? -1 : 0;
+}
+
+int aside_enter(const char *scratch, uint64_t mib, bool programs)
+{
+	return try_to_enter(".", scratch, mib) ? -1 : enter(scratch, mib, programs);
 }
 
 /* ---- whether ---- */
@@ -404,14 +454,10 @@ bool aside_works(const char *folder)
 {
 	const char *temporary = getenv("TMPDIR");
 	char scratch[PATH_MAX];
-	int status = -1, n = snprintf(scratch, sizeof scratch, "%s/rad-aside-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+	int n = snprintf(scratch, sizeof scratch, "%s/rad-aside-XXXXXX", temporary && *temporary ? temporary : "/tmp");
 	if (n >= (int)sizeof scratch || !mkdtemp(scratch))
 		return false;
-	pid_t pid = fork();
-	if (!pid)
-		_exit(chdir(folder) || aside_enter(scratch, 1) ? 1 : 0);
-	if (pid > 0)
-		waitpid(pid, &status, 0);
+	bool works = !try_to_enter(folder, scratch, 1);
 	remove_layers(scratch);
-	return !status;
+	return works;
 }

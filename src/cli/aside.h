@@ -17,9 +17,13 @@
 /* For a process of one thread, or one that has just forked. `scratch`: an empty folder, under which the upper layers are, in
  * memory where that will do: of all that is written `mib`; on its disk no file may be larger than that. It is the caller's to
  * remove, with what is in it, when all processes have ended. The working folder and $HOME are laid aside; other folders are
- * where aside_cover is asked. 0, or -1 with errno: nothing is laid aside, and the process goes on as before (it may have a
- * namespace of its own). */
-ASIDE_API int aside_enter(const char *scratch, uint64_t mib);
+ * where aside_cover is asked. `programs`: those that this process starts may call that too. What they are permitted to do is
+ * what it was before, but within aside_cover.
+ * 0, or -1 with errno: nothing is laid aside, and the process is as it was. */
+ASIDE_API int aside_enter(const char *scratch, uint64_t mib, bool programs);
+
+/* In a program that such a process started, before it does anything: it has its right to mount for aside_cover alone. */
+void aside_rest(void);
 
 /* Somebody is about to change what is at that path, or make it: lays its folder aside unless it is, by an overlay of the
  * topmost folder from which all belong to this user. `scratch`: aside_enter's. What stays as it is: folders for temporary files

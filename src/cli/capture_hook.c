@@ -6,6 +6,8 @@
  * Programs that are started behind the training reach no other machine (RADRM_CAPTURE_SILENT; python/radrm/capture/silence.py).
  * Needs the C library only.
  */
+#include "cli/aside.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -42,6 +44,7 @@ __attribute__((constructor)) static void keep_hook(void)
 	const char *hook = getenv("RADRM_CAPTURE_PATH"), *path = getenv("PYTHONPATH");
 	size_t n = hook ? strlen(hook) : 0;
 	char *both;
+	aside_rest();
 	if (!n || (path && !strncmp(path, hook, n) && (!path[n] || path[n] == ':')))
 		return;
 	if (asprintf(&both, "%s%s%s", hook, path && *path ? ":" : "", path ? path : "") < 0)

@@ -7,7 +7,10 @@
 #include "base/io.h"
 #include "base/scope.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,6 +20,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,7 +78,7 @@ static void aside(const struct place *p, void (*run)(const struct place *p))
 	int status;
 	pid_t pid = fork();
 	if (!pid) {
-		if (aside_enter(p->scratch, 16))
+		if (aside_enter(p->scratch, 16, false))
 			_exit(1);
 		run(p);
 		_exit(0);
@@ -167,33 +171,127 @@ static void a_folder_that_stays_cannot_be_worked_in(void **unused)
 	end(&p);
 }
 
-static int try_in_vain(const struct place *p)
+/* Whom the kernel gives rights in a namespace of its own alone. */
+static bool become_somebody(void)
 {
-	if (!geteuid() && (setresgid(SOMEBODY, SOMEBODY, SOMEBODY) || setresuid(SOMEBODY, SOMEBODY, SOMEBODY) ||
-			   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)))		/* else /proc/self is root's */
-		return 8;
-	if (mkdir("own", 0700) || setenv("TMPDIR", p->top, 1))
-		return 9;
-	scoped_fd int made = open("own/protected", O_WRONLY | O_CREAT, 0400);
-	scoped_fd int before = open("own/protected", O_WRONLY);
-	bool entered = !aside_enter("own", 16);
-	scoped_fd int since = open("own/protected", O_WRONLY);
-	return made < 0 || before >= 0 ? 10 : entered ? 11 : since >= 0 ? 12 : 0;
+	return geteuid() || (!setresgid(SOMEBODY, SOMEBODY, SOMEBODY) && !setresuid(SOMEBODY, SOMEBODY, SOMEBODY) &&
+			     !prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));	/* else /proc/self is root's */
 }
 
-/* Who may mount in a namespace of its own may write to its write-protected files, too. */
-static void where_nothing_is_laid_aside_it_may_do_no_more_than_before(void **unused)
+/* Calls it in a process of somebody's, in a folder of that user's. It returns 0 if all is well. */
+static void as_somebody(int (*run)(const struct place *p))
 {
-	(void)unused;
 	struct place p = begin();
 	int status;
-	assert_false(chdir(p.top) || (!geteuid() && chown(p.top, SOMEBODY, SOMEBODY)));
+	assert_false(chdir(p.top) || (!geteuid() && (chown(p.top, SOMEBODY, SOMEBODY) || chown(p.work, SOMEBODY, SOMEBODY) ||
+						     chown(p.scratch, SOMEBODY, SOMEBODY))));
 	pid_t pid = fork();
 	if (!pid)
-		_exit(try_in_vain(&p));
+		_exit(become_somebody() && !chmod("work", 0700) && !chdir("work") ? run(&p) : 8);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	end(&p);
+}
+
+/* 0: the kernel refuses to write to a file that is write-protected, to this process and to programs that it starts. */
+static int writes_to_protected(void)
+{
+	scoped_fd int made = open("protected", O_WRONLY | O_CREAT, 0400);
+	scoped_fd int here = open("protected", O_WRONLY);
+	return here >= 0 ? 1 : system("! ( : >>protected ) 2>/dev/null") ? 2 : 0;
+}
+
+/* Of a process: its namespaces. */
+static void read_namespaces(char to[2][64])
+{
+	static const char *const of[] = { "/proc/self/ns/user", "/proc/self/ns/mnt" };
+	for (int i = 0; i < 2; i++)
+		to[i][readlink(of[i], to[i], 63)] = 0;
+}
+
+static int try_in_vain(const struct place *p)
+{
+	char before[2][64] = { "" }, since[2][64] = { "" };
+	if (mkdir("own", 0700) || setenv("TMPDIR", p->work, 1) || writes_to_protected())
+		return 9;
+	read_namespaces(before);
+	if (!aside_enter("own", 16, true))
+		return 10;
+	read_namespaces(since);
+	return strcmp(before[0], since[0]) || strcmp(before[1], since[1]) ? 11 : writes_to_protected();
+}
+
+static void where_nothing_is_laid_aside_it_may_do_no_more_than_before(void **unused)
+{
+	(void)unused;
+	as_somebody(try_in_vain);
+}
+
+/* As where AppArmor lets a program have a namespace of its own and no rights in it: mount(2) is refused, and so are a user
+ * namespace's ids (the one file that is opened to be written and nothing else). */
+static bool refuse_rights(void)
+{
+	struct sock_filter refuses[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mount, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, O_WRONLY | O_CLOEXEC, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { sizeof refuses / sizeof *refuses, refuses };
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+static int enter_without_rights(const struct place *p)
+{
+	char before[2][64] = { "" }, since[2][64] = { "" };
+	read_namespaces(before);
+	if (!refuse_rights())
+		return 9;
+	if (aside_works(".") || !aside_enter(p->scratch, 16, false) || errno != EPERM)
+		return 10;
+	read_namespaces(since);
+	return strcmp(before[0], since[0]) || strcmp(before[1], since[1]);
+}
+
+static void a_namespace_without_rights_is_not_entered(void **unused)
+{
+	(void)unused;
+	as_somebody(enter_without_rights);
+}
+
+static int lay_aside_and_write(const struct place *p)
+{
+	if (aside_enter(p->scratch, 16, false))
+		return 9;
+	int rc = writes_to_protected();
+	if (rc || mkdir("later", 0700) || chdir("later"))
+		return rc + 10;
+	write_file("new", "mine");	/* and mounts on, with the rights that it does not use otherwise */
+	scoped_free char *there = alloc_printf("%s/x", p->elsewhere);
+	return aside_cover(p->scratch, there) < 0 ? 20 : writes_to_protected();
+}
+
+#ifndef __SANITIZE_ADDRESS__	/* whose library only programs with sanitizers load */
+static int lay_aside_and_start(const struct place *p)
+{
+	scoped_free char *library = alloc_printf("%s/libradcapture.so", getenv("RAD_BUILD_ROOT"));
+	setenv("LD_PRELOAD", library, 1);
+	setenv("RADRM_CAPTURE_PATH", p->top, 1);
+	return aside_enter(p->scratch, 16, true) ? 9 : writes_to_protected();
+}
+#endif
+
+/* Who may mount in a namespace of its own may write to its write-protected files, too; not all of these are laid aside. */
+static void what_is_write_protected_stays_so(void **unused)
+{
+	(void)unused;
+	as_somebody(lay_aside_and_write);
+#ifndef __SANITIZE_ADDRESS__
+	as_somebody(lay_aside_and_start);
+#endif
 }
 
 int main(void)
@@ -202,6 +300,7 @@ int main(void)
 		cmocka_unit_test(what_it_writes_nobody_else_sees), cmocka_unit_test(caches_and_temporary_files_stay),
 		cmocka_unit_test(as_much_as_is_allowed), cmocka_unit_test(a_folder_that_stays_cannot_be_worked_in),
 		cmocka_unit_test(where_nothing_is_laid_aside_it_may_do_no_more_than_before),
+		cmocka_unit_test(a_namespace_without_rights_is_not_entered), cmocka_unit_test(what_is_write_protected_stays_so),
 	};
 	struct place p = begin();
 	bool works = aside_works(".");

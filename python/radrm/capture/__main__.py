@@ -47,7 +47,7 @@ def aside(args, folder):
         return None
     with contextlib.suppress(OSError):
         os.makedirs(cache.folder(), mode=0o700, exist_ok=True)
-    return Aside(args.library, folder, max(args.memory // 2, 1), args.aside, args.words)
+    return Aside(args.library, folder, max(args.memory // 2, 1), args.aside, args.words, not command.is_python(args.words))
 
 
 def capture(args, output, folder, variables):

@@ -36,10 +36,10 @@ def real(path):
 
 class Aside:
     """`library`: libradcapture.so; `folder`: an empty one, which is the caller's to remove; `mib`: what may be written; `must`: or there
-    is no capture; `words`: of the command, which may name folders that it writes to."""
+    is no capture; `words`: of the command, which may name folders that it writes to; `programs`: what it starts is captured too."""
 
-    def __init__(self, library, folder, mib, must=False, words=()):
-        self.library, self.folder, self.mib, self.must, self.words = library, folder, mib, must, words
+    def __init__(self, library, folder, mib, must=False, words=(), programs=False):
+        self.library, self.folder, self.mib, self.must, self.words, self.programs = library, folder, mib, must, words, programs
         self.known = set()
 
     def enter(self):
@@ -60,11 +60,11 @@ class Aside:
         global root, scratch
         folder, before = os.path.join(self.folder, "aside"), os.open("/", os.O_PATH | os.O_CLOEXEC)
         os.mkdir(folder, 0o700)
-        self.call("aside_enter", folder, ctypes.c_uint64(self.mib))
+        self.call("aside_enter", os.fsencode(folder), ctypes.c_uint64(self.mib), self.programs)
         root, scratch = before, folder
 
-    def call(self, name, folder, value):
-        result = getattr(self.calls, name)(os.fsencode(folder), value)
+    def call(self, name, *args):
+        result = getattr(self.calls, name)(*args)
         if result < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
@@ -74,7 +74,7 @@ class Aside:
         """A working folder, or one that the command names: whatever program may write there, as in the first, and native code. Where it
         cannot be covered it is written to for real."""
         with contextlib.suppress(OSError):
-            self.call("aside_cover", scratch, os.fsencode(os.path.realpath(folder)) + b"/")
+            self.call("aside_cover", os.fsencode(scratch), os.fsencode(os.path.realpath(folder)) + b"/")
 
     def event(self, event, args):
         if event in FOLDERS and isinstance(args[FOLDERS[event]], (str, bytes, os.PathLike)):
@@ -96,7 +96,7 @@ class Aside:
         if folder in self.known:
             return
         try:
-            late = self.call("aside_cover", scratch, os.fsencode(path)) and at is not None
+            late = self.call("aside_cover", os.fsencode(scratch), os.fsencode(path)) and at is not None
         except OSError as e:
             raise OSError(errno.EROFS, f"a capture cannot lay this folder aside ({e.strerror})", path) from None
         if late:
