@@ -8,10 +8,10 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
-#include "cli/aside.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/doctor.h"
+#include "cli/doctor_captures.h"
 #include "cli/doctor_driver.h"
 #include "cli/format.h"
 #include "cli/member.h"
@@ -308,26 +308,9 @@ static void check_home(struct doctor *d)
 		       "disk, such as /var/tmp/rad-%u", store_network_folder(home), (unsigned)geteuid());
 }
 
-/* Root's own captures need none of what an administrator may have forbidden to others; of others it is tried, since some may be
- * permitted what most are not (a profile of AppArmor). */
 static void check_captures(struct doctor *d)
 {
-	static const struct { const char *path; int64_t forbids; } limits[] = {
-		{ "/proc/sys/user/max_user_namespaces", 0 }, { "/proc/sys/kernel/unprivileged_userns_clone", 0 },
-		{ "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1 },
-	};
-	const char *home = getenv("HOME"), *why = NULL;
-	for (size_t i = 0; !why && i < COUNT_OF(limits); i++) {
-		scoped_buf text = { 0 };
-		struct error err;
-		if (!io_read_file(limits[i].path, 64, &text, &err) && strtoll(buf_text(&text), NULL, 10) == limits[i].forbids)
-			why = limits[i].path;
-	}
-	if (geteuid() && home ? !aside_works(home) : why != NULL)
-		doctor_say(d, GRADE_WARN, "captures", "%s: what a script writes while it is captured is written for real, and its task waits "
-			   "for its capture on an idle GPU too (rad-capture(1))", why ? why : "no overlay over your home folder");
-	else
-		doctor_say(d, GRADE_OK, "captures", "leave files as they are");
+	doctor_captures(d, "/proc");
 }
 
 int verb_doctor(struct cli_call *c)
