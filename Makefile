@@ -54,9 +54,11 @@ install: deps
 	@[ "$$(cat $(BUILD)-install/prefix 2>/dev/null)" = "$(PREFIX)" ] || { rm -rf $(BUILD)-install && \
 		meson setup $(BUILD)-install -Dtests=false --prefix=$(PREFIX) && echo "$(PREFIX)" >$(BUILD)-install/prefix; }
 	@meson install -C $(BUILD)-install
+	@case "$(DESTDIR):$(PREFIX)" in :/usr/local|:/usr) sh -ec '. packaging/functions.sh; permit_captures share/apparmor/rad' ;; esac
 
 uninstall:
 	@ninja -C $(BUILD)-install uninstall
+	@[ -e /usr/bin/rad ] || sh -ec '. packaging/functions.sh; deny_captures'
 
 clean:
 	rm -rf $(BUILD) $(SAN) $(BUILD)-install $(BUILD)-bundle $(BUILD)-slurm dist

@@ -76,3 +76,21 @@ clean_run()
 {
 	[ "$(tasks_running)" != 0 ] || rm -rf /run/rad
 }
+
+# permit_captures FILE: the profile of AppArmor, by which captures may lay files aside where the kernel denies user namespaces to others.
+# Only an AppArmor that knows such profiles (4.0 and newer) gets it: an older one would report it as a mistake each time that it starts.
+# One that is there is an administrator's by now; a link in /etc/apparmor.d/disable keeps it from being loaded.
+permit_captures()
+{
+	[ -w /etc/apparmor.d ] && command -v apparmor_parser >/dev/null && apparmor_parser -QK $1 >/dev/null 2>&1 || return 0
+	[ -e /etc/apparmor.d/rad ] || install -m 644 $1 /etc/apparmor.d/rad
+	! aa-enabled --quiet 2>/dev/null || apparmor_parser -r -T -W /etc/apparmor.d/rad || say "its profile of AppArmor was not loaded"
+}
+
+# The kernel goes by a profile until it is removed there too. Programs that have it go on as unconfined.
+deny_captures()
+{
+	[ -w /etc/apparmor.d ] || return 0
+	[ ! -e /etc/apparmor.d/rad ] || ! aa-enabled --quiet 2>/dev/null || apparmor_parser -R /etc/apparmor.d/rad 2>/dev/null || :
+	rm -f /etc/apparmor.d/rad /etc/apparmor.d/local/rad /etc/apparmor.d/disable/rad /etc/apparmor.d/force-complain/rad
+}

@@ -138,6 +138,12 @@ def test_and_one_that_a_shell_is_told(capture, elsewhere):
     assert code == 0 and not os.listdir(elsewhere), said
 
 
+def test_nor_is_anything_changed_elsewhere_by_what_a_command_starts(capture, elsewhere):
+    """Its Python may lay more aside, with rights that it was passed on."""
+    code, said, _ = capture(f"{TRAIN}\nopen('{elsewhere}/new', 'w')\ntrain()\n", words=["sh", "-c", f"{sys.executable} train.py"])
+    assert code == 0 and not os.listdir(elsewhere), said
+
+
 def test_what_was_open_before_is_not_changed(capture, elsewhere):
     """A descriptor of a folder leads past what is laid over the folder."""
     (elsewhere / "was").write_text("before")

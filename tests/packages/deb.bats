@@ -54,6 +54,53 @@ install_new() { package -i "$NEWER"/*.deb; }
 	diff "$WORLD/before" "$WORLD/after"
 }
 
+# aa VERSION: AppArmor's programs on the machine, which write down what they are asked to load; those of 3 know no profile of ours.
+aa()
+{
+	mkdir -p "$ROOT/etc/apparmor.d"
+	printf '#!/bin/sh\ncase "%s $*" in "3 -QK "*) exit 1 ;; *-QK*) exit 0 ;; esac\necho "$@" >>/etc/loaded\n' "$1" >"$ROOT/usr/sbin/apparmor_parser"
+	printf '#!/bin/sh\n[ ! -e /etc/off ]\n' >"$ROOT/usr/bin/aa-enabled"
+	chmod +x "$ROOT/usr/sbin/apparmor_parser" "$ROOT/usr/bin/aa-enabled"
+	rm -f "$ROOT/etc/loaded"
+}
+
+@test "an AppArmor that knows profiles of user namespaces gets one for rad, until it is purged" {
+	aa 4
+	install_old
+	cmp "$ROOT/usr/share/rad/apparmor/rad" "$ROOT/etc/apparmor.d/rad"
+	[ "$(cat "$ROOT/etc/loaded")" = "-r -T -W /etc/apparmor.d/rad" ]
+	echo "# an administrator's" >>"$ROOT/etc/apparmor.d/rad"
+	install_new
+	grep -q "an administrator's" "$ROOT/etc/apparmor.d/rad"
+	package -r rad-rm
+	[ -e "$ROOT/etc/apparmor.d/rad" ]
+	package -P rad-rm
+	[ "$(tail -n 1 "$ROOT/etc/loaded")" = "-R /etc/apparmor.d/rad" ]
+	[ -z "$(find "$ROOT/etc/apparmor.d" -type f)" ]
+}
+
+@test "an image that is being made gets it too, and loads nothing; an older AppArmor does not, until it is upgraded" {
+	aa 4
+	touch "$ROOT/etc/off"
+	install_old
+	[ -e "$ROOT/etc/apparmor.d/rad" ]
+	[ ! -e "$ROOT/etc/loaded" ]
+	package -P rad-rm
+	rm "$ROOT/etc/off"
+	aa 3
+	install_old
+	[ ! -e "$ROOT/etc/apparmor.d/rad" ]
+	aa 4
+	mkdir -p "$WORLD/apparmor/DEBIAN" "$WORLD/apparmor/etc/apparmor.d/abi"
+	touch "$WORLD/apparmor/etc/apparmor.d/abi/4.0"
+	printf '%s\n' "Package: apparmor" "Version: 4" "Architecture: all" "Maintainer: x <x@x>" "Description: x" >"$WORLD/apparmor/DEBIAN/control"
+	dpkg-deb --root-owner-group --build "$WORLD/apparmor" "$WORLD/apparmor.deb"
+	package -i "$WORLD/apparmor.deb"
+	[ "$(cat "$ROOT/etc/loaded")" = "-r -T -W /etc/apparmor.d/rad" ]
+	package -P apparmor rad-rm
+	rm -r "$ROOT/etc/apparmor.d" "$ROOT/usr/sbin/apparmor_parser" "$ROOT/usr/bin/aa-enabled" "$ROOT/etc/loaded"
+}
+
 @test "where policy-rc.d forbids it, nothing is started" {
 	boot
 	printf '#!/bin/sh\nexit 101\n' >"$ROOT/usr/sbin/policy-rc.d"
