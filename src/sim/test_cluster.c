@@ -159,8 +159,8 @@ static void a_node_sends_back_what_finds_no_room(void **state)
 	end_scene(s);
 }
 
-/* A job of two nodes that the first one places and the second does not, which has to see first that its memory is free: the first
- * one is as free as it was when it is asked again. It waited for a look that never came, and both were asked for ever. */
+/* A job of two nodes that the first one places and the second does not, which has to see first that its memory is free: the
+ * first one is as free as it was when it is asked again. It waited for a look that never came, and both were asked for ever. */
 static void a_node_that_placed_in_vain_is_free_again(void **state)
 {
 	(void)state;
