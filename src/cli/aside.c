@@ -420,7 +420,7 @@ static int enter(const char *scratch, uint64_t mib, bool programs)
  * errno. */
 static int try_to_enter(const char *folder, const char *scratch, uint64_t mib)
 {
-	int status = 0;
+	int status = -1;
 	pid_t pid = fork();
 	if (!pid)
 		_exit(!chdir(folder) && !enter(scratch, mib, false) ? 0 : errno ? errno : EPERM);

@@ -253,7 +253,8 @@ static int enter_without_rights(const struct place *p)
 	if (aside_works(".") || !aside_enter(p->scratch, 16, false) || errno != EPERM)
 		return 10;
 	read_namespaces(since);
-	return strcmp(before[0], since[0]) || strcmp(before[1], since[1]);
+	signal(SIGCHLD, SIG_IGN);	/* as whoever started it may have it: then nobody tells how a trial ended */
+	return strcmp(before[0], since[0]) || strcmp(before[1], since[1]) ? 11 : aside_works(".") ? 12 : 0;
 }
 
 static void a_namespace_without_rights_is_not_entered(void **unused)
