@@ -142,11 +142,15 @@ void cluster_nodes_started(struct cluster_nodes *ns, uint32_t node, uint32_t ser
 	mark(ns, node);
 }
 
-/* What was held is free once a look has shown it; of a task that never was in the world nothing else brings one. */
-static void look_soon(struct cluster_nodes *ns, uint32_t node)
+/* What it holds is free once a later look has shown it. In the world it may never have been, or on fewer of its GPUs. */
+static void note_left(struct cluster_nodes *ns, const struct task *t)
 {
-	for (uint32_t i = 0; i < ns->per_node; i++)
-		heap_set(&ns->looks, node * ns->per_node + i, look_second_after(ns->now_ms));
+	const struct attempt *a = task_attempt(t);
+	for (uint32_t i = 0; i < a->n_gpus; i++) {
+		uint32_t place = look_place(a->gpus[i]);
+		ns->world->gpus[place].left_ms = ns->now_ms;
+		world_touch(ns->world, place);
+	}
 }
 
 void cluster_nodes_withdraw(struct cluster_nodes *ns, uint32_t node, uint32_t serial)
@@ -161,8 +165,8 @@ void cluster_nodes_withdraw(struct cluster_nodes *ns, uint32_t node, uint32_t se
 	core_cancel(core, id, CLUSTER_UID, look_now(ns->now_ms), NULL);
 	if (placed) {
 		cluster_nodes_started(ns, node, serial);
+		note_left(ns, t);
 		core_exited(core, id, &r, look_now(ns->now_ms));
-		look_soon(ns, node);
 	}
 	mark(ns, node);
 }
@@ -178,7 +182,9 @@ const struct attempt *cluster_nodes_placed(const struct cluster_nodes *ns, uint3
 void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t serial, const struct world_task *refused)
 {
 	const struct exit_report r = look_exit(refused);
-	core_exited(ns->list[node].core, TASK_ID(serial, -1), &r, look_now(ns->now_ms));
+	struct core *core = ns->list[node].core;
+	note_left(ns, core_task(core, TASK_ID(serial, -1)));
+	core_exited(core, TASK_ID(serial, -1), &r, look_now(ns->now_ms));
 	mark(ns, node);
 }
 

@@ -16,7 +16,7 @@ static int64_t second_from(int64_t t_ms)
 	return (t_ms + SECOND_MS - 1) / SECOND_MS * SECOND_MS;
 }
 
-int64_t look_second_after(int64_t t_ms)
+static int64_t second_after(int64_t t_ms)
 {
 	return (t_ms / SECOND_MS + 1) * SECOND_MS;
 }
@@ -66,7 +66,7 @@ int64_t look_next(const struct sim_options *o, const struct core *core, const st
 	if (g->changed_ms != INT64_MIN)
 		earliest(&next, second_from(g->changed_ms + settle_ms), now);
 	if (g->left_ms != INT64_MIN)
-		earliest(&next, look_second_after(g->left_ms), now);
+		earliest(&next, second_after(g->left_ms), now);
 	if (ripens_ms != INT64_MAX)
 		earliest(&next, second_from(ripens_ms - LOOK_MONO_MS), now);
 	for (size_t i = 0; i < g->n && map_minds_unseen(&c->map, g->tasks[i]->mode); i++)
@@ -78,7 +78,7 @@ int64_t look_next(const struct sim_options *o, const struct core *core, const st
 	if (g->drift_ms != INT64_MIN && now < g->drift_ms + c->window.span_ms) {
 		int64_t due_ms = core_load_due_ms(core, g->uuid);
 		if (o->progress_lines)
-			earliest(&next, look_second_after(now), now);
+			earliest(&next, second_after(now), now);
 		else if (due_ms != INT64_MAX)
 			earliest(&next, due_ms - LOOK_MONO_MS, now);
 	}

@@ -24,8 +24,6 @@ struct core_ops look_ops(void *ctx);
 struct exit_report look_exit(const struct world_task *refused);
 /* The place of the device with that UUID in the list of devices. */
 uint32_t look_place(const char *uuid);
-/* The first whole second after that time, when a daemon looks next. */
-int64_t look_second_after(int64_t t_ms);
 /* When looking at that GPU may next show the core something new, if nothing happens there until then; INT64_MAX: never. */
 int64_t look_next(const struct sim_options *o, const struct core *core, const struct world_gpu *g, int64_t now_ms);
 

@@ -175,6 +175,20 @@ static void a_node_that_placed_in_vain_is_free_again(void **state)
 	end_scene(s);
 }
 
+/* Six GPUs on two nodes of four: the two of the last node that are held and not used are free afterwards, too. They were not,
+ * and whoever wanted that whole node was sent back for ever. */
+static void gpus_that_a_wide_job_leaves_idle_are_free_again(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(CLUSTER_NODE, 2, 4);
+	arrive(s, 0, 10, 1000, 6, .1);
+	arrive(s, 60, 10, 1000, 8, .1);
+	simulate(s);
+	assert_int_equal(s->r.sent_back, 0);
+	assert_ends(s, 1, 70);
+	end_scene(s);
+}
+
 /* The outer scheduler counts memory alone: the load is the node's to mind. */
 static void a_node_minds_the_load(void **state)
 {
@@ -315,6 +329,7 @@ int main(void)
 		cmocka_unit_test(whole_gpus_are_nobody_elses), cmocka_unit_test(shards_count_what_is_asked),
 		cmocka_unit_test(who_runs_out_of_memory_gets_a_whole_gpu), cmocka_unit_test(a_node_sends_back_what_finds_no_room),
 		cmocka_unit_test(a_node_that_placed_in_vain_is_free_again),
+		cmocka_unit_test(gpus_that_a_wide_job_leaves_idle_are_free_again),
 		cmocka_unit_test(a_node_minds_the_load), cmocka_unit_test(jobs_wider_than_a_node_get_whole_nodes),
 		cmocka_unit_test(what_cannot_be_is_said), cmocka_unit_test(each_jobs_claim_is_looked_at),
 		cmocka_unit_test(traces_like_phillys_get_done),

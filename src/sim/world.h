@@ -53,7 +53,7 @@ struct world_gpu {
 	int64_t used_ms;		/* a task was there, of the time to since_ms */
 	bool used;			/* one is, from then on */
 	int64_t changed_ms;		/* its set of tasks; INT64_MIN: never */
-	int64_t left_ms;		/* when a task left it last */
+	int64_t left_ms;		/* when a task left it last, or its place there, before it began */
 	int64_t drift_ms;		/* when its activity changed last without its set; INT64_MIN: never */
 	bool touched;
 };
