@@ -100,7 +100,11 @@ static enum answer constraint_ask(const char *text, const struct gpu *g, struct 
 	for (const char *p = text;; ) {
 		char term[TERM_MAX];
 		size_t n = strcspn(p, "&,|");
-		snprintf(term, sizeof term, "%.*s", n < sizeof term ? (int)n : 0, p);
+		if (n >= sizeof term) {
+			error_set(err, ERR_INVALID, "'%.40s...': no word of a model's name is longer than %d bytes", p, TERM_MAX - 1);
+			return UNREADABLE;
+		}
+		snprintf(term, sizeof term, "%.*s", (int)n, p);
 		enum answer a = term_met(term, g, err);
 		if (a == UNREADABLE)
 			return a;

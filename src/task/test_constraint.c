@@ -63,6 +63,12 @@ static void what_cannot_be_read_is_said(void **state)
 	assert_int_equal(constraint_check(many, NULL), -1);
 	many[CONSTRAINT_MAX - 1] = 0;
 	assert_int_equal(constraint_check(many, NULL), 0);
+	memset(many, 'a', 70);
+	many[70] = 0;
+	assert_int_equal(constraint_check(many, &err), -1);
+	assert_non_null(strstr(err.text, "is longer than 63 bytes"));
+	many[63] = 0;
+	assert_int_equal(constraint_check(many, NULL), 0);
 }
 
 int main(void)
