@@ -437,3 +437,20 @@ def test_a_check_that_ends_the_script_before_it_trains(capture, test, told, leav
         assert code == 1 and f"{leave}: the script ended itself before its first optimizer step, by a test of numbers" in said, said
     else:
         assert code == 0 and "the script made no optimizer step" in said, said
+
+
+@pytest.mark.parametrize("crop", ["torch.masked_select(x, mask).view(6, 3, 32, 32)", "x[mask.expand_as(x)].reshape((6, 3, 32, -1))",
+                                  "x[mask.expand_as(x)].view(-1, 3, 32, 32)"])
+def test_a_shape_says_how_many_a_mask_holds(capture, crop):
+    """What was taken to hold all 36 by 36 failed."""
+    code, said, f = capture(f"""
+        import torch
+        layer = torch.nn.Conv2d(3, 4, 3).cuda()
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        for _ in range(5):
+            x = torch.randn(6, 3, 36, 36).cuda()
+            mask = torch.rand(6, 1, 36, 36, device="cuda") > 0.2
+            layer({crop}).mean().backward()
+            optimizer.step()
+    """)
+    assert code == 0 and f.steps == 5, said

@@ -6,6 +6,7 @@ It is taken as large as it can be, by a mask that holds everywhere, or as often 
 whether there is anything, so that nothing hangs on it but how large these tensors are, which is no more than was taken; and where
 all of them together are little, so that their sizes, which differ from step to step, do not cut up PyTorch's cache.
 """
+import math
 import sys
 
 import torch
@@ -35,6 +36,16 @@ def asks(tensor):
         Sized.masked.asks(tensor)
 
 
+def fitting(tensor, shape):
+    """So many of its elements as there are by the shape that it is to have: `x[mask].view(len(x), 4, 4)`, where that was taken to be more."""
+    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    if not all(isinstance(size, int) for size in sizes):
+        return tensor  # another type
+    number, known = FakeTensor.numel(tensor), math.prod(size for size in sizes if size != -1)
+    wanted = known if -1 not in sizes else number - number % known if known else 0
+    return tensor.flatten().narrow(0, 0, wanted) if 0 < wanted < number else tensor
+
+
 class Sized(FakeTensor):
     """A tensor that tells when it is asked for its size."""
     masked = None
@@ -61,6 +72,12 @@ class Sized(FakeTensor):
     def __iter__(self):
         asks(self)
         return super().__iter__()
+
+    def view(self, *shape):
+        return FakeTensor.view(fitting(self, shape), *shape)
+
+    def reshape(self, *shape):
+        return FakeTensor.reshape(fitting(self, shape), *shape)
 
     def plain(self):
         """The same for whom its type counts, and who has its size as well: it tells no more."""
