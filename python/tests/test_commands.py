@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import radrm  # noqa: E402
 from radd import BUILD  # noqa: E402
 from test_script import COMPILED, train  # noqa: E402
 
@@ -356,3 +357,23 @@ def test_launchers(words, processes, rest, given):
     from radrm.capture.commands import resolve
     found = resolve(words.split(), 1)
     assert found[:2] == (processes, rest) and found[2].get("WORLD_SIZE") == given
+
+
+@pytest.mark.parametrize("named", ["python", "itself"])
+def test_a_script_that_is_a_program(tmp_path, named):
+    """`python train`, whatever else that file may be: it was looked for in PATH."""
+    script = tmp_path / "train"
+    script.write_text(f"#!{sys.executable}\n" + textwrap.dedent("""
+        import torch
+        layer = torch.nn.Linear(4, 4).cuda()
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        for _ in range(7):
+            layer(torch.randn(2, 4).cuda()).sum().backward()
+            optimizer.step()
+    """))
+    script.chmod(0o755)
+    words = [sys.executable, "train"] if named == "python" else ["./train"]
+    done = subprocess.run([BUILD + "/rad", "capture", "--no-cache", "-o", "x.radcap", "--", *words], cwd=tmp_path, text=True,
+                          capture_output=True, env={**os.environ, "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
+                               "RAD_PYTHONPATH": os.path.dirname(os.path.dirname(radrm.__file__))})
+    assert done.returncode == 0 and "7 steps in all" in done.stdout, done.stderr

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST_OPTIONS 16
+#define MOST_OPTIONS 24	/* words of command() beside those of the command, and the NULL */
 #define DEFAULT_SECONDS 300
 #define OUTPUT_AT 4	/* where command() puts the file: python3 -m radrm.capture -o FILE */
 
@@ -125,6 +125,8 @@ static char **command(const struct cli_call *c, const struct wish *w)
 		argv[n++] = "--no-cache";
 	if (w->verbose)
 		argv[n++] = "-v";
+	if (python)
+		argv[n++] = "--python"; /* what follows is its script, though that may be a program as well */
 	argv[n++] = "--";
 	for (size_t i = python; i < c->n_words; i++)
 		argv[n++] = c->words[i];

@@ -31,6 +31,7 @@ def arguments(argv):
     p.add_argument("--aside", action="store_true", help="no capture where its files cannot be laid aside")
     p.add_argument("--no-cache", action="store_true", help="capture even if the same script was captured before")
     p.add_argument("-v", "--verbose", action="store_true", help="show what the script prints")
+    p.add_argument("--python", action="store_true", help="the words are those behind `python`, whatever they look like")
     p.add_argument("words", nargs=argparse.REMAINDER, metavar="-- train.py ARGUMENTS")
     args = p.parse_args(argv)
     if args.words[:1] == ["--"]:
@@ -74,7 +75,7 @@ def told(args):
     with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory(prefix="rad-capture-") as folder:
         output = 2 if args.verbose else said.fileno()
         try:
-            if command.is_python(args.words):
+            if args.python or command.is_python(args.words):
                 return capture(args, output, folder, dict(os.environ))
             return command.capture(args, output, folder, aside(args, folder))
         except CaptureError:
