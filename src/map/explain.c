@@ -214,7 +214,9 @@ static const char *span(double s, char *text, size_t size)
 
 static void say_later(struct explain_line *l, const struct map_request *r, const struct map_finding *f)
 {
-	if (!isfinite(f->want))
+	if (!isfinite(f->want) && r->gpus > 1)	/* perhaps nobody goes first, and it waits for another of its GPUs */
+		say(l, "fits, but the plan has it start on its %u GPUs together, %s", r->gpus, IN_ABOUT(r->planned_s));
+	else if (!isfinite(f->want))
 		say(l, "fits, but the plan has others start before it; its turn comes %s", IN_ABOUT(r->planned_s));
 	else if (f->want > 1)
 		say(l, "fits, but beside the %.0f tasks there it would mostly slow them: the plan has it start beside %.0f at most, %s",

@@ -198,6 +198,8 @@ static void what_the_plan_has(void **state)
 	static const struct row rows[] = {
 		{ "planned later", "rank=gain", "claim=1000 planned=10 later among=2", { "mps=1" },
 		  "GPU 0: fits, but the plan has others start before it; its turn comes within a minute" },
+		{ "planned later on several", "rank=gain", "claim=1000 gpus=2 planned=10 later among=2", { "mps=1", "empty" },
+		  "GPU 0: fits, but the plan has it start on its 2 GPUs together, within a minute" },
 		{ "planned beside fewer", "rank=gain", "claim=1000 planned=10 later among=2", { "mps=3" },
 		  "GPU 0: fits, but beside the 3 tasks there it would mostly slow them: the plan has it start beside 1 at most, within a "
 		  "minute" },
