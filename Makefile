@@ -39,7 +39,7 @@ bundle: deps
 # .deb, .rpm and wheel of the bundle, in dist; those of other versions go.
 packages: deps
 	@rm -f dist/*.deb dist/*.rpm dist/*.whl
-	@bundle=$$(tools/bundle $(BUILD) | tee /dev/stderr | tail -n 1) && tools/package "$$bundle"
+	@bundle=$$(tools/bundle $(BUILD)) && tools/package "$$bundle"
 
 # Slurm's plugins, as packages for the release of Slurm that is installed here (doc/slurm.md), in dist.
 slurm-package: deps
@@ -47,7 +47,7 @@ slurm-package: deps
 
 # The .deb on a real release with its systemd: SUITE=jammy MIRROR=http://archive.ubuntu.com/ubuntu. Root, debootstrap, network, minutes.
 packages-try: deps
-	@bundle=$$(tools/bundle $(BUILD) | tee /dev/stderr | tail -n 1) && tests/packages/try "$$bundle" $(SUITE) $(MIRROR)
+	@bundle=$$(tools/bundle $(BUILD)) && tests/packages/try "$$bundle" $(SUITE) $(MIRROR)
 
 # Below PREFIX, in DESTDIR, as everywhere. Without the tests, which take longer to build than all the rest.
 install: deps
