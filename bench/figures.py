@@ -57,6 +57,7 @@ BENCHES = [
            short=["{build}", "--short"]),
     script("history", ["show_ended_cpu_ms", "why_ended_cpu_ms", "acct_7d_cpu_ms", "queue_cpu_ms", "start_ms"], full=["{build}"],
            short=["{build}", "--short"]),
+    script("accounts", ["acct_reader_ms", "by_user_reader_ms", "start_fills_ms"], full=["{build}"], short=["{build}", "--short"]),
     script("waiting", ["submit_ms", "why_ms", "cancel_ms"], full=["{build}"], short=["{build}", "--short"]),
 ]
 

@@ -114,11 +114,22 @@ static void lookup_tell_accounts(struct accounting *a, struct buf *reply)
 						 "groups", a->by ? sums_json(a->by) : NULL));
 }
 
+/* Whether no log is to be read for them. */
+static bool lookup_is_brief(const json_t *members)
+{
+	size_t i;
+	json_t *name;
+	json_array_foreach(members, i, name)
+		if (!store_account_has(json_string_value(name)))
+			return false;
+	return members;
+}
+
 static int lookup_read_span(struct accounting *a, const json_t *request, struct error *err)
 {
 	const char *after = json_string_value(json_object_get(request, "after"));
 	task_id last = 0;
-	a->span = (struct store_span){ 0, INT64_MAX, -1, 0, 0, a->by };
+	a->span = (struct store_span){ 0, INT64_MAX, -1, 0, 0, a->by, lookup_is_brief(a->members) };
 	if (json_read_int(request, "from_ms", 0, INT64_MAX, &a->span.from_ms, err) ||
 	    json_read_int(request, "to_ms", 0, INT64_MAX, &a->span.to_ms, err) ||
 	    json_read_int(request, "uid", -1, UINT32_MAX, &a->span.uid, err) || (after && task_id_parse(after, &last, err)))

@@ -48,7 +48,7 @@ static int forget_task(struct store *s, task_id id, struct error *err)
 	int64_t job = TASK_JOB(id), from = job << TASK_INDEX_BITS, to = (job + 1) << TASK_INDEX_BITS;
 	store_forget_request(s, TASK_JOB(id));
 	return store_change(s, err, STORE_FORGET_EVENTS, "i", (int64_t)id) ||
-	       store_change(s, err, STORE_FORGET_TASK, "i", (int64_t)id) ||
+	       store_change(s, err, STORE_FORGET_TASK, "i", (int64_t)id) || store_drop_account(s, id, err) ||
 	       store_change(s, err, STORE_FORGET_JOB, "iii", job, from, to) ||
 	       store_change(s, err, STORE_FORGET_LAST_JOB, "iii", job, from, to) ? -1 : 0;
 }

@@ -20,12 +20,14 @@
 
 static const struct { enum store_statement job, events; } load_by[] = {
 	[STORE_SUMS] = { STORE_GET_OWNER, STORE_GET_SUMS }, [STORE_ENDED] = { STORE_GET_SPEC, STORE_GET_ENDED },
-	[STORE_LOG] = { STORE_GET_SPEC, STORE_GET_EVENTS }, [STORE_ALL] = { STORE_GET_JOB, STORE_GET_EVENTS },
+	[STORE_ALL] = { STORE_GET_JOB, STORE_GET_EVENTS },
 };
 
 struct loader {
 	struct store *s;
 	enum store_depth depth;
+	bool brief;		/* by rows where there are such */
+	struct spec *owner;	/* of the row that was read last */
 	struct store_request r;
 };
 
@@ -221,7 +223,14 @@ static int load_next_snapshot(struct store *s, struct error *err)
 	return load_end_snapshot(s, err) || store_exec(s, "BEGIN", err) ? -1 : 0;
 }
 
-/* Replays the tasks whose ids the statement gives. The elements of an array follow each other, so its spec is read once. */
+static struct task *load_any(struct loader *l, task_id id, struct error *broken, struct error *err)
+{
+	struct task *t = l->brief ? store_load_account(l->s, id, &l->owner) : NULL;
+	*broken = ERROR_INIT;
+	return t ? t : load_replay(l, id, broken, err);
+}
+
+/* Reads the tasks whose ids the statement gives. The elements of an array follow each other, so its spec is read once. */
 static int replay_all(struct loader *l, sqlite3_stmt *st, store_each each, void *ctx, struct error *err)
 {
 	struct load_ids ids = { 0 };
@@ -230,12 +239,13 @@ static int replay_all(struct loader *l, sqlite3_stmt *st, store_each each, void 
 	for (size_t i = 0; i < ids.n && !rc; i++) {
 		struct error broken;
 		rc = reader && i % READ_AT_ONCE == 0 ? load_next_snapshot(l->s, err) : 0;
-		struct task *t = rc ? NULL : load_replay(l, ids.ids[i], &broken, err);
+		struct task *t = rc ? NULL : load_any(l, ids.ids[i], &broken, err);
 		if (!t)
 			rc = -1;
 		else if (each(ctx, t, broken.code ? broken.text : NULL))
 			break;
 	}
+	spec_unref(l->owner);
 	if (reader && load_end_snapshot(l->s, rc ? NULL : err))
 		rc = -1;
 	spec_unref(l->r.spec);
@@ -265,7 +275,7 @@ int store_load_finished(struct store *s, const struct store_span *span, store_ea
 	sqlite3_bind_int64(st, 4, span->from);
 	sqlite3_bind_int64(st, 5, span->to_ms);
 	sqlite3_bind_int64(st, 6, span->to);
-	struct loader l = { .s = s, .depth = span->sums ? STORE_SUMS : STORE_ENDED };
+	struct loader l = { .s = s, .depth = span->sums ? STORE_SUMS : STORE_ENDED, .brief = span->sums || span->brief };
 	return replay_all(&l, st, each, ctx, err);
 }
 
@@ -288,7 +298,7 @@ int store_load_beside(struct store *s, const struct store_span *finished, int64_
 	sqlite3_bind_int64(st, 5, on_to_ms);
 	sqlite3_bind_int64(st, 6, finished->from);
 	sqlite3_bind_int64(st, 7, finished->to);
-	struct loader l = { .s = s };
+	struct loader l = { .s = s, .brief = true };
 	return replay_all(&l, st, each, ctx, err);
 }
 
@@ -463,7 +473,7 @@ int store_rebuild_index(struct store *s, struct error *err)
 	int rc = sqlite3_prepare_v2(s->db, "SELECT DISTINCT task FROM events ORDER BY task", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
-	struct loader l = { .s = s, .depth = STORE_LOG };
+	struct loader l = { .s = s, .depth = STORE_ENDED };
 	struct rebuild to = { s, err, 0 };
 	rc = replay_all(&l, st, index_task, &to, err);
 	return rc ? rc : to.rc;

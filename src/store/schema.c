@@ -78,6 +78,20 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	"ALTER TABLE outcomes ADD COLUMN host_pace REAL;",	/* NULL, or not above 0: it told none */
 
 	"ALTER TABLE outcomes ADD COLUMN cores REAL;",	/* NULL, or not above 0: not known */
+
+	/* Of each task that has ended, what accounts tell of it: account.c. Filled again from the log, as `tasks` is. */
+	"CREATE TABLE accounts(task INTEGER PRIMARY KEY, uid INTEGER NOT NULL, gid INTEGER NOT NULL, user TEXT, name TEXT NOT NULL,"
+	" feed TEXT, state TEXT NOT NULL, submit_ms INTEGER NOT NULL, start_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL,"
+	" wait_ms INTEGER NOT NULL, held_ms INTEGER NOT NULL, run_ms INTEGER NOT NULL, suspended_ms INTEGER NOT NULL,"
+	" lost_ms INTEGER NOT NULL, gpus INTEGER NOT NULL, priority INTEGER NOT NULL, time_limit_s INTEGER NOT NULL,"
+	" attempts INTEGER NOT NULL, estimator TEXT, need_mib INTEGER NOT NULL, comfort_mib INTEGER NOT NULL,"
+	" claim_mib INTEGER NOT NULL, note TEXT) STRICT;"
+	"CREATE TABLE account_attempts(task INTEGER NOT NULL, n INTEGER NOT NULL, placed_ms INTEGER NOT NULL,"
+	" start_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL, gpus TEXT NOT NULL, mode TEXT NOT NULL, claim_mib INTEGER NOT NULL,"
+	" exit_code INTEGER NOT NULL, signal INTEGER NOT NULL, verdict TEXT NOT NULL, evidence TEXT, peak_mib INTEGER NOT NULL,"
+	" smact REAL, energy_j REAL, host_peak_mib INTEGER NOT NULL, ran_ms INTEGER NOT NULL, cpu_ms INTEGER NOT NULL,"
+	" cpu_wait_ms INTEGER NOT NULL, PRIMARY KEY(task, n)) STRICT, WITHOUT ROWID;"
+	"DELETE FROM tasks;",
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

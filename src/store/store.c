@@ -172,7 +172,7 @@ int store_change(struct store *s, struct error *err, enum store_statement which,
 }
 
 /* Only where we broke our own rules (a number that is not finite). Losing the event would be worse than the turn. */
-static int store_doom(struct store *s, struct error *err, const char *what)
+int store_doom(struct store *s, struct error *err, const char *what)
 {
 	s->dirty = true;
 	error_set(&s->doomed, ERR_INTERNAL, "%s: %s has no JSON form", s->path, what);
@@ -225,35 +225,6 @@ int store_set_spec(struct store *s, uint32_t job, const struct spec *spec, struc
 		return store_doom(s, err, "the job");
 	store_forget_request(s, job);
 	return store_change(s, err, STORE_SET_SPEC, "it", (int64_t)job, text);
-}
-
-/* `tasks` is an index of the logs, so that a start need not replay what has ended: it says which tasks live, and of whom. It is
- * written in the transaction of the event that it follows from, and can be made again from the events. */
-int store_put_task(struct store *s, const struct task *t, bool live, struct error *err)
-{
-	return store_change(s, err, STORE_PUT_TASK, "iiitii", (int64_t)t->id, (int64_t)t->spec->uid, (int64_t)live,
-		      task_state_name(t->state), t->submit_ms, live ? (int64_t)0 : t->end_ms);
-}
-
-/* A clock that is set again and again must not fill the log of whoever waits. Two sets with nothing between them are one by the
- * sum of both, at the time of the second: the same times come of it. Looked for where there can be as many: it costs twice what
- * the event does. */
-static bool store_join_clock_set(struct store *s, const struct event *ev, const struct task *after)
-{
-	return ev->kind == EV_CLOCK_SET && after->n_events > STORE_CLOCKS_KEPT &&
-	       !store_change(s, NULL, STORE_JOIN_CLOCK_SET, "iiii", (int64_t)ev->task, ev->t_ms, ev->u.clock.by_ms,
-			     (int64_t)STORE_CLOCKS_KEPT) && sqlite3_changes(s->db);
-}
-
-int store_append(struct store *s, const struct event *ev, const struct task *after, struct error *err)
-{
-	bool joined = store_join_clock_set(s, ev, after);
-	scoped_free char *body = joined ? NULL : object_text(event_to_json(ev), is_object);
-	if (!joined && !body)
-		return store_doom(s, err, "the event");
-	if (!joined && store_change(s, err, STORE_ADD_EVENT, "iitt", (int64_t)ev->task, ev->t_ms, event_kind_name(ev->kind), body))
-		return -1;
-	return store_put_task(s, after, !task_state_terminal(after->state), err);
 }
 
 int store_add_outcome(struct store *s, const struct outcome *o, struct error *err)

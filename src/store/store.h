@@ -6,6 +6,7 @@
  *	jobs(job PRIMARY KEY, uid, gid, user, submit_ms, spec JSON, environ JSON, folded)
  *	events(seq PRIMARY KEY, task, t_ms, kind, body JSON)
  *	tasks(task PRIMARY KEY, uid, live, state, submit_ms, end_ms)	the index of the log, rebuilt from it when empty
+ *	accounts(task PRIMARY KEY, ...), account_attempts(task, n, ...)	of those that ended, what accounts tell; rebuilt with `tasks`
  *	outcomes(seq PRIMARY KEY, told_ms, signature, gpu, ...)		what ended attempts taught: struct outcome, in order
  *	meta(key PRIMARY KEY, value)
  *	gpus(gpu PRIMARY KEY, uuid, ...)			whose means are kept
@@ -25,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORE_SCHEMA 11
+#define STORE_SCHEMA 12
 
 struct store;
 
@@ -84,8 +85,10 @@ struct task *store_load_ended(struct store *s, task_id id, struct error *err);
  * several ended: at from_ms from the id `from` on, at to_ms up to the one before `to` (0: none).
  * Specs come without `environ`, and EV_MEASURED is left out, since the end of the attempt has the same. `sums`: specs say only
  * whose the task was, unless it was not placed first of all, and estimates are left out, since nearly all the time of reading
- * goes into JSON. */
-struct store_span { int64_t from_ms, to_ms, uid; task_id from, to; bool sums; };
+ * goes into JSON. `brief`: of the task only what store_account_has is asked for, which is there in a row, ready to be read. */
+struct store_span { int64_t from_ms, to_ms, uid; task_id from, to; bool sums, brief; };
+/* Whether a member of the task object, as `members` of the protocol names it, is known of a task that was read as `brief`. */
+bool store_account_has(const char *member);
 /* The tasks of that span, oldest end first, then by id. */
 int store_load_finished(struct store *s, const struct store_span *span, store_each each, void *ctx, struct error *err);
 /* The tasks beside those of the span, as for sums: all others that were placed before on_to_ms and had not ended at

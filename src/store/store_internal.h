@@ -28,6 +28,12 @@
 /* Nothing of that job is left in `tasks`. */
 #define STORE_NO_TASK_OF_JOB "NOT EXISTS(SELECT 1 FROM tasks WHERE task >= ?2 AND task < ?3)"
 
+/* In the order in which account.c writes and reads them. */
+#define STORE_ACCOUNT_COLUMNS "uid, gid, user, name, feed, state, submit_ms, start_ms, end_ms, wait_ms, held_ms, run_ms," \
+	" suspended_ms, lost_ms, gpus, priority, time_limit_s, attempts, estimator, need_mib, comfort_mib, claim_mib, note"
+#define STORE_ATTEMPT_COLUMNS "placed_ms, start_ms, end_ms, gpus, mode, claim_mib, exit_code, signal, verdict, evidence," \
+	" peak_mib, smact, energy_j, host_peak_mib, ran_ms, cpu_ms, cpu_wait_ms"
+
 /* The statements of the hot path, prepared once. */
 #define STORE_STATEMENTS(X) \
 	X(STORE_BEGIN, "BEGIN IMMEDIATE") \
@@ -44,6 +50,14 @@
 		" ON CONFLICT(task) DO UPDATE SET live = excluded.live, state = excluded.state, submit_ms = excluded.submit_ms," \
 		" end_ms = excluded.end_ms WHERE live <> excluded.live OR state <> excluded.state OR" \
 		" submit_ms <> excluded.submit_ms OR end_ms <> excluded.end_ms") \
+	X(STORE_PUT_ACCOUNT, "INSERT OR REPLACE INTO accounts(task, " STORE_ACCOUNT_COLUMNS ") VALUES (?1, ?2, ?3, ?4, ?5, ?6," \
+		" ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)") \
+	X(STORE_PUT_ATTEMPT, "INSERT OR REPLACE INTO account_attempts(task, n, " STORE_ATTEMPT_COLUMNS ") VALUES (?1, ?2, ?3," \
+		" ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)") \
+	X(STORE_GET_ACCOUNT, "SELECT " STORE_ACCOUNT_COLUMNS " FROM accounts WHERE task = ?1") \
+	X(STORE_GET_ATTEMPTS, "SELECT " STORE_ATTEMPT_COLUMNS " FROM account_attempts WHERE task = ?1 ORDER BY n") \
+	X(STORE_DROP_ACCOUNT, "DELETE FROM accounts WHERE task = ?1") \
+	X(STORE_DROP_ATTEMPTS, "DELETE FROM account_attempts WHERE task = ?1") \
 	X(STORE_ADD_OUTCOME, "INSERT INTO outcomes(told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib," \
 		" retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s, alone_dram, alone_watts, inferred, pace," \
 		" host_pace, cores)" \
@@ -104,7 +118,7 @@ enum store_statement {
 
 /* What is wanted of a task, each more than the one before: load.c says how it is read. History does not need environments,
  * which are most of the bytes. */
-enum store_depth { STORE_SUMS, STORE_ENDED, STORE_LOG, STORE_ALL };
+enum store_depth { STORE_SUMS, STORE_ENDED, STORE_ALL };
 
 struct store {
 	sqlite3 *db;
@@ -159,14 +173,23 @@ int store_query_int(struct store *s, const char *sql, int64_t *value, struct err
 /* Runs a change inside the transaction, which it begins if need be. One value a letter: 'i' int64_t, 'd' double (NaN is NULL),
  * 't' const char * (NULL allowed). */
 int store_change(struct store *s, struct error *err, enum store_statement which, const char *types, ...);
+/* Dooms the transaction: `what` has no JSON form. Returns -1. */
+int store_doom(struct store *s, struct error *err, const char *what);
 /* Before the request of that job becomes another one: `last` is not to be it. */
 void store_forget_request(struct store *s, uint32_t job);
 /* Begins the transaction if need be. */
 int store_begin(struct store *s, struct error *err);
-/* Writes the index row of a task inside the open transaction. */
+/* append.c: writes the index row of a task inside the open transaction, and its account if it has ended. */
 int store_put_task(struct store *s, const struct task *t, bool live, struct error *err);
 
-/* load.c: fills an empty `tasks` table from the event log. */
+/* account.c: the rows of a task that has ended, written inside the open transaction with its row of `tasks`. */
+int store_put_account(struct store *s, const struct task *t, struct error *err);
+int store_drop_account(struct store *s, task_id id, struct error *err);
+/* The task as accounts have it; NULL: there are no rows of it, or they cannot be read, and its log is to be. `*owner`: a spec
+ * of the one before, whose reference is the caller's; replaced where it is another's. */
+struct task *store_load_account(struct store *s, task_id id, struct spec **owner);
+
+/* load.c: fills an empty `tasks` table, and the accounts, from the event log. */
 int store_rebuild_index(struct store *s, struct error *err);
 
 #endif

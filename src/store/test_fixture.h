@@ -193,8 +193,9 @@ static inline struct fixture_list fixture_live(struct store *s)
 	return l;
 }
 
-/* What a store of schema 8 or before lacked. */
-#define FIXTURE_BEFORE_9 "ALTER TABLE series DROP COLUMN smocc; ALTER TABLE series DROP COLUMN dram;" \
+/* What a store of schema 11 or before lacked, and 8 or before. */
+#define FIXTURE_BEFORE_12 "DROP TABLE accounts; DROP TABLE account_attempts;"
+#define FIXTURE_BEFORE_9 FIXTURE_BEFORE_12 "ALTER TABLE series DROP COLUMN smocc; ALTER TABLE series DROP COLUMN dram;" \
 	"ALTER TABLE series DROP COLUMN pcie_rx; ALTER TABLE series DROP COLUMN pcie_tx;" \
 	"ALTER TABLE outcomes DROP COLUMN host_pace; ALTER TABLE outcomes DROP COLUMN cores;"
 

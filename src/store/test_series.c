@@ -104,7 +104,7 @@ static void an_older_store_gets_them(void **state)
 	task_destroy(fixture_submit(s, 1000, 1));
 	fixture_commit(s);
 	store_close(s);
-	fixture_sql(*state, "DROP TABLE series; DROP TABLE gpus; DROP TABLE outcomes;"
+	fixture_sql(*state, FIXTURE_BEFORE_12 "DROP TABLE series; DROP TABLE gpus; DROP TABLE outcomes;"
 		    "ALTER TABLE jobs DROP COLUMN folded; DROP INDEX tasks_ended_of; PRAGMA user_version = 1");
 	s = fixture_open(*state);
 	assert_int_equal(fixture_live(s).n, 1);
