@@ -1263,7 +1263,7 @@ refused()	# TEXT COMMAND...
 	rad update JobId="$id" TimeLimit=-1h
 	[ "$(field "$id" .time_limit_s)" = 1800 ]
 	rad cancel "${array}_0"
-	[ "$(rad update "$id" "$array" time=+5 --json | jq -r '[.changed, .ids[]] | join(" ")')" = "2 $id ${array}_1" ]
+	[ "$(rad update "$id" "$array" time=+5 --json | jq -r '[.changed, .ids[]] | join(" ")')" = "2 $id $array" ]
 	[ "$(field "$id" .time_limit_s) $(field "${array}_1" .time_limit_s)" = "2100 900" ]
 	run -2 rad update "$id" "$array" --time=-15	# of one it would be more than all: nothing is changed
 	one_line_error "task ${array}_1: its time limit is 900 s"

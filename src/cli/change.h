@@ -32,6 +32,8 @@ struct change_selection {
 /* For each word, one request (a copy of `request`) with what it names; goes on after one that failed, and tells. Returns the
  * exit code. */
 int change_words(struct cli_call *c, const json_t *request, bool json);
+/* One request for all that the words name together. */
+int change_at_once(struct cli_call *c, const json_t *request, bool json);
 /* The words where nothing is selected, else what is: the caller's own tasks unless a user is given, and those among the words
  * if there are any. On a terminal the person is asked. */
 int change_selected(struct cli_call *c, const struct change_selection *s);

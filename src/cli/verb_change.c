@@ -247,63 +247,15 @@ static bool is_by(const char *time)
 	return time && (*time == '+' || *time == '-') && isdigit((unsigned char)time[1]);
 }
 
-/* The limit of that task, changed by so many seconds, into the request. */
-static int change_limit(json_t *request, const json_t *task, int64_t by_s, struct error *err)
-{
-	int64_t limit_s = member_int(task, "time_limit_s");
-	const char *id = member_text(task, "id");
-	if (!limit_s)
-		return error_set(err, ERR_CONFLICT, "task %s: has no time limit that could be changed by so much: give one (--time=2h)", id);
-	if (limit_s + by_s <= 0)
-		return error_set(err, ERR_INVALID, "task %s: its time limit is %lld s, and that is not more than what is taken off: rad "
-				 "cancel ends it", id, (long long)limit_s);
-	json_object_set_new(request, "time_limit_s", json_integer(limit_s + by_s));
-	return 0;
-}
-
-/* Those of them that have not ended; all, where none is left, so that radd says what is wrong. A new reference. */
-static json_t *living(json_t *tasks)
-{
-	json_t *list = json_array(), *t;
-	size_t i;
-	json_array_foreach(tasks, i, t)
-		if (!task_state_terminal(member_state(t)))
-			json_array_append(list, t);
-	if (json_array_size(list))
-		return list;
-	json_decref(list);
-	return json_incref(tasks);
-}
-
+/* radd adds it to the limit of each: all are refused where that cannot be done to one. */
 static int update_by(struct cli_call *c, json_t *request, const char *time, bool json)
 {
 	struct error err = ERROR_INIT;
 	int64_t by_s = 0;
-	int rc = CLI_DONE;
-	size_t i;
-	json_t *t;
 	if (units_parse_duration(time + 1, 0, UNITS_TEN_YEARS_S, &by_s, &err))
 		return cli_usage(c, "time: %s", err.text);
-	by_s = *time == '-' ? -by_s : by_s;
-	scoped_json *found = which_show(c->words, c->n_words, &err), *ids = json_array();
-	if (!found)
-		return cli_fail(c, &err);
-	scoped_json *tasks = living(json_object_get(found, "tasks"));
-	json_array_foreach(tasks, i, t)
-		if (change_limit(request, t, by_s, &err))
-			return cli_fail(c, &err);
-	json_array_foreach(tasks, i, t) {
-		scoped_free char *id = alloc_string(member_text(t, "id"));
-		struct cli_call one = { .verb = c->verb, .words = &id, .n_words = 1 };
-		change_limit(request, t, by_s, &err);
-		int failed = change_words(&one, request, false);
-		rc = rc ? rc : failed;
-		if (!failed)
-			json_array_append_new(ids, json_text(id));
-	}
-	if (json)
-		cli_print_json(json_pack("{si, sI, sO}", "schema", 1, "changed", (json_int_t)json_array_size(ids), "ids", ids));
-	return rc;
+	json_object_set_new(request, "time_limit_by_s", json_integer(*time == '-' ? -by_s : by_s));
+	return change_at_once(c, request, json);
 }
 
 /* What is of an array is not said of some of its elements. */

@@ -294,12 +294,22 @@ static int change_check_needs(const struct requests *q, const struct message *m,
 	return 0;
 }
 
+/* By how much each task's own time limit changes; 0: it does not. */
+static int64_t update_by_s(const struct message *m)
+{
+	return json_integer_value(json_object_get(m->json, "time_limit_by_s"));
+}
+
 static int change_update(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	struct event one = *(const struct event *)how;
 	const struct task *t = core_task(q->core, id);
 	one.u.updated.by_known = true;
 	one.u.updated.uid = m->uid;
+	if (t && update_by_s(m)) {
+		one.u.updated.set_time_limit = true;
+		one.u.updated.time_limit_s = t->time_limit_s + update_by_s(m);
+	}
 	if (request_need_changes(t, err) || (t && change_check_needs(q, m, t, &one, err)))
 		return -1;
 	return core_update(q->core, id, &one, now_read(), err);
@@ -561,6 +571,33 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 	return 0;
 }
 
+/* Asked of the whole list, before any is changed. */
+static int update_check_by(const struct requests *q, const struct message *m, const struct event *ev, const task_id *ids,
+			   size_t n, struct error *err)
+{
+	int64_t by_s = 0;
+	char text[TASK_ID_TEXT];
+	if (json_read_int(m->json, "time_limit_by_s", -SPEC_MAX_TIME_S, SPEC_MAX_TIME_S, &by_s, err))
+		return -1;
+	if (by_s && ev->u.updated.set_time_limit)
+		return error_set(err, ERR_INVALID, "'time_limit_by_s' and 'time_limit_s': give one of them");
+	for (size_t i = 0; i < n && by_s; i++) {
+		const struct task *t = core_task(q->core, ids[i]);
+		if (!t || request_need_owner(m, t, NULL))
+			continue;
+		if (!t->time_limit_s)
+			return error_set(err, ERR_CONFLICT, "task %s: has no time limit that could be changed by so much: give one "
+					 "(--time=2h)", task_id_text(t->id, text));
+		if (t->time_limit_s + by_s <= 0)
+			return error_set(err, ERR_INVALID, "task %s: its time limit is %lld s, and that is not more than what is taken "
+					 "off: rad cancel ends it", task_id_text(t->id, text), (long long)t->time_limit_s);
+		if (t->time_limit_s + by_s > SPEC_MAX_TIME_S)
+			return error_set(err, ERR_INVALID, "task %s: its time limit would be longer than a hundred years",
+					 task_id_text(t->id, text));
+	}
+	return 0;
+}
+
 /* Asked of the whole list, before any is changed: a ring may go through several of them. Those of others, which will be passed
  * over, count as if they were the sender's. */
 static int update_check_deps(const struct requests *q, const struct message *m, const struct event *ev, const task_id *ids,
@@ -676,7 +713,7 @@ int request_update(const struct requests *q, const struct message *m, struct rep
 	scoped_free char *stays = NULL;
 	int failed = request_need_room(q, err) || request_need_store(q, m, err) || change_read_update(m, &ev, &name, err) ||
 		     (singleton && update_need_whole(m, err)) || change_ids(q, m, &ids, &n, err) ||
-		     update_check_deps(q, m, &ev, ids, n, &bytes, err) ? -1 : 0;
+		     update_check_by(q, m, &ev, ids, n, err) || update_check_deps(q, m, &ev, ids, n, &bytes, err) ? -1 : 0;
 	if (!failed)
 		stays = update_stays(q, m, &ev, ids, n);
 	if (!failed && singleton)
@@ -686,6 +723,7 @@ int request_update(const struct requests *q, const struct message *m, struct rep
 	failed = failed || change_tell(&c, reply, err) ? -1 : 0;
 	if (!failed) {
 		json_object_set_new(reply->json, "stays", json_text_or_null(stays));
+		json_object_set_new(reply->json, "time_limit_by_s", json_integer(update_by_s(m)));
 		request_spend_store(q, m, bytes);
 	}
 	free(ev.u.updated.deps);

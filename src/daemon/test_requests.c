@@ -132,6 +132,10 @@ static void hold_release_update_cancel_requeue(void **state)
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"max_slowdown\":-1", ERR_INVALID, "max_slowdown");
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"max_slowdown\":0.5", ERR_INVALID, "max_slowdown");	/* as at submission */
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"time_limit_s\":\"x\"", ERR_INVALID, "time_limit_s");
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"time_limit_s\":9,\"time_limit_by_s\":9", ERR_INVALID, "give one of them");
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"time_limit_by_s\":-60", ERR_INVALID, "its time limit is 60 s");
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"time_limit_by_s\":3162240000", ERR_INVALID, "than a hundred years");
+	refused(s, getuid(), "update", "\"id\":\"9\",\"time_limit_by_s\":60", ERR_NOT_FOUND, "9");
 	const struct { const char *members; enum error_code code; const char *says; } bad[] = {
 		{ "\"gpus\":-1", ERR_INVALID, "'gpus'" }, { "\"gpus\":65", ERR_INVALID, "'gpus'" },
 		{ "\"gpus\":\"2\"", ERR_INVALID, "'gpus'" },
