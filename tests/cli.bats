@@ -1278,6 +1278,18 @@ refused()	# TEXT COMMAND...
 	rad cancel "$id" "$array"
 }
 
+@test "an element that is named beside its array is requeued once" {
+	local id
+	id=$(rad submit --parsable --array 0-1 -- true)
+	rad wait "$id"
+	for words in "${id}_1 $id" "$id ${id}_1" "${id}_1,$id" "${id}_0 ${id}_1 ${id}_[0-1] $id"; do
+		# shellcheck disable=SC2086
+		[ "$(rad requeue $words --json | jq -r '[.changed, .ids[]] | join(" ")')" = "2 $id" ]
+		rad wait "$id"
+	done
+	[ "$(rad show "$id" --json | jq -c '[.tasks[].attempts | length]')" = "[5,5]" ]
+}
+
 @test "bad: update of nothing, of nonsense" {
 	run rad update 1
 	[ "$status" -eq 2 ]

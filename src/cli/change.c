@@ -66,15 +66,25 @@ static void change_send(struct cli_call *c, const json_t *request, json_t *ids, 
 	}
 }
 
-/* But those that were said before, themselves or with their whole array: what the first word requeued may run already. */
-static json_t *texts_of(const struct ids *ids, json_t *said)
+/* Adds the whole jobs among them to `wholes`. */
+static void note_wholes(const struct ids *ids, json_t *wholes)
+{
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < ids->n; i++)
+		if (TASK_INDEX(ids->list[i]) < 0)
+			json_object_set_new(wholes, task_id_text(ids->list[i], id), json_true());
+}
+
+/* But those that were said before, and elements of an array that is named as a whole by any word: what one word requeued may
+ * have run when the next one is sent. */
+static json_t *texts_of(const struct ids *ids, json_t *said, const json_t *wholes)
 {
 	json_t *list = json_array();
 	char id[TASK_ID_TEXT], job[TASK_ID_TEXT];
 	for (size_t i = 0; i < ids->n; i++) {
 		task_id_text(ids->list[i], id);
 		task_id_text(TASK_ID(TASK_JOB(ids->list[i]), -1), job);
-		if (json_object_get(said, id) || json_object_get(said, job))
+		if (json_object_get(said, id) || (TASK_INDEX(ids->list[i]) >= 0 && json_object_get(wholes, job)))
 			continue;
 		json_object_set_new(said, id, json_true());
 		json_array_append_new(list, json_text(id));
@@ -104,14 +114,15 @@ int change_at_once(struct cli_call *c, const json_t *request, bool json)
 {
 	struct error err = ERROR_INIT;
 	struct ids all = { 0 };
-	scoped_json *ids = json_array(), *said = json_object();
+	scoped_json *ids = json_array(), *said = json_object(), *wholes = json_object();
 	struct done done = { .ids = ids };
 	int rc = 0;
 	for (size_t i = 0; i < c->n_words && !rc; i++)
 		rc = ids_add(c->words[i], &all, &err) ? cli_usage(c, "%s", err.text) : 0;
 	if (!rc && check_which(&all, &err))
 		rc = cli_fail(c, &err);
-	scoped_json *texts = texts_of(&all, said);
+	note_wholes(&all, wholes);
+	scoped_json *texts = texts_of(&all, said, wholes);
 	ids_clear(&all);
 	if (rc)
 		return rc;
@@ -123,7 +134,7 @@ int change_at_once(struct cli_call *c, const json_t *request, bool json)
 int change_words(struct cli_call *c, const json_t *request, bool json)
 {
 	struct error err = ERROR_INIT;
-	scoped_json *ids = json_array(), *said = json_object();
+	scoped_json *ids = json_array(), *said = json_object(), *wholes = json_object();
 	struct done done = { .ids = ids };
 	c->n_words = ids_bare_words(c->words, c->n_words);
 	if (!cli_want_words(c, 1, CLI_ANY_NUMBER))
@@ -136,7 +147,8 @@ int change_words(struct cli_call *c, const json_t *request, bool json)
 				ids_clear(&word);
 				return cli_fail(c, &err);
 			}
-			scoped_json *texts = failed || !sends ? NULL : texts_of(&word, said);
+			note_wholes(&word, wholes);
+			scoped_json *texts = failed || !sends ? NULL : texts_of(&word, said, wholes);
 			if (json_array_size(texts))
 				change_send(c, request, texts, word.several, &done);
 			ids_clear(&word);
