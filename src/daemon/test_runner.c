@@ -417,6 +417,39 @@ static void one_is_warned_once(void **state)
 	}
 }
 
+static void set_limit(struct running *s, task_id id, int64_t limit_s)
+{
+	struct event limit = { .u.updated = { .set_time_limit = true, .time_limit_s = limit_s } };
+	assert_int_equal(core_update(s->w.core, id, &limit, now_read(), NULL), 0);
+	core_turn(s->w.core, now_read());
+	world_commit(&s->w);
+}
+
+/* The note of the first warning is not taken for one of the second. */
+static void a_second_warning_that_was_lost_is_sent(void **state)
+{
+	struct running *s = *state;
+	struct spec *spec = world_spec(&s->w, SAYS_AND_WAITS("USR1"));
+	spec->signal = SIGUSR1;
+	spec->signal_before_s = 3600;
+	task_id id = world_submit(&s->w, spec);
+	world_snapshot(&s->w);
+	until(s, EV_STARTED, id);
+	until_file(s, "began");
+	set_limit(s, id, 3600);
+	turn(s);
+	until_file(s, "said");
+	set_limit(s, id, 36000);
+	assert_false(task_attempt(core_task(s->w.core, id))->warned);
+	scoped_free char *said = path_of(s, "said");
+	assert_int_equal(unlink(said), 0);
+	set_limit(s, id, 3600);
+	assert_true(task_attempt(core_task(s->w.core, id))->warned);
+	forget_all(s);	/* before its turn came */
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	expect_said_once(s, id, TASK_COMPLETED);
+}
+
 static void one_that_ended_meanwhile_is_told(void **state)
 {
 	struct running *s = *state;
@@ -726,7 +759,7 @@ int main(void)
 		T(one_that_is_suspended_before_its_program_began_stands_still), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
 		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted),
 		T(one_that_was_being_stopped_is_stopped_on), T(one_that_was_asked_to_end_is_not_asked_by_the_next_radd),
-		T(one_is_warned_once), T(one_that_ended_meanwhile_is_told),
+		T(one_is_warned_once), T(a_second_warning_that_was_lost_is_sent), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
 		T(after_a_new_boot_nothing_is_killed_by_a_cancel),
 		T(the_program_of_a_shim_that_radd_never_knew_does_not_go_on),

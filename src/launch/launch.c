@@ -434,11 +434,17 @@ int launch_signal(const struct launch_home *home, const struct task *t, int sign
 
 static const char *const sent_names[] = { [LAUNCH_WARNED] = "warned", [LAUNCH_SLOT] = "slot", [LAUNCH_ASKED] = "asked" };
 
+/* Which of several: a task whose limit is changed is warned again, and the note may be of the time before. */
+static unsigned sent_number(const struct task *t, enum launch_sent sent)
+{
+	return sent == LAUNCH_WARNED ? task_attempt(t)->warnings : 0;
+}
+
 /* Where that cannot be noted, the next radd sends it once more. */
 void launch_note_sent(const struct launch_home *home, const struct task *t, enum launch_sent sent)
 {
 	scoped_free char *path = launch_folder(home, t);
-	scoped_free char *now = alloc_printf("%lld\n", (long long)clock_mono_ms());
+	scoped_free char *now = alloc_printf("%lld %u\n", (long long)clock_mono_ms(), sent_number(t, sent));
 	scoped_fd int folder = -1;
 	if (!open_folder(path, &folder, NULL))
 		write_whole(folder, sent_names[sent], now, strlen(now), NULL);
@@ -448,14 +454,19 @@ int64_t launch_sent_ago_ms(const struct launch_home *home, const struct task *t,
 {
 	scoped_free char *path = launch_folder(home, t);
 	scoped_fd int folder = -1;
-	char text[32];
+	char text[48];
+	long long at_ms;
+	unsigned number;
 	if (open_folder(path, &folder, NULL))
 		return -1;
 	scoped_fd int fd = openat(folder, sent_names[sent], O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : io_read_full(fd, text, sizeof text - 1);
 	text[n > 0 ? n : 0] = 0;
-	int64_t ago_ms = clock_mono_ms() - strtoll(text, NULL, 10);
-	return *text && ago_ms > 0 ? ago_ms : *text ? 0 : -1;
+	int got = sscanf(text, "%lld %u", &at_ms, &number);
+	if (got < 1 || (got == 2 && number != sent_number(t, sent)))	/* earlier releases noted no number */
+		return -1;
+	int64_t ago_ms = clock_mono_ms() - at_ms;
+	return ago_ms > 0 ? ago_ms : 0;
 }
 
 size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids)

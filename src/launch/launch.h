@@ -121,7 +121,7 @@ bool launch_hears(const struct launch_home *home, const struct task *t, int sign
  * to save its work once may end it the second time. */
 enum launch_sent { LAUNCH_WARNED, LAUNCH_SLOT, LAUNCH_ASKED };
 void launch_note_sent(const struct launch_home *home, const struct task *t, enum launch_sent sent);
-/* How long ago that was the last time, in ms; -1: it was not, or nobody knows. */
+/* How long ago that was the last time, in ms; -1: it was not, or nobody knows. Of a warning: the last one that its log has. */
 int64_t launch_sent_ago_ms(const struct launch_home *home, const struct task *t, enum launch_sent sent);
 /* All processes of the attempt, the shim not included. *pids to be freed. */
 size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids);

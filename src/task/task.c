@@ -522,7 +522,10 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 		break;
 	case EV_MOVED: apply_moved(t, ev); break;
 	case EV_SUSPENDED: case EV_RESUMED: apply_suspended(t, ev->kind == EV_SUSPENDED, ev->u.by.uid, ev->t_ms); break;
-	case EV_WARNED: task_attempt(t)->warned = true; break;
+	case EV_WARNED:
+		task_attempt(t)->warned = true;
+		task_attempt(t)->warnings++;
+		break;
 	case EV_CLOCK_SET: case EVENT_KIND_COUNT: break;
 	}
 	t->n_events++;

@@ -154,6 +154,7 @@ struct attempt {
 	unsigned slot_asks;			/* how often it was asked to make place, because its time slot was over */
 	int64_t slot_asked_ms;			/* when it was last asked (wall) */
 	bool warned;				/* of the end of its time limit, as that is now */
+	unsigned warnings;			/* how often, of that end and of others that it had before */
 	int exit_code, signal;			/* signal 0: exited by itself; exit_code -1: nobody knows how */
 	enum verdict verdict;
 	char *evidence;				/* one line for people: why this verdict; owned, may be NULL */
