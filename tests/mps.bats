@@ -263,6 +263,49 @@ control_of() { cat "$(sed -n s/CUDA_MPS_PIPE_DIRECTORY=//p "$1")/nvidia-cuda-mps
 	wait_for 20 sh -c "! kill -0 $server"
 }
 
+@test "a control daemon that hangs: it is told, its clients go on, and new tasks get another, under the next radd too" {
+	local one next go=$WORLD/go-hangs control
+	one=$(submit --gpu-mem 4G -- sh -c "$look one-hangs.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE one-hangs.txt
+	control=$(control_of one-hangs.txt)
+	kill -STOP "$control"
+	wait_for 60 grep -q "MPS control daemon $control of .* does not answer any more" "$WORLD/radd.log"
+	rad doctor | grep -q "control daemon of .* (pid $control) has not answered for [0-9]* s: its clients go on"
+	rad gpus | tr -s ' \n' '  ' | grep -q "(pid $control) has not answered"
+	next=$(submit --gpu-mem 4G -- sh -c "$look next-hangs.txt; $(until_file "$go")")
+	wait_for 30 grep -q PIPE next-hangs.txt
+	[ "$(grep PIPE one-hangs.txt)" != "$(grep PIPE next-hangs.txt)" ]
+	[ "$(state "$one")" = RUNNING ]
+	# The next radd does not know that it was ready, and ends nothing either.
+	kill_radd
+	start_radd
+	wait_for 60 grep -q "MPS control daemon of .*: does not answer" "$WORLD/radd.log"
+	submit --gpu-mem 4G -- sh -c "$look third-hangs.txt" | xargs rad wait
+	[ "$(grep PIPE third-hangs.txt)" = "$(grep PIPE next-hangs.txt)" ]
+	[ "$(state "$one")" = RUNNING ]
+	kill -0 "$(server_of one-hangs.txt)"
+	touch "$go"
+	rad wait "$one" "$next"
+	wait_for 60 no_controls
+}
+
+@test "a control daemon that hung for a while is used again" {
+	local one go=$WORLD/go-again control
+	one=$(submit --gpu-mem 4G -- sh -c "$look one-again.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE one-again.txt
+	control=$(control_of one-again.txt)
+	echo hangs >"$WORLD/fake/mode"
+	wait_for 60 grep -q "MPS control daemon $control of .* does not answer any more" "$WORLD/radd.log"
+	rm "$WORLD/fake/mode"
+	wait_for 60 grep -q "MPS control daemon $control of .* answers again" "$WORLD/radd.log"
+	[ "$(rad doctor | grep -c 'has not answered')" -eq 0 ]
+	submit --gpu-mem 4G -- sh -c "$look next-again.txt" | xargs rad wait
+	[ "$(grep PIPE one-again.txt)" = "$(grep PIPE next-again.txt)" ]
+	touch "$go"
+	rad wait "$one"
+	wait_for 20 no_controls
+}
+
 @test "a control daemon that is killed alone without clients: its server has ended when the next one begins" {
 	local server
 	sed -i 's/^mps_idle:.*/mps_idle: 1h/' "$RAD_CONFIG"

@@ -379,7 +379,8 @@ static void print_troubles(const struct term *term)
 	json_t *one;
 	json_array_foreach(json_object_get(status, "troubles"), i, one) {
 		scoped_free char *line = alloc_printf("%s: %s", member_text(one, "check"), member_text(one, "text"));
-		if (!strcmp(member_text(one, "check"), "dcgm_job_mapping"))
+		const char *check = member_text(one, "check");
+		if (!strcmp(check, "dcgm_job_mapping") || !strcmp(check, "mps"))
 			print_note(line, term, stdout);
 	}
 }

@@ -692,6 +692,7 @@ void runner_tell_troubles(const struct runner *r, json_t *troubles)
 			troubles_add(troubles, "starts", "%zu task%s delayed; task %s: %s", n[i], n[i] > 1 ? "s are" : " is",
 				     task_id_text(worst[i]->task, id), worst[i]->delay.text);
 	}
+	servers_tell(r->servers, troubles);
 	sweeping_tell(r->sweeping, troubles);
 	hooks_tell(r->hooks, troubles);
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/troubles.h"
 #include "device/device.h"
 
 #include <stdlib.h>
@@ -26,7 +27,7 @@ struct entry {
 	struct mps_server *server;
 	int64_t idle_ms;	/* mono, when it was first seen without clients; 0: it has some */
 	bool sick;		/* a client of it ended by a fault, which may have left it in a state that takes no others */
-	bool left;		/* its control daemon was killed, and its clients go on: no other comes to it */
+	bool left;		/* its control daemon was killed or hangs, and its clients go on: no other comes to it */
 	int64_t trim_ms;	/* mono, when its logs are looked at next */
 	int64_t ending_ms;	/* mono, since when what is left of it is being ended; 0: it is not */
 };
@@ -122,7 +123,7 @@ static bool servers_serves(const struct servers *s, const struct mps_server *ser
 static struct entry *servers_entry(const struct servers *s, const struct task *t)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (!s->list[i].left && !s->list[i].ending_ms && servers_serves(s, s->list[i].server, t))
+		if (!s->list[i].left && !s->list[i].ending_ms && !mps_silent_ms(s->list[i].server) && servers_serves(s, s->list[i].server, t))
 			return &s->list[i];
 	return NULL;
 }
@@ -197,9 +198,10 @@ static void servers_stop_idle(struct servers *s, const struct core *core, int64_
 		}
 		bool used = servers_clients(e->server, core) > 0;
 		e->idle_ms = used ? 0 : e->idle_ms ? e->idle_ms : mono_ms;
-		if (used || (!e->sick && mono_ms - e->idle_ms < idle_ms && mps_poll(e->server) != MPS_FAILED))
+		bool silent = mps_silent_ms(e->server);
+		if (used || (!e->sick && !silent && mono_ms - e->idle_ms < idle_ms && mps_poll(e->server) != MPS_FAILED))
 			continue;
-		servers_end(s, e, e->sick ? "sick" : "idle");
+		servers_end(s, e, e->sick ? "sick" : silent ? "silent" : "idle");
 	}
 }
 
@@ -253,13 +255,29 @@ static void servers_replace_sick(struct servers *s, const struct core *core, con
 /* What is left of it serves clients that are in the midst of their work, until there is none: nothing of ours ends that. */
 static void servers_give_up(struct servers *s, struct entry *e, const struct core *core, const struct task *t)
 {
-	if (!mps_is_left(e->server) || !servers_has_others(e, core, t)) {
+	bool hangs = mps_has_served(e->server);
+	if ((!hangs && !mps_is_left(e->server)) || !servers_has_others(e, core, t)) {
 		servers_end(s, e, "failed");
 		return;
 	}
 	e->left = true;
-	log_warn("MPS: the control daemon of %s was killed, and its server left: it goes on for its clients, beside the next one",
-		 mps_whose(e->server));
+	log_warn("MPS: the control daemon of %s %s: it goes on for its clients, beside the next one", mps_whose(e->server),
+		 hangs ? "does not answer" : "was killed, and its server left");
+}
+
+void servers_tell(const struct servers *s, json_t *troubles)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct entry *e = &s->list[i];
+		int64_t silent_ms = mps_silent_ms(e->server);
+		if (silent_ms)
+			troubles_add(troubles, "mps", "the MPS control daemon of %s (pid %d) has not answered for %lld s: its clients go on, "
+				     "new ones get another; see control.log in %s/../log", mps_whose(e->server), (int)mps_control(e->server).pid,
+				     (long long)silent_ms / 1000, mps_pipe_dir(e->server));
+		else if (e->left)
+			troubles_add(troubles, "mps", "the MPS control daemon of %s (pid %d) was killed or does not answer: its server stays "
+				     "until its clients have ended, beside the next one", mps_whose(e->server), (int)mps_control(e->server).pid);
+	}
 }
 
 /* Asked by each task that starts, and again while it waits. A server that failed is given up here, so that the next try
@@ -331,6 +349,9 @@ static void servers_trim(struct servers *s, int64_t mono_ms)
 void servers_tidy(struct servers *s, const struct core *core, int64_t idle_ms)
 {
 	int64_t now = clock_mono_ms();
+	for (size_t i = 0; i < s->n; i++)
+		if (!s->list[i].left && !s->list[i].ending_ms)
+			mps_watch(s->list[i].server);
 	servers_stop_idle(s, core, idle_ms, now);
 	servers_trim(s, now);
 }

@@ -10,6 +10,8 @@
 #include "core/core.h"
 #include "launch/mps.h"
 
+#include <jansson.h>
+
 struct device;
 struct servers;
 
@@ -37,7 +39,10 @@ bool servers_count_alike(const struct servers *s, const struct task *t, const st
 bool servers_end_clients(const struct servers *s);
 /* Asks the servers that the task may be a client of to end those of the processes that are their clients. */
 void servers_terminate_clients(struct servers *s, const struct task *t, const pid_t *pids, size_t n);
-/* Stops servers that have had no client for idle_ms, and sick ones once they have none. Call it every second or so. */
+/* What is amiss with them (daemon/troubles.h). */
+void servers_tell(const struct servers *s, json_t *troubles);
+/* Stops servers that have had no client for idle_ms, and those that are sick or do not answer once they have none; asks the
+ * others whether they answer. Call it every second or so. */
 void servers_tidy(struct servers *s, const struct core *core, int64_t idle_ms);
 
 #endif

@@ -27,6 +27,11 @@
 
 #define READY_DEADLINE_MS 15000
 #define PROBE_EVERY_MS 100
+/* One that was ready is asked so often, and at once again where it does not answer in the helper's 3 s. The helper may hang as
+ * well. */
+#define WATCH_EVERY_MS 15000
+#define WATCH_DEADLINE_MS 10000
+#define SILENT_AFTER 3
 #define LOOK_EVERY_MS 100
 /* The longest name that MPS makes below the pipe folder, with some to spare. */
 #define LONGEST_SOCKET 32
@@ -43,8 +48,12 @@ struct mps_server {
 	gid_t gid;
 	struct proc_id id;
 	enum mps_state state;
-	int64_t since_ms, next_probe_ms;
+	int64_t since_ms;	/* when it was first asked whether it is ready; 0: not yet */
+	int64_t next_probe_ms, probe_ms;	/* when the next probe is due; when the running one began */
 	int probe_fd;		/* what the running probe will say; -1: none runs */
+	bool served;		/* it was ready once, or may have been under a former radd */
+	unsigned misses;	/* probes on end without an answer, since it was ready */
+	int64_t answered_ms;	/* when it answered last */
 	int64_t next_look_ms;	/* for what is left of it */
 	bool left;
 };
@@ -74,7 +83,6 @@ static struct mps_server *mps_create_in(const char *run_dir, const char *word, u
 	s->control = find_control();
 	s->uid = uid;
 	s->probe_fd = -1;
-	s->since_ms = clock_mono_ms();
 	return s;
 }
 
@@ -212,6 +220,7 @@ static struct mps_server *adopt_one(const char *run_dir, const char *name)
 	if ((!all && sscanf(name, "%u.%u%n", &uid, &number, &end) != 2) || name[end] || (!all && uid == MPS_ALL_USERS))
 		return NULL;
 	struct mps_server *s = mps_create(run_dir, (uid_t)uid, number);
+	s->served = true;
 	if (s->control && (server_running(s) || mps_is_left(s)) && !read_what(s))
 		return s;
 	mps_release(s);
@@ -239,6 +248,7 @@ static void start_probe(struct mps_server *s, const char *word, const char *with
 		scope_close(&pipe_fds[0]);
 	else
 		s->probe_fd = pipe_fds[0];
+	s->probe_ms = clock_mono_ms();
 	close(pipe_fds[1]);
 }
 
@@ -267,6 +277,9 @@ static enum mps_state server_ready(struct mps_server *s)
 {
 	scoped_free char *log = alloc_printf("%s/log", s->pipe);
 	struct stat st;
+	s->served = true;
+	s->answered_ms = clock_mono_ms();
+	s->next_probe_ms = s->answered_ms + WATCH_EVERY_MS;
 	if (s->uid != MPS_ALL_USERS)
 		return s->state = MPS_READY;
 	if (!lstat(log, &st) && S_ISFIFO(st.st_mode) && chmod(log, 0600))
@@ -276,9 +289,56 @@ static enum mps_state server_ready(struct mps_server *s)
 	return s->state = MPS_READY;
 }
 
+bool mps_has_served(const struct mps_server *s)
+{
+	return s->served && !proc_gone(s->id);
+}
+
+int64_t mps_silent_ms(const struct mps_server *s)
+{
+	return s->state == MPS_READY && s->misses >= SILENT_AFTER ? clock_mono_ms() - s->answered_ms : 0;
+}
+
+static void watch_answered(struct mps_server *s)
+{
+	if (s->misses >= SILENT_AFTER)
+		log_info("MPS control daemon %d of %s answers again", (int)s->id.pid, s->whose);
+	s->misses = 0;
+	s->answered_ms = clock_mono_ms();
+	s->next_probe_ms = s->answered_ms + WATCH_EVERY_MS;
+}
+
+static void watch_missed(struct mps_server *s)
+{
+	s->next_probe_ms = ++s->misses < SILENT_AFTER ? 0 : clock_mono_ms() + WATCH_EVERY_MS;
+	if (s->misses == SILENT_AFTER)
+		log_warn("MPS control daemon %d of %s does not answer any more: its clients go on, and no other comes to it; see "
+			 "%s/log/control.log", (int)s->id.pid, s->whose, s->folder);
+}
+
+void mps_watch(struct mps_server *s)
+{
+	int64_t now = clock_mono_ms();
+	if (s->state == MPS_STARTING && s->served)	/* nobody may have asked for it since it was adopted */
+		mps_poll(s);
+	if (s->state != MPS_READY || proc_gone(s->id) || (s->probe_fd < 0 && now < s->next_probe_ms))
+		return;
+	if (s->probe_fd < 0) {
+		start_probe(s, "mps-ask", NULL);
+		s->next_probe_ms = now + PROBE_EVERY_MS;	/* where none could be started: that is nothing that it did */
+	} else if (read_probe(s)) {
+		watch_answered(s);
+	} else if (s->probe_fd < 0 || now - s->probe_ms > WATCH_DEADLINE_MS) {
+		scope_close(&s->probe_fd);
+		s->probe_fd = -1;
+		watch_missed(s);
+	}
+}
+
 enum mps_state mps_poll(struct mps_server *s)
 {
 	int64_t now = clock_mono_ms();
+	s->since_ms = s->since_ms ? s->since_ms : now;
 	if (s->state == MPS_FAILED)
 		return s->state;
 	/* Looked at even when it was ready: no client is to be sent to one that is gone. */

@@ -50,6 +50,13 @@ void mps_release(struct mps_server *s);
 enum mps_state { MPS_STARTING, MPS_READY, MPS_FAILED };
 /* Cheap; call it every turn while the server starts. A server that was ready becomes MPS_FAILED when its process ends. */
 enum mps_state mps_poll(struct mps_server *s);
+/* Asks one that was ready, now and then, whether it still answers, and tells the log when it does not. Cheap; call it every
+ * second or so. */
+void mps_watch(struct mps_server *s);
+/* For how long it has not answered, once that was asked several times; 0: it answers, as far as is known. */
+int64_t mps_silent_ms(const struct mps_server *s);
+/* Whether its control daemon runs and was ready once: it may have clients in the midst of their work. */
+bool mps_has_served(const struct mps_server *s);
 const char *mps_pipe_dir(const struct mps_server *s);
 /* The user it serves, or MPS_ALL_USERS. */
 uid_t mps_uid(const struct mps_server *s);
