@@ -73,6 +73,16 @@ static const char *const wanted[] = {
 
 /* From the daemon ------------------------------------------------------------------------------------------------------- */
 
+/* All that live, of which most may wait: each with what is read of it, and when it began. */
+static json_t *ask_living(struct error *err)
+{
+	json_t *request = wire_request("list");
+	accounts_want(request, wanted, COUNT_OF(wanted));
+	json_array_append_new(json_object_get(request, "members"), json_text("start_time"));
+	json_object_set_new(request, "fold", json_true());
+	return client_call(request, err);
+}
+
 /* What runs now and began before the end of the span. */
 static void add_living(const json_t *request, json_t *tasks, const json_t *living)
 {
@@ -244,7 +254,7 @@ static int add_server(struct cli_call *c, struct report *r, const struct asked *
 	scoped_json *span = json_copy(request);
 	accounts_want(request, wanted, COUNT_OF(wanted));
 	scoped_json *accounts = accounts_fetch_all(request, err);
-	scoped_json *living = accounts ? client_call(wire_request("list"), err) : NULL;
+	scoped_json *living = accounts ? ask_living(err) : NULL;
 	scoped_json *gpus = living ? client_call(wire_request("gpus"), err) : NULL;
 	if (!gpus)
 		return cli_fail(c, err);
