@@ -308,9 +308,11 @@ static void watch_answered(struct mps_server *s)
 	s->next_probe_ms = s->answered_ms + WATCH_EVERY_MS;
 }
 
+/* Less and less often then: a helper may leave something that hangs as well. */
 static void watch_missed(struct mps_server *s)
 {
-	s->next_probe_ms = ++s->misses < SILENT_AFTER ? 0 : clock_mono_ms() + WATCH_EVERY_MS;
+	unsigned beyond = ++s->misses < SILENT_AFTER ? 0 : s->misses - SILENT_AFTER;
+	s->next_probe_ms = s->misses < SILENT_AFTER ? 0 : clock_mono_ms() + ((int64_t)WATCH_EVERY_MS << (beyond < 5 ? beyond : 5));
 	if (s->misses == SILENT_AFTER)
 		log_warn("MPS control daemon %d of %s does not answer any more: its clients go on, and no other comes to it; see "
 			 "%s/log/control.log", (int)s->id.pid, s->whose, s->folder);
