@@ -5,7 +5,6 @@
 #ifndef RAD_BASE_JSON_H
 #define RAD_BASE_JSON_H
 
-#include "base/buf.h"
 #include "base/error.h"
 
 #include <jansson.h>
@@ -25,9 +24,7 @@ int json_read_text(const json_t *obj, const char *key, size_t max_len, char **va
 /* A member that is a text, or "" where it is none. Borrowed. */
 const char *json_member_text(const json_t *obj, const char *key);
 
-/* The one way JSON leaves us: compact, members in the order they were set, reals with 12 significant digits. Behind what is in
- * `out`; or as a text (free it; "null" for NULL). */
-void json_write(struct buf *out, const json_t *v);
+/* The one way JSON leaves us: compact, members in the order they were set, reals with 12 significant digits. Free it. */
 char *json_to_text(const json_t *v);
 
 /* A number with at most 3 decimals; null when not finite. */

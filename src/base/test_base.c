@@ -737,74 +737,9 @@ static void a_handler_is_seen(void **state)
 	assert_false(proc_catches(1 << 30, SIGTERM));
 }
 
-static unsigned chance;
-
-static unsigned dice(unsigned sides)
-{
-	chance = chance * 1103515245 + 12345;
-	return (chance >> 8) % sides;
-}
-
-static json_t *any_text(void)
-{
-	static const char *const pieces[] = { "a", "Z9 ", "\"", "\\", "/", "\n", "\x01", "\x7f", "\u00e4", "\U0001f600", "~", "" };
-	scoped_buf text = { 0 };
-	for (unsigned n = dice(5); n; n--)
-		buf_add_text(&text, pieces[dice(COUNT_OF(pieces))]);
-	return json_text(buf_text(&text));
-}
-
-static double any_number(void)
-{
-	static const double odd[] = { 0, -0.0, 1, -1, 0.001, -0.001, 0.0005, 0.1, 1e9, -1e9, 999999999.999, 1e-5, 1e300, -1e17,
-				      0.30000000000000004, 123456.789, -0.5, 2.0005, 1e12, 1e-300 };
-	return dice(2) ? odd[dice(COUNT_OF(odd))] : (double)((int)dice(2000000) - 1000000) / 1000 * (dice(2) ? 1 : 1000.0001);
-}
-
-static json_t *any_value(unsigned depth)
-{
-	static const json_int_t whole[] = { 0, 7, -7, 10, INT64_MAX, INT64_MIN, 1000000 };
-	json_t *v;
-	switch (dice(depth ? 8 : 6)) {
-	case 0: return json_null();
-	case 1: return json_boolean(dice(2));
-	case 2: return json_integer(whole[dice(COUNT_OF(whole))]);
-	case 3: return any_text();
-	case 4:
-	case 5: return json_real(any_number());
-	case 6:
-		v = json_array();
-		for (unsigned n = dice(4); n; n--)
-			json_array_append_new(v, any_value(depth - 1));
-		return v;
-	default:
-		v = json_object();
-		for (unsigned n = dice(4); n; n--) {
-			scoped_json *key = any_text();
-			json_object_set_new(v, json_string_value(key), any_value(depth - 1));
-		}
-		return v;
-	}
-}
-
-static void json_is_written_as_jansson_writes_it(void **state)
-{
-	(void)state;
-	for (chance = 1; chance < 20000;) {
-		unsigned seed = chance;
-		scoped_json *v = any_value(4);
-		scoped_free char *ours = json_to_text(v);
-		scoped_free char *jansson = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
-		if (strcmp(ours, jansson))
-			fail_msg("seed %u: %s, by jansson %s", seed, ours, jansson);
-		chance = seed + 1;
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(json_is_written_as_jansson_writes_it),
 		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges),
 		cmocka_unit_test(text_that_is_no_utf8_has_a_json_form), cmocka_unit_test(values_by_a_format), cmocka_unit_test(growing_bytes),

@@ -65,6 +65,12 @@ json_t *listing_pick(const json_t *members, json_t *task)
 	return some;
 }
 
+static int listing_add_chunk(const char *text, size_t n, void *out)
+{
+	buf_add(out, text, n);
+	return 0;
+}
+
 static void listing_begin(struct listing *l)
 {
 	if (!l->text.len)
@@ -80,7 +86,7 @@ void listing_add(struct listing *l, json_t *task)
 	if (!l->truncated) {
 		if (l->n++)
 			buf_add(&l->text, ",", 1);
-		json_write(&l->text, task);
+		json_dump_callback(task, listing_add_chunk, &l->text, JSON_COMPACT | JSON_REAL_PRECISION(12));
 		l->truncated = l->text.len > WIRE_MAX_MESSAGE - MAX_REST;
 		if (l->truncated)
 			l->text.len = before;

@@ -24,21 +24,26 @@ static size_t get_length(const unsigned char *p)
 	return (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
 }
 
+static int add_chunk(const char *text, size_t n, void *out)
+{
+	buf_add(out, text, n);
+	return 0;
+}
+
 int wire_encode(const json_t *message, struct buf *out, struct error *err)
 {
 	size_t before = out->len;
 	buf_add(out, "\0\0\0\0", HEADER);
-	if (message)
-		json_write(out, message);
+	int failed = json_dump_callback(message, add_chunk, out, JSON_COMPACT | JSON_REAL_PRECISION(12));
 	size_t n = out->len - before - HEADER;
-	if (n && n <= WIRE_MAX_MESSAGE) {
+	if (!failed && n <= WIRE_MAX_MESSAGE) {
 		put_length((unsigned char *)out->data + before, n);
 		return 0;
 	}
 	out->len = before;
 	out->data[before] = 0;
-	return !n ? error_set(err, ERR_INTERNAL, "a message could not be written as JSON")
-		  : error_set(err, ERR_INVALID, "a message of %zu bytes is too large: %u are allowed", n, WIRE_MAX_MESSAGE);
+	return failed ? error_set(err, ERR_INTERNAL, "a message could not be written as JSON")
+		      : error_set(err, ERR_INVALID, "a message of %zu bytes is too large: %u are allowed", n, WIRE_MAX_MESSAGE);
 }
 
 int wire_encode_text(const char *text, size_t n, struct buf *out, struct error *err)
