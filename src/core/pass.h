@@ -90,7 +90,8 @@ void pass_walk_begin(const struct pass *p, struct queue_walk *w);
  * ALLOWANCE_COUNT: none does. */
 struct pass_left_out { enum allowance_kind kind; const struct task *by; uint64_t asks; bool never; };
 struct pass_left_out pass_left_out(struct pass *p, const struct task *t, struct now now);
-/* Whether under ORDER_PLAN there is no plan since too few times are known: of so many of the tasks that it was to be of. */
+/* Whether under ORDER_PLAN there is no plan since too few times are known: of so many of the tasks that it was to be of.
+ * False while the next one is to come. */
 bool pass_plan_lacks_times(const struct pass *p, size_t *known, size_t *asked);
 /* The head of the main queue, which did not fit in the last pass; 0: none. */
 task_id pass_head(const struct pass *p);

@@ -377,12 +377,6 @@ static void plan_make(struct pass *p, struct now now)
 		fleet_keep(p->fleet, k->waiting[0].slots[i], k->waiting[0].p.id);
 }
 
-bool pass_plan_lacks_times(const struct pass *p, size_t *known, size_t *asked)
-{
-	*known = p->plan.n_known, *asked = p->plan.n_asked;
-	return p->config->order == ORDER_PLAN && *asked && !p->plan.n_waiting;
-}
-
 /* A GPU that was undrained, answers again or was left by processes that are not ours idles else until a task comes or ends: who
  * is planned goes to no other GPU. One that went keeps who is planned there waiting. */
 void pass_watch_gpus(struct pass *p, struct now now)
@@ -397,6 +391,13 @@ static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;
 	return !k->made_ms || k->broken || k->other_gpus || k->as_of != tasks_version(p->tasks) + fleet_told(p->fleet);
+}
+
+/* What an outdated plan counted is not what runs and waits now. */
+bool pass_plan_lacks_times(const struct pass *p, size_t *known, size_t *asked)
+{
+	*known = p->plan.n_known, *asked = p->plan.n_asked;
+	return p->config->order == ORDER_PLAN && *asked && !p->plan.n_waiting && !is_outdated(p);
 }
 
 /* No task behind the head may start before a plan that is due has placed those before it. If the last plan was empty the next

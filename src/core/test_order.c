@@ -486,6 +486,29 @@ static void a_plan_wants_half_of_the_times(void **unused)
 	assert_true(last_of_five_waits(3, true));
 }
 
+/* As `rad why` has it; -1: nothing is said of a plan. */
+static int plan_is_of(struct world *w, task_id id)
+{
+	scoped_json *why = core_why_json(w->c, id, w->now, NULL);
+	const json_t *plan = json_object_get(why, "plan");
+	return json_is_null(plan) ? -1 : (int)json_integer_value(json_object_get(plan, "of"));
+}
+
+/* Plans are made once a second at most: who asks at once for a task that came since is not told of those before it alone. */
+static void what_an_outdated_plan_counted_is_not_told(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(1, &config);
+	submit(w, spec_of(1000, 1));
+	task_id second = submit(w, spec_of(1000, 1));
+	assert_int_equal(plan_is_of(w, second), -1);
+	pass(w, 3);
+	assert_int_equal(plan_is_of(w, second), 2);
+	end_world(w);
+}
+
 static void without_times_a_plan_is_backfill(void **unused)
 {
 	(void)unused;
@@ -751,6 +774,7 @@ int main(void)
 		cmocka_unit_test(a_plan_holds_back_who_would_only_slow_the_others),
 		cmocka_unit_test(a_plan_holds_nobody_back_for_another_user),
 		cmocka_unit_test(a_plan_wants_half_of_the_times),
+		cmocka_unit_test(what_an_outdated_plan_counted_is_not_told),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_plan_takes_an_unknown_load_for_more_than_half),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
