@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool says(const char *proc, const char *file, const char *text)
@@ -35,6 +36,14 @@ static const char *find_denied(const char *proc, bool *profile)
 	return *profile ? "kernel.apparmor_restrict_unprivileged_userns is 1" : NULL;
 }
 
+/* What an overlay copies has to be the caller's, and the caller's own group's (aside.c). */
+static const char *find_lack(const char *home)
+{
+	struct stat st;
+	return !stat(home, &st) && (st.st_uid != geteuid() || st.st_gid != getegid()) ?
+		"your home folder is another user's or group's" : "no overlay over your home folder";
+}
+
 /* Root's own captures need none of what may be denied to others; of others it is tried. */
 void doctor_captures(struct doctor *d, const char *proc)
 {
@@ -51,6 +60,6 @@ void doctor_captures(struct doctor *d, const char *proc)
 		program[n] = 0;
 	scoped_free char *help = alloc_printf("; root can permit it: load a profile of AppArmor for %s", program);
 	doctor_say(d, GRADE_WARN, "captures", "%s: what a script writes while it is captured is written for real, and its task "
-		   "waits for its capture on an idle GPU too%s (rad-capture(1))", denied ? denied : "no overlay over your home folder",
+		   "waits for its capture on an idle GPU too%s (rad-capture(1))", denied ? denied : find_lack(home),
 		   profile ? help : "");
 }
