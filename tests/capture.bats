@@ -205,6 +205,18 @@ teardown_file() { end_world; }
 	[[ "$(cat "$WORLD/captured")" == *" bash -e /dev/fd/"*" word" ]]
 }
 
+@test "where what a script writes cannot be laid aside, rad capture says that it is written for real" {
+	mkdir "$WORLD/temporary"
+	cd "$WORLD/temporary"
+	run env TMPDIR="$PWD" STAND_IN="$captures/max-split" rad capture -o train.radcap -- python3 train.py
+	[ "$status" = 0 ]
+	[ "$(ls)" = train.radcap ]
+	[[ "$output" == "rad: capture: what the script writes is written for real, for in this folder it cannot be laid aside"* ]]
+	run env TMPDIR="$PWD" STAND_IN="$captures/max-split" rad capture --in-place -o train.radcap -- python3 train.py
+	[ "$status" = 0 ]
+	[[ "$output" != *"for real"* ]]
+}
+
 @test "a time that is none: a wrong command line" {
 	run rad capture --for 1 --timeout soon -- python3 train.py
 	[ "$status" -eq 2 ]
