@@ -37,7 +37,7 @@ def asks(tensor):
 
 
 def fitting(tensor, shape):
-    """So many of its elements as there are by the shape that it is to have: `x[mask].view(len(x), 4, 4)`, where that was taken to be more."""
+    """So many of its elements as there are by the shape that it is to have: `x[mask].view(len(x), 4, 4)`, where more was taken."""
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     if not all(isinstance(size, int) for size in sizes):
         return tensor  # another type
