@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A capture listens at no port that the script itself, or another capture, wants at the same time."""
+import errno
 import json
 import socket
 
@@ -25,6 +26,28 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 told = {"asked": urllib.request.urlopen(f"http://localhost:{port}/", timeout=9).read().decode(), "port": server.server_port,
         "free": socket.create_server(("", 0)).getsockname()[1] > 0, "udp": socket.socket(type=socket.SOCK_DGRAM).bind(("127.0.0.1", port)),
         "in use": socket.socket().connect_ex(("127.0.0.1", port)) == 0}
+try:
+    told["twice"] = socket.socket().bind(("HOST", port))
+except OSError as e:
+    told["twice"] = e.errno
+
+def spoken(kind, family):
+    "By one that listens there, to it, by its own name."
+    host, other = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}[family], socket.socket(family, kind)
+    if kind == socket.SOCK_STREAM:
+        return other.connect_ex((host, both))
+    other.sendto(b"x", (host, both))
+    return 0 if udp[family].recv(1) == b"x" else 1
+both, streams, udp = port + 1 if port < 65535 else port - 1, {}, {}
+for family in (socket.AF_INET, socket.AF_INET6):  # as asyncio and Tornado do, where they are told no host
+    for kind, listening in ((socket.SOCK_STREAM, streams), (socket.SOCK_DGRAM, udp)):
+        listening[family] = own = socket.socket(family, kind)
+        if family == socket.AF_INET6:
+            own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        own.bind(("", both))
+        own.settimeout(5)
+    streams[family].listen()
+told["both"] = [spoken(kind, family) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM) for family in streams]
 if not os.fork():
     try:
         socket.socket().bind(("127.0.0.1", port))
@@ -49,4 +72,5 @@ def test_a_port_that_the_run_has(capture, tmp_path, host):
         code, said, _ = capture(SCRIPT.replace("HOST", host), str(port), options=["--in-place"])
     assert code == 0, said
     told = json.loads((tmp_path / "told").read_text())
-    assert told.pop("port") != port and told == {"asked": "mine", "free": True, "udp": None, "in use": True, "child": 7}
+    assert told.pop("port") != port and told.pop("twice") == errno.EADDRINUSE
+    assert told == {"asked": "mine", "free": True, "udp": None, "in use": True, "both": [0, 0, 0, 0], "child": 7}

@@ -35,18 +35,31 @@ def binding(real):
     def bind(self, address):
         if not names_port(self, address) or os.getpid() != process:
             return real(self, address)
-        real(self, with_port(address, 0))
-        given[self.type, address[1]] = self.getsockname()[1]
+        wanted = self.type, address[1]  # of the other family, too: asyncio and Tornado listen at both
+        real(self, with_port(address, given.get(wanted, 0)))
+        given[wanted] = self.getsockname()[1]
     return bind
+
+
+def found(own, address):
+    """That address, as the capture's own clients are to see it."""
+    if names_port(own, address) and isinstance(address[0], str) and is_here(address[0]):
+        return with_port(address, given.get((own.type, address[1]), address[1]))
+    return address
 
 
 def connecting(real):
     @functools.wraps(real)
     def connect(self, address):
-        if names_port(self, address) and isinstance(address[0], str) and is_here(address[0]):
-            address = with_port(address, given.get((self.type, address[1]), address[1]))
-        return real(self, address)
+        return real(self, found(self, address))
     return connect
+
+
+def sending(real):
+    @functools.wraps(real)
+    def sendto(self, data, *flags_and_address):
+        return real(self, data, *flags_and_address[:-1], *(found(self, address) for address in flags_and_address[-1:]))
+    return sendto
 
 
 def install():
@@ -54,3 +67,4 @@ def install():
     socket.socket.bind = binding(socket.socket.bind)
     for name in ("connect", "connect_ex"):
         setattr(socket.socket, name, connecting(getattr(socket.socket, name)))
+    socket.socket.sendto = sending(socket.socket.sendto)
