@@ -227,9 +227,9 @@ class Asked:
 
     def function(self, name):
         """Of the script's file, or of a class there; None: there is none, or several."""
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef) and node.name == growing.word(name)]
+        named, classes = declared(self.tree)
+        found = named.get(growing.word(name), [])
         if len(found) > 1:
-            classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
             if isinstance(name, ast.Attribute):
                 found = [node for one in classes if one.name == self.kind(name.value) for node in one.body if node in found]
             else:
@@ -285,6 +285,16 @@ def plain(found):
     if type(found) not in (bool, int, float, datetime.datetime, datetime.timedelta):
         raise expressions.Unknown
     return found
+
+
+@functools.lru_cache(64)
+def declared(tree):
+    """({name: functions of that name}, classes) of a file, wherever they stand in it."""
+    functions, nodes = {}, list(ast.walk(tree))
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef):
+            functions.setdefault(node.name, []).append(node)
+    return functions, [node for node in nodes if isinstance(node, ast.ClassDef)]
 
 
 @functools.lru_cache(256)
