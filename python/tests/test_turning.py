@@ -2,6 +2,7 @@
 """What a script does from some step or epoch on, or at one, long after a capture has seen enough."""
 import ast
 import re
+import time
 
 import pytest
 
@@ -203,14 +204,23 @@ PASS = "for x, in learn:\n            on(x)\n            if time.time() - began 
     ("for n in range(2):\n        began = time.time()\n        " + PASS, 0, 0),
     ("def epoch():\n        began = time.time()\n        " + PASS + "\n    for n in range(2): epoch()", 0, 0),
     (STEPS + "if time.time() - began > 300 or time.time() * 0 + step > 9: break", 0, 0),
-    (STEPS + "if time.time() % 60 > 59.9999: break", 0, 0),
+    (STEPS + "if time.time() % 60 > 59.9999: break", 0, 0), (STEPS + "if time.process_time() > 300: break", 0, 0),
+    # Until when, not for how long: that hangs on when it begins, which is later, or was where a capture is found in the cache.
+    *((f"end = {end}\n    " + STEPS + f"if {now} > end{less}: break", 0, 0) for end, now, less in (
+        ("datetime.datetime.fromtimestamp(int(os.environ['END']))", "datetime.datetime.now()", ""),
+        ("float(os.environ['END'])", "time.time()", " - 600"), ("int(os.environ['END'] + '0' * 9)", "time.time_ns()", ""))),
+    # For how long, however that comes there.
+    ("def until(end):\n        " + STEPS.replace("\n", "\n    ") + "if time.time() > end: break\n    until(time.time() + 300)", 600, 300),
+    ("class Until:\n        def __init__(self, end): self.end = end\n    until = Until(end=began + 300)\n    "
+     + STEPS + "if time.time() > until.end: break", 600, 300),
 ])
-def test_a_limit_by_the_clock(capture, body, steps, seconds):
+def test_a_limit_by_the_clock(capture, monkeypatch, body, steps, seconds):
     """Which comes first nobody knows: the steps are over, or the time. Where the time begins anew somewhere, it is not worked out."""
+    monkeypatch.setenv("END", str(round(time.time()) + 50_000))
     timer = ("class Timer:\n        def __init__(self, limit): self.limit, self.start = limit, time.monotonic()\n"
              "        def over(self):\n            now = time.monotonic()\n            return now - self.start > self.limit\n"
              "        @property\n        def left(self): return self.limit - (time.monotonic() - self.start)\n    ")
-    code, said, f = capture(BODY + "    import datetime, math, sys, time, types\n    " + LIMITS + timer + body)
+    code, said, f = capture(BODY + "    import datetime, math, os, sys, time, types\n    " + LIMITS + timer + body)
     assert code == 0 and f.steps == steps and "ends by the clock" in said, said
     assert seconds - 20 < f.limit / 1000 < seconds + 1, (f.limit, said)
 

@@ -8,9 +8,10 @@ import functools
 import math
 import operator
 import re
+import time
 import types
 
-from . import expressions, growing
+from . import ends, expressions, growing
 
 CLOCK = re.compile(r"^(\w+\.)?(time|perf_counter|monotonic|process_time)(_ns)?\(\)$|^(timeit\.)?default_timer\(\)$"
                    r"|^(\w+\.)*(datetime|dt)\.(now|utcnow)\(.*\)$")
@@ -18,6 +19,8 @@ WORDS = re.compile(r"^(time|perf_counter|monotonic|process_time)(_ns)?$|^(defaul
 MODULES = {"", "time", "_time", "t", "timeit"}  # whose functions these are
 DEEP = 3  # variables of variables
 DAYS = 100  # that clocks are tried for
+BEGAN = time.time()  # before the script did
+SECONDS = (1e9, 1e10)  # since 1970, of this century and the next two; nanoseconds are a billion times as many
 COMPARISONS = {ast.Is: operator.is_, ast.IsNot: operator.is_not, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
                ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 NO_CODE = types.SimpleNamespace(co_flags=0)  # of a frame that never ran
@@ -195,6 +198,8 @@ class Asked:
     def moment(self, node, later):
         """The same of what hangs on the time."""
         if is_clock(node):
+            if growing.word(node.func).startswith("process_time"):
+                raise expressions.Unknown  # of processors that are busy it says nothing
             return moved(self.value(node.func)(*map(self.value, node.args)), later)
         if isinstance(node, ast.BinOp) and type(node.op) in expressions.OPERATORS:
             return expressions.OPERATORS[type(node.op)](plain(self.at(node.left, later)), plain(self.at(node.right, later)))
@@ -217,7 +222,11 @@ class Asked:
     def value(self, node):
         if any(isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n) in self.moves for n in ast.walk(node)):
             raise expressions.Unknown
-        return expressions.value(node, self.frame)
+        found = expressions.value(node, self.frame)
+        if is_date(found) and not any(ast.unparse(n) in moments(self.tree) for n in ast.walk(node)
+                                      if isinstance(n, (ast.Name, ast.Attribute))):
+            raise expressions.Unknown  # how long a run has until then hangs on when it begins, which is not now
+        return found
 
     def is_endless(self, node):
         try:
@@ -278,6 +287,36 @@ def moved(moment, seconds):
     if isinstance(moment, datetime.datetime):
         return moment + datetime.timedelta(seconds=seconds)
     return moment + (round(seconds * 1e9) if isinstance(moment, int) else seconds)
+
+
+def is_date(found):
+    """Whether that is a moment which did not come between the script's begin and now, as a clock on the wall has it."""
+    if isinstance(found, datetime.datetime):
+        found = found.timestamp()
+    if type(found) not in (int, float):
+        return False
+    found = found / 1e9 if found > 1e9 * SECONDS[0] else found
+    return SECONDS[0] < found < SECONDS[1] and not BEGAN <= found <= time.time()
+
+
+@functools.lru_cache(64)
+def moments(tree):
+    """Variables, attributes and parameters that somewhere in that file are given what hangs on the time."""
+    nodes, found, before = list(ast.walk(tree)), set(), None
+    named, classes = declared(tree)
+    made = {one.name: node for one in classes for node in one.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"}
+    calls = [(node, one) for node in nodes if isinstance(node, ast.Call)
+             for one in (*named.get(growing.word(node.func), ()), *filter(None, [made.get(growing.word(node.func))]))]
+    several = [pair for node in nodes if isinstance(node, ast.Assign) for pair in ends.pairs(node)]
+    alone = [(node.target, node.value) for node in nodes if isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)) and node.value]
+    while before != len(found):
+        before = len(found)
+        found |= {ast.unparse(target) for target, value in several + alone if contains(value, found)}
+        for call, function in calls:
+            names = [a.arg for a in function.args.args]
+            given = [*zip(names[names[:1] == ["self"]:], call.args), *((word.arg, word.value) for word in call.keywords)]
+            found |= {name for name, value in given if contains(value, found)}
+    return found
 
 
 def plain(found):
