@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 SCRIPT = """
-import http.server, json, os, socket, sys, threading, urllib.request
+import http.server, json, os, socket, subprocess, sys, threading, urllib.request
 import torch
 port = int(sys.argv[1])
 
@@ -48,6 +48,12 @@ for family in (socket.AF_INET, socket.AF_INET6):  # as asyncio and Tornado do, w
         own.settimeout(5)
     streams[family].listen()
 told["both"] = [spoken(kind, family) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM) for family in streams]
+for one in streams.values():
+    one.close()
+program = subprocess.Popen([sys.executable, "-c", f"import socket; s = socket.create_server(('127.0.0.1', {both})); print(flush=True)\\n"
+                            "s.accept()"], stdout=subprocess.PIPE)
+program.stdout.readline()
+told["program"] = spoken(socket.SOCK_STREAM, socket.AF_INET) or program.wait()  # at a port that the script only asked for
 if not os.fork():
     try:
         socket.socket().bind(("127.0.0.1", port))
@@ -73,4 +79,4 @@ def test_a_port_that_the_run_has(capture, tmp_path, host):
     assert code == 0, said
     told = json.loads((tmp_path / "told").read_text())
     assert told.pop("port") != port and told.pop("twice") == errno.EADDRINUSE
-    assert told == {"asked": "mine", "free": True, "udp": None, "in use": True, "both": [0, 0, 0, 0], "child": 7}
+    assert told == {"asked": "mine", "free": True, "udp": None, "in use": True, "both": [0, 0, 0, 0], "program": 0, "child": 7}

@@ -41,10 +41,23 @@ def binding(real):
     return bind
 
 
+def is_free(own, port, bind=socket.socket.bind):
+    """Whether nobody listens there any more: who only asked whether the port is free has a program listen at it."""
+    with socket.socket(own.family, own.type) as one:
+        if own.type == socket.SOCK_STREAM:  # or it is not, as long as the last connections are remembered
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bind(one, ("::1" if own.family == socket.AF_INET6 else "127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 def found(own, address):
     """That address, as the capture's own clients are to see it."""
     if names_port(own, address) and isinstance(address[0], str) and is_here(address[0]):
-        return with_port(address, given.get((own.type, address[1]), address[1]))
+        port = given.get((own.type, address[1]))
+        return with_port(address, port) if port and not is_free(own, port) else address
     return address
 
 
