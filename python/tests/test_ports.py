@@ -2,6 +2,7 @@
 """A capture listens at no port that the script itself, or another capture, wants at the same time."""
 import errno
 import json
+import os
 import socket
 
 import pytest
@@ -54,6 +55,8 @@ program = subprocess.Popen([sys.executable, "-c", f"import socket; s = socket.cr
                             "s.accept()"], stdout=subprocess.PIPE)
 program.stdout.readline()
 told["program"] = spoken(socket.SOCK_STREAM, socket.AF_INET) or program.wait()  # at a port that the script only asked for
+ASKS = f"import urllib.request as u; print(u.urlopen('http://localhost:{port}/', timeout=9).read().decode(), end='')"
+told["asked by a program"] = subprocess.run([sys.executable, "-c", ASKS], stdout=subprocess.PIPE, text=True).stdout
 if not os.fork():
     try:
         socket.socket().bind(("127.0.0.1", port))
@@ -72,11 +75,13 @@ for step in range(9):
 
 
 @pytest.mark.parametrize("host", ["", "127.0.0.1", "localhost"])
-def test_a_port_that_the_run_has(capture, tmp_path, host):
+def test_a_port_that_the_run_has(capture, tmp_path, monkeypatch, host):
+    monkeypatch.setenv("RADRM_CAPTURE_LIBRARY", os.path.join(os.environ.get("RAD_BUILD_ROOT", "/"), "libradcapture.so"))
     with socket.create_server(("127.0.0.1", 0)) as runs:  # its answers would never come
         port = runs.getsockname()[1]
         code, said, _ = capture(SCRIPT.replace("HOST", host), str(port), options=["--in-place"])
     assert code == 0, said
     told = json.loads((tmp_path / "told").read_text())
     assert told.pop("port") != port and told.pop("twice") == errno.EADDRINUSE
-    assert told == {"asked": "mine", "free": True, "udp": None, "in use": True, "both": [0, 0, 0, 0], "program": 0, "child": 7}
+    assert told == {"asked": "mine", "free": True, "udp": None, "in use": True, "both": [0, 0, 0, 0], "program": 0, "asked by a program": "mine",
+                    "child": 7}

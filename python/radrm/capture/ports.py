@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: MIT
 """A capture may be made while the script itself runs (decision 246), or another capture is made: each would listen at the same port, and
-whoever comes second ends in an error. So a capture's sockets listen at ports that are free, and its own clients find them there. Those of
-other processes would not, so in a process that the script starts a port is the one that was wanted."""
+whoever comes second ends in an error. So a capture's sockets listen at ports that are free, and its own clients find them there, and those
+of programs that it starts. In a process that the script starts a port is the one that was wanted."""
 import functools
 import ipaddress
 import os
 import socket
 
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
+PORTS = "RADRM_CAPTURE_PORTS"  # src/cli/capture_hook.c
 given = {}  # (kind of socket, port that it wanted) -> the one that it has
+
+
+def preload(library):
+    """Has programs that are started from now on load libradcapture.so. Whether they will."""
+    if not library or set(library) & set(" :"):  # which LD_PRELOAD cannot have
+        return False
+    others = [one for one in os.environ.get("LD_PRELOAD", "").split(os.pathsep) if one not in ("", library)]
+    os.environ["LD_PRELOAD"] = os.pathsep.join([library, *others])
+    return True
 
 
 def is_here(host):
@@ -28,7 +38,7 @@ def with_port(address, port):
     return (address[0], port, *address[2:])
 
 
-def binding(real):
+def binding(real, library):
     process = os.getpid()
 
     @functools.wraps(real)
@@ -38,6 +48,8 @@ def binding(real):
         wanted = self.type, address[1]  # of the other family, too: asyncio and Tornado listen at both
         real(self, with_port(address, given.get(wanted, 0)))
         given[wanted] = self.getsockname()[1]
+        if self.type == socket.SOCK_STREAM and preload(library):
+            os.environ[PORTS] = " ".join(f"{port}>{own}" for (kind, port), own in given.items() if kind == self.type)
     return bind
 
 
@@ -75,9 +87,9 @@ def sending(real):
     return sendto
 
 
-def install():
-    """In the process that is the capture, for good."""
-    socket.socket.bind = binding(socket.socket.bind)
+def install(library=None):
+    """In the process that is the capture, for good. `library`: libradcapture.so."""
+    socket.socket.bind = binding(socket.socket.bind, library)
     for name in ("connect", "connect_ex"):
         setattr(socket.socket, name, connecting(getattr(socket.socket, name)))
     socket.socket.sendto = sending(socket.socket.sendto)

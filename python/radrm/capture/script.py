@@ -161,7 +161,7 @@ def surround(session, programs):
                      "matplotlib.axes": draw_what_there_is, "safetensors.torch": functools.partial(save_safely, session.files),
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     nvidia.watch_choice(session.gpu, session.recorder)
-    ports.install()
+    ports.install(session.silence.library)
     if programs:
         nvidia.put_program(session.gpu, programs)
 

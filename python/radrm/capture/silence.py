@@ -8,7 +8,7 @@ import functools
 import os
 from urllib.parse import urlsplit
 
-from .ports import is_here
+from .ports import is_here, preload
 
 ASKING = {"GET", "HEAD", "OPTIONS", "CONNECT"}
 HUBS = {"huggingface.co", "hf.co"}  # are asked by POST which files there are; trackers.py has nothing pushed there
@@ -28,8 +28,7 @@ class Silence:
 
     def begin(self):
         """Programs that are started from now on reach no other machine; those that make system calls by themselves do (Go's)."""
-        if not self.begun and self.library and not set(self.library) & set(" :"):  # which LD_PRELOAD cannot have
-            os.environ["LD_PRELOAD"] = os.pathsep.join(filter(None, [self.library, os.environ.get("LD_PRELOAD")]))
+        if not self.begun and preload(self.library):
             os.environ[SILENT] = "1"
         self.begun = True
 
