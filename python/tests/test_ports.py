@@ -83,5 +83,5 @@ def test_a_port_that_the_run_has(capture, tmp_path, monkeypatch, host):
     assert code == 0, said
     told = json.loads((tmp_path / "told").read_text())
     assert told.pop("port") != port and told.pop("twice") == errno.EADDRINUSE
-    assert told == {"asked": "mine", "free": True, "udp": None, "in use": True, "both": [0, 0, 0, 0], "program": 0, "asked by a program": "mine",
-                    "child": 7}
+    assert told == {"asked": "mine", "free": True, "udp": None, "in use": True, "both": [0, 0, 0, 0], "program": 0,
+                    "asked by a program": "mine", "child": 7}

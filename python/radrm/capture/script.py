@@ -10,6 +10,7 @@ import random
 import runpy
 import signal
 import sys
+import time
 import traceback
 
 from . import aside, cache, ending, finders, gaveup, imports, nvidia, ports, reads, sandbox, spent, trackers
@@ -162,6 +163,7 @@ def surround(session, programs):
                      "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     nvidia.watch_choice(session.gpu, session.recorder)
     ports.install(session.silence.library)
+    session.gpu.patch(time, "sleep", session.silence.waits(time.sleep))
     if programs:
         nvidia.put_program(session.gpu, programs)
 

@@ -6,6 +6,7 @@ started then want of other machines. Connections that are open by then stay."""
 import errno
 import functools
 import os
+import threading
 from urllib.parse import urlsplit
 
 from .ports import is_here, preload
@@ -25,6 +26,7 @@ class Silence:
     def __init__(self, note):
         self.begun, self.note, self.hosts = False, note, set()
         self.library = None  # libradcapture.so
+        self.own = threading.local()  # `refused`: the thread was just told that there is no network
 
     def begin(self):
         """Programs that are started from now on reach no other machine; those that make system calls by themselves do (Go's)."""
@@ -44,7 +46,16 @@ class Silence:
 
     def refuse(self, what, host, error=functools.partial(OSError, errno.ENETDOWN)):
         if self.refuses(what, host):
+            self.own.refused = True
             raise error("a capture tells nobody anything")
+
+    def waits(self, real_sleep):
+        """time.sleep: whoever was refused tries again after a while (urllib3, botocore, loops of a script), which would be in vain."""
+        @functools.wraps(real_sleep)
+        def sleep(seconds):
+            refused, self.own.refused = getattr(self.own, "refused", False), False
+            real_sleep(0 if refused and seconds > 0 else seconds)
+        return sleep
 
     def after(self):
         """{module: what is done once it is imported}, as imports.Imports takes it."""
