@@ -90,6 +90,14 @@ def begun_anew(loop):
 
 
 @functools.lru_cache(256)
+def noted(loop):
+    """Variables that are set to what counts in the loop, or what it goes over: `best_epoch = epoch`, from which on nothing got better."""
+    counting = added(loop).keys() | (names(loop.target) if isinstance(loop, ast.For) else set())
+    return {ast.unparse(target) for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Assign)
+            for target, value in pairs(node) if isinstance(value, (ast.Name, ast.Attribute)) and ast.unparse(value) in counting}
+
+
+@functools.lru_cache(256)
 def begins(outer, inner):
     """What is set, or filled, in a loop but not in the one `inner` within: it counts anew in each round."""
     found, waiting = names(outer.target) if isinstance(outer, ast.For) else set(), list(outer.body)
@@ -214,12 +222,19 @@ def skips(loop, place):
         and (node.end_lineno, node.end_col_offset)[:len(begin)] < begin]
 
 
-def idle_skips(loop, place):
-    """Those of skips() where nothing is done in the step's place."""
-    found = skips(loop, place)
-    arms = {node.test: node for node in ast.walk(loop) if isinstance(node, ast.If)}
-    return [(test, holds) for test, holds in found if not (arms[test].orelse if holds else any(
-        isinstance(n, ast.Call) and called(n) != "print" for statement in arms[test].body for n in ast.walk(statement)))]
+def alone(test, holds):
+    """[(test, whether it holds)] of the parts of one that all say so: of `not (a or b)` both are not."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return alone(test.operand, not holds)
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) == holds:
+        return [part for each in test.values for part in alone(each, holds)]
+    return [(test, holds)]
+
+
+def arms(loop, place):
+    """[(test, whether it holds, what is done in the step's place)] of skips()."""
+    found = {node.test: node for node in ast.walk(loop) if isinstance(node, ast.If)}
+    return [(test, holds, found[test].orelse if holds else found[test].body) for test, holds in skips(loop, place)]
 
 
 def turns(loop):

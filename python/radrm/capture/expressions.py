@@ -84,7 +84,7 @@ def length(node, frame):
             return len(range(*(int(number(a, frame)) for a in args)))
         if name == "zip" and args:
             return min(length(a, frame) for a in args)
-        if name == "product" and args:
+        if name == "product" and args and not node.keywords:
             return math.prod(length(a, frame) for a in args)
         if name == "islice" and len(args) == 2:
             return min(int(number(args[1], frame)), lengthwise(args[0], frame))

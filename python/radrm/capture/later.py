@@ -364,7 +364,7 @@ class Later:
             self.session._finish()
         self.last = now = self.given.setdefault(one, Pass(one, most=self.session.length.most))
         now.climbs = now.climbs or self.reached < 1
-        over = now.given >= self.most(now, one) and not self.trainings.asked(sys._getframe(2))
+        over = now.given >= max(self.most(now, one), nexts.least(sys._getframe(2))) and not self.trainings.asked(sys._getframe(2))
         if over and nexts.is_counted_on(sys._getframe(2)):
             now.whole, over = True, False
         now.given += not over

@@ -7,6 +7,8 @@ loops does the line stand that each is at, and how long is what these go over? L
 that is left when a number reaches another (or that goes on while it has not) ends there: a number that the loop itself counts
 bounds that loop, any other, by how much it moves from one step to the next, the whole run.
 
+Of a round that is longer than others alike.py tells, and where something else in one has steps, beside.py: then nothing is known.
+
 Only names, attributes, constants, sums of them and a few functions without effects are worked out. Where one loop's end is not
 found, nothing is known: 0 steps; where one hangs on the time, what is known is after how long. It is a count of what the script says
 now; that it stops early when it has learnt enough, nobody can know.
@@ -22,11 +24,13 @@ import types
 import weakref
 from collections.abc import Mapping
 
-from . import clocks, ends, growing, limits, passes, queues, shorter
+from . import beside, clocks, ends, growing, limits, passes, queues, shorter, through
+from .alike import Round, longer, plain_lengths, sums_up, unlike
 from .ends import POPS, names as names_in  # noqa: F401  for others
 from .expressions import ENDLESS, OVER, RANGES, amount, elements, length, lengthwise, local, number, of_call, value
 from .passes import Unknown, rounds_of, unwrapped
 from .source import FUNCTION, called, is_own, tree_of
+from .told import LIBRARIES, Clock, Told
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 ALL = {"list", "tuple", "set", "sum", "max", "min", "sorted", "deque"}  # ask for each
@@ -156,14 +160,6 @@ def by_the_clock(loop, path):
     return [(test, going_on) for test, going_on in ends.conditions(loop) if clocks.hangs(test, scope, tree_of(path))], scope
 
 
-class Clock:
-    """What ends a run by the time, if it is long enough. `where`: "train.py:12"; `seconds`: from now until then, infinite: not known;
-    `local`: variables of the function that it is in have a part in that."""
-
-    def __init__(self, where, seconds, local=False):
-        self.where, self.seconds, self.local = where, seconds, local
-
-
 def timed(loops, n, frame):
     """The Clock that ends the n-th of these loops of a frame; None."""
     path, code = frame.f_code.co_filename, frame.f_code
@@ -189,51 +185,6 @@ def going(line):
     return f"{WHILE}{line}__"
 
 
-
-
-class Round:
-    """A frame as it is in another round of a loop."""
-
-    def __init__(self, frame, loop, element):
-        self.f_globals, self.f_code = frame.f_globals, frame.f_code
-        self.f_locals = self
-        self.frame, self.known = frame, dict(self.bound(loop.target, element))
-        self.set = {node.targets[0].id: node.value for node in loop.body if isinstance(node, ast.Assign) and len(node.targets) == 1
-                    and isinstance(node.targets[0], ast.Name)}
-
-    def bound(self, target, element):
-        if isinstance(target, ast.Name):
-            yield target.id, element
-        elif isinstance(target, ast.Tuple) and len(target.elts) == len(element):
-            for part, one in zip(target.elts, element):
-                yield from self.bound(part, one)
-
-    def get(self, name, otherwise=None):
-        if name in self.set and name not in self.known:
-            self.known[name] = value(self.set[name], self)
-        return self.known[name] if name in self.known else local(self.frame, name, otherwise)
-
-
-def sums_up(outer, inner, frame, now):
-    """Rounds of a loop in all those of the one around it, where there are `now` in this one and others in others; infinite: nobody
-    can tell."""
-    try:
-        return sum(length(inner.iter, Round(frame, outer, element)) for element in elements(outer.iter, frame)) / now
-    except (Unknown, TypeError, AttributeError, KeyError, IndexError, ValueError, ZeroDivisionError):
-        return math.inf
-
-
-def unlike(loops, n, frame, rounds, product):
-    """Rounds of a loop, where the one in it goes over what it gives, as one loader after the other. `product`: steps that this round
-    has; where that is a part of them alone, nobody knows of the others."""
-    inner = loops[n + 1] if n + 1 < len(loops) else None
-    if not isinstance(inner, ast.For) or not isinstance(loops[n], ast.For) or not names_in(inner.iter) & names_in(loops[n].target):
-        return rounds
-    now = lengthwise(inner.iter, frame)
-    found = sums_up(loops[n], inner, frame, now) if now < math.inf else math.inf
-    return rounds if found in (rounds, math.inf) else found if product == now else math.inf
-
-
 def over_optimizers(loop, frame):
     """Whether all rounds of the loop are one step, of several optimizers."""
     return isinstance(loop, ast.For) and any(hasattr(local(frame, name), "param_groups") for name in names_in(loop.target))
@@ -254,56 +205,6 @@ def counted(test, going_on, frame):
     return left, right, abs(right - left), 1 if left <= right else -1
 
 
-# --- libraries that have loops of their own, and know ---
-
-class Told:
-    """By a library: steps, after how many of them each evaluation comes, what has one come after the next step, what stops the
-    training then, batches that an evaluation takes at most, and the Clock that ends it."""
-
-    def __init__(self, steps, stop=lambda: None, every=math.inf, often=None, most=math.inf, clock=None):
-        self.steps, self.stop, self.every, self.often, self.most, self.clock = steps, stop, every, often, most, clock
-
-
-def of_transformers(frame):
-    own = local(frame, "self")
-    state, arguments = getattr(own, "state", None), getattr(own, "args", None)
-    steps, how = getattr(state, "max_steps", 0), getattr(arguments, "eval_strategy", "no")
-
-    def stop():
-        own.control.should_training_stop = True
-    if how == "epoch":
-        return Told(steps, stop, steps / arguments.num_train_epochs, nothing)
-    if how == "steps" and 0 < state.eval_steps <= steps:
-        return Told(steps, stop, state.eval_steps, lambda: setattr(state, "eval_steps", 1))
-    return Told(steps, stop)
-
-
-def of_lightning(frame):
-    own = local(frame, "self")
-    trainer = getattr(own, "trainer", own)
-    steps = getattr(trainer, "estimated_stepping_batches", 0)
-
-    def stop():
-        trainer.should_stop = True
-    left = [one.time_remaining() for one in getattr(trainer, "callbacks", ()) if type(one).__name__ == "Timer"]
-    clock = Clock("max_time", left[0]) if left and left[0] is not None else None
-    if not getattr(trainer, "enable_validation", False) or not steps < math.inf:
-        return Told(steps, stop, clock=clock)
-    epochs, batches = trainer.check_val_every_n_epoch or 1, trainer.num_training_batches
-    times = max(batches // trainer.val_check_batch, 1) if trainer.check_val_every_n_epoch else batches / trainer.val_check_batch
-
-    def often():
-        trainer.val_check_batch = 1
-        trainer.check_val_every_n_epoch = trainer.check_val_every_n_epoch and 1
-    every = batches / trainer.accumulate_grad_batches * epochs / times
-    return Told(steps, stop, every, often if every <= steps else None, max(trainer.num_val_batches, default=math.inf), clock)
-
-
-def nothing():
-    pass
-
-
-LIBRARIES = {"transformers": of_transformers, "lightning": of_lightning, "pytorch_lightning": of_lightning}
 PASSED = ("torch", "radrm", "accelerate")  # have no loop of a training
 BEGINNING = {"runpy", "multiprocessing.process"}  # what began the script, or the process that it is in
 
@@ -327,6 +228,7 @@ class Length:
         self.most = math.inf  # batches of an evaluation, where a library knows
         self.before = {}  # counter of a guard -> what it was when the step before was made
         self.began, self.crowded = {}, False  # loop -> rounds of it before the first step; one round of the innermost has several
+        self.optimizer, self.others = None, {}  # whose step it is, while that is looked at; where there may be others -> whether there are
         self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
         self.passes = []  # those that gave some before it, and were not over
 
@@ -337,14 +239,16 @@ class Length:
     def fetch(self, loader):
         self.fetched[loader] = self.fetched.get(loader, 0) + 1
 
-    def step(self, frame):
+    def step(self, frame, optimizer=None):
         """Called by who noticed it; `frame` is his."""
-        self.made += 1
+        self.made, self.optimizer = self.made + 1, optimizer
         self.first_s = self.first_s or time.monotonic()
         try:
             steps = self.look(frame)
         except Exception:  # whatever a script's own attributes do when they are asked
             steps = 0
+        finally:
+            self.optimizer = None  # which would live on in it
         self.most_steps = min(int(steps), limits.MAX_COUNT) if math.isfinite(steps) and steps >= self.made else 0
         self.steps, ends = 0 if self.clock else self.most_steps, self.clock.seconds if self.clock else math.inf
         self.limit_ms = min(round(1000 * (ends + time.monotonic() - self.first_s)), limits.MAX_COUNT) if ends < math.inf else 0
@@ -355,6 +259,7 @@ class Length:
         product, whole, first, now, self.clock, within = 1, math.inf, True, {}, None, []
         since = []  # frames since the last one with a loop
         passed, once, hangs = 0, True, None  # steps that rounds before the first had not; whether none will be so again; what they hang on
+        more, lengths = False, []  # something beside has steps; [(what a loop goes over, how long that is now)], as this frame has it
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
             told = LIBRARIES[library](frame) if library in LIBRARIES else Told(0)
@@ -363,17 +268,19 @@ class Length:
                 self.clock = told.clock
                 self.evaluates, self.inner, self.most = told.often, told.every, told.most
                 self.looped = True
-                return told.steps if counted else 0
+                each = told.gone / self.made if told.gone else 1
+                self.inner /= each
+                return told.steps / each if counted and each >= 1 else 0
             loops = [loop for loop in all_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else []
             if loops and self.clock and self.clock.local:
                 self.clock = Clock(self.clock.where, math.inf)  # each round has its own
-            bounds = []
+            bounds, innermost = [], loops[-1] if first and loops else None
             for n in reversed(range(len(loops))):
-                rounds, more, stretches = self.rounds(loops, n, frame, within, None if first else product, now)
+                rounds, bound, stretches = self.rounds(loops, n, frame, within, None if first else product, now)
                 if n + 1 < len(loops) and (found := self.differing(loops[n], loops[n + 1], bounds, frame)):
                     rounds = found
-                bounds += more
-                over, since = self.passed_over(loops[n], frame, since, stretches), []
+                bounds += bound
+                over, since = self.passed_over(loops[n], frame, since, stretches, loops[:n]), []
                 gone = self.before_first(loops[n], frame)
                 if first:
                     each = self.moves(loops[n], frame, now)
@@ -381,20 +288,27 @@ class Length:
                     rounds = math.inf if self.has_several(loops[n], frame) else rounds
                     hangs = ends.hangs_on(loops[n], place(frame))
                 else:
-                    rounds, gone = chosen(loops, n, frame, without(rounds, over), gone)
-                    rounds = unlike(loops, n, frame, rounds, product) if rounds == rounds_of(stretches) else rounds
+                    rounds, gone = self.chosen(loops, n, frame, without(rounds, over), gone, innermost)
+                    if rounds == rounds_of(stretches):
+                        rounds = longer(loops[n], frame, lengths, unlike(loops, n, frame, rounds, product))
+                    more = more or self.has_more(loops[n], frame)
+                    rounds = math.inf if more and rounds != 1 else rounds
                     if passed and rounds != 1:
                         anew = locals_of(within[-1]) if n + 1 == len(loops) else ends.begins(loops[n], loops[n + 1])
                         once = once and bool(hangs) and not hangs & anew
                 passed, product = passed + gone * product, product * rounds
+                lengths += plain_lengths(loops[n], frame, stretches)
                 least = min((one.steps for one in bounds if one.scope == n), default=math.inf)
                 if least < product:
                     passed, product = 0, least
                 if first:
                     self.inner, first = product, False
             whole = min([whole, *(one.steps for one in bounds if one.scope < 0)])
+            function = function_of(frame) if (lengths or not first and not more) and is_own(frame.f_code.co_filename) else None
+            more = more or not first and isinstance(function, FUNCTION[:2]) and self.has_more(function, frame)
             within.append(frame)
             since.append(frame)
+            lengths = through.in_caller(lengths, frame, function, place(frame.f_back)) if function is not None and frame.f_back else []
             frame = frame.f_back
         self.before, self.looped = now, not first
         return 0 if first else min(product - passed if once else math.inf, whole)
@@ -403,6 +317,15 @@ class Length:
         """The first of those that do: where one is not known, it may be that."""
         if clock and (self.clock is None or clock.seconds == math.inf or clock.seconds < self.clock.seconds < math.inf):
             self.clock = clock
+
+    def has_more(self, block, frame):
+        """Whether something that is done in a round of a loop, or in a function, has steps of the same optimizer beside the one that is
+        seen."""
+        key = frame.f_code, block.lineno, id(self.optimizer)
+        if key not in self.others:
+            self.others[key] = is_own(frame.f_code.co_filename) and beside.has_steps(
+                list(beside.in_round(block.body, place(frame))), frame, self.optimizer)
+        return self.others[key]
 
     def differing(self, outer, inner, bounds, frame):
         """Rounds of a loop where those of the one in it are as many as hangs on the round; 0: they do not."""
@@ -502,6 +425,9 @@ class Length:
         rounds = 1
         for n, loop in enumerate(loops):
             found = self.over(loop, frame) if isinstance(loop, ast.For) else self.taken(loops, n, frame, gone)
+            if found == UNKNOWN and isinstance(loop, ast.While) and len(loops) == 1 and gone:
+                rounds *= gone + counting(loop, frame)
+                continue
             if found == UNKNOWN and (isinstance(loop, ast.For) or ends.turns(loop)):
                 raise Unknown
             rounds *= rounds_of(self.kept(loop, frame, found, gone))
@@ -510,7 +436,7 @@ class Length:
     def kept(self, loop, frame, stretches, gone):
         """What a generator's loop gives of these: not what it passes over by its size. Unknown, where it does so by anything else."""
         tests = [] if hasattr(loop, "filtered") else shorter.tests_around(loop, place(frame), frame)
-        sized = {one.test for one in tests}
+        sized = {one.whole for one in tests}
         known = sum(isinstance(node, ast.If) and node.test in sized and not node.orelse and ends.turns(node)
                     for node in ends.flat(loop.body))
         others = {test for test, _ in (*ends.conditions(loop), *ends.skips(loop, place(frame)))} - sized
@@ -573,7 +499,13 @@ class Length:
                     rounds = min(least, guard.whole_of_own())
                     continue
                 since, moved, first = self.moved_since(guard, now)
-                if guard.outside(product) or moved == 0:
+                if not guard.known and product and 1 < product < MANY:
+                    if (whole := self.in_rounds(guard, now, product)) is not None:
+                        bounds.append(Bound(whole, guard.scope, guard.limit))
+                    continue
+                if product is None and moved == 0 and guard.counts and not any(one.sure for one in guard.counts):
+                    rounds = math.inf  # it counts what is no step, as what ends each of several queues
+                elif guard.outside(product) or moved == 0:
                     rounds = min(rounds, 1 + guard.further(first / guard.each(product)))
                 elif moved > 0:
                     steps = (since if guard.scope >= 0 else self.made) + guard.further(guard.gap / moved)
@@ -583,7 +515,34 @@ class Length:
                 continue
         return rounds, bounds, stretches
 
-    def passed_over(self, loop, frame, called_, stretches):
+    def chosen(self, loops, n, frame, rounds, gone, innermost):
+        """(rounds of a loop in which what is asked in it, or in those inside, of what it goes over, is as it was for the step: `if phase ==
+        "train":`; rounds before the first such that are still among them). Of numbers nobody knows: what comes of the last ones is asked
+        for elsewhere (turning.py), by the length of the run. Nor where something else has steps then, but in its place in a round of the
+        innermost loop."""
+        if not isinstance(loops[n], ast.For) or not rounds <= MANY:
+            return rounds, gone
+        own, others = names_in(loops[n].target), set().union(*(ends.moving(loop) for loop in loops[:n] + loops[n + 1:]))
+        asked, more = [], False
+        for loop, (test, holds, instead) in ((loop, arm) for loop in loops[n:] for arm in ends.arms(loop, place(frame))):
+            steps = beside.has_steps(instead, frame, self.optimizer)
+            if steps and loop is innermost:
+                continue
+            parts = [(part, now) for part, now in ends.alone(test, holds) if clocks.is_plain(part) and names_in(part) & own
+                     and not names_in(part) & (others - own)]
+            asked, more = asked + parts, more or steps and bool(parts)
+        try:
+            tests = [(compile(ast.Expression(test), "<test>", "eval"), holds, names_in(test)) for test, holds in asked]
+            every = [Round(frame, loops[n], element) for element in elements(loops[n].iter, frame)] if tests else []
+            found = sum(all(bool(eval(test, frame.f_globals, {name: local(one, name) for name in names if name in own or local(
+                frame, name, Unknown) is not Unknown})) == holds for test, holds, names in tests) for one in every)
+        except Exception:  # whatever a script's own values do where they are asked
+            return rounds, gone
+        if len(every) != rounds or found in (0, rounds):
+            return rounds, gone
+        return (math.inf if more or called(loops[n].iter) in (*RANGES, "enumerate") else found), 0
+
+    def passed_over(self, loop, frame, called_, stretches, outer=()):
         """Rounds of a loop that have no step since what it gives then is of another size, as shorter.py has them; None: nobody knows.
         `called_`: frames of what it calls for a step."""
         gone = self.gone_through(loop, frame)
@@ -592,10 +551,23 @@ class Length:
             function = function_of(at) if is_own(at.f_code.co_filename) else None
             if isinstance(function, ast.FunctionDef):
                 tests += shorter.tests_around(function, place(at), at)
+        hangs = set().union(*map(ends.moving, outer)) - shorter.batch_names(loop) if tests and outer else set()
+        if any(names_in(one.test) & hangs or any(names_in(other) & ends.moving(loop) for other in one.others) for one in tests):
+            return None  # `if epoch < 2 and len(x) < 5: continue`
         try:
             return shorter.passed_over(tests, stretches, gone.gone if gone else 0)
         except (Unknown, AttributeError, KeyError, IndexError, TypeError):
             return None
+
+    def in_rounds(self, guard, now, each):
+        """Steps until a counter of which nobody sees what counts it comes to its end, where a round of its loop has `each`: in one of them
+        it moves as it did in the last that was seen whole. None: none was yet."""
+        key = (*guard.key, "gaps")
+        now[key] = gaps = (*self.before.get(key, ()), guard.gap)[-int(each) - 1:]
+        moved = gaps[0] - gaps[-1]
+        if len(gaps) <= each or moved <= 0:
+            return None
+        return (math.ceil(self.made / each) + guard.further(guard.gap / moved)) * each
 
     def moved_since(self, guard, now):
         """(steps since its counter began, by how much that moved with the last, how far from its end it was at first)"""
@@ -623,7 +595,9 @@ class Guard:
         self.test, self.going_on, self.loop, self.inner, self.frame = test, going_on, loops[n], loops[n + 1:n + 2], frame
         self.key, self.place = (frame.f_code, test.lineno, test.col_offset), place(frame)
         left, right, self.gap, self.way = counted(test, going_on, frame)
-        sides = {bare(side) for side in (test.left, test.comparators[0])}
+        sides = {bare(part) for side in (test.left, test.comparators[0]) for part in (side, *terms(side))}
+        if {ast.unparse(n) for n in ast.walk(test) if isinstance(n, (ast.Name, ast.Attribute))} & ends.noted(self.loop):
+            raise Unknown  # `step - best_step > patience`
         if sides & (ends.begun_anew(self.loop) | ends.refilled(self.loop) & ends.added(self.loop).keys()):
             raise Unknown
         self.own = names_in(self.loop.target) & names_in(test) if isinstance(self.loop, ast.For) else set()
@@ -656,6 +630,9 @@ class Guard:
             function = function_of(at) if is_own(at.f_code.co_filename) else None
             found = [one for one in ends.counts(function) if one.name.rpartition(".")[2] in words] if function is not None else []
             self.counts, self.order = self.counts + found, self.order + [(None, one.node, place(at)) for one in found]
+        if not self.counts:
+            self.order = [(self.test, call, self.place) for call in beside.calls(self.loop.body) if any(
+                one.name.rpartition(".")[2] in words for one in beside.counts(call, self.frame))]
 
     def whole_of_own(self):
         """Rounds of a `for` that ends by what it goes over."""
@@ -673,6 +650,8 @@ class Guard:
         """By how much it moves in a round that was not seen to its end."""
         if self.scales or not self.going_on and not (self.counts and all(one.sure for one in self.counts)):
             raise Unknown
+        if not self.counts and not self.takes:
+            raise Unknown
         if not self.counts:
             return 1
         return sum(abs(number(one.much, self.frame)) * math.prod(lengthwise(loop.iter, self.frame) if isinstance(
@@ -685,30 +664,20 @@ class Guard:
         return math.ceil(times - CLOSE) - (not asks)
 
 
+def counting(loop, frame):
+    """Rounds of a generator's `while` behind the one that it is at, where it counts to an end: `while at < len(x): yield ...; at += n`."""
+    tests = ends.guards(loop)
+    if len(tests) != 1 or ends.turns(loop):
+        raise Unknown
+    guard = Guard(*tests[0], [loop], 0, frame, ())
+    if not guard.counts or not all(one.sure and one.way for one in guard.counts):
+        raise Unknown
+    return guard.further(guard.gap / guard.each(None))
+
+
 def without(rounds, over):
     """So many rounds, but for those that are passed over; infinite: nobody knows."""
     return math.inf if over is None or rounds == math.inf else rounds_of(shorter.kept([(rounds, None)], over))
-
-
-def chosen(loops, n, frame, rounds, gone):
-    """(rounds of a loop in which what is asked in it, or in those inside, of what it goes over, is as it was for the step: `if phase ==
-    "train":`; rounds before the first such that are still among them). Of numbers nobody knows: what comes of the last ones is asked for
-    elsewhere (turning.py), by the length of the run."""
-    tests = [one for loop in loops[n:] for one in ends.idle_skips(loop, place(frame)) if clocks.is_plain(one[0])]
-    if not isinstance(loops[n], ast.For) or not rounds <= MANY:
-        return rounds, gone
-    own, others = names_in(loops[n].target), set().union(*(ends.moving(loop) for loop in loops[:n] + loops[n + 1:]))
-    asked = [(compile(ast.Expression(test), "<test>", "eval"), holds, names_in(test)) for test, holds in tests
-             if names_in(test) & own and not names_in(test) & (others - own)]
-    try:
-        every = [Round(frame, loops[n], element) for element in elements(loops[n].iter, frame)] if asked else []
-        found = sum(all(bool(eval(test, frame.f_globals, {name: local(one, name) for name in names if name in own or local(
-            frame, name, Unknown) is not Unknown})) == holds for test, holds, names in asked) for one in every)
-    except Exception:  # whatever a script's own values do where they are asked
-        return rounds, gone
-    if len(every) != rounds or found in (0, rounds):
-        return rounds, gone
-    return (math.inf if called(loops[n].iter) in (*RANGES, "enumerate") else found), 0
 
 
 def stepping(loops, n, frame, rounds, each, gone, over):
@@ -745,6 +714,11 @@ def locals_of(frame):
 def bare(side):
     """`todo`, of `len(todo)`."""
     return ast.unparse(side.args[0] if called(side) == "len" and len(side.args) == 1 else side)
+
+
+def terms(side):
+    """Those of a sum."""
+    return (side.left, side.right) if isinstance(side, ast.BinOp) and isinstance(side.op, (ast.Add, ast.Sub)) else ()
 
 
 def where(loop, frame, own=None):

@@ -113,6 +113,9 @@ def stretches(what, gone, known):
         return [one for part in chained(what) for one in stretches(unwrapped(part), 0, known)]
     if isinstance(what, (itertools.cycle, itertools.count)):
         return [(math.inf, None)]
+    if isinstance(what, itertools.product):
+        pools = next(part for part in gc.get_referents(what) if isinstance(part, tuple) and all(isinstance(one, tuple) for one in part))
+        return [(math.prod(map(len, pools)), None)]
     if isinstance(what, itertools.repeat):
         left = operator.length_hint(what, -1)
         return [(gone + left if left >= 0 else math.inf, None)]

@@ -342,7 +342,7 @@ class Session:
             return
         if not self.later.going:
             self.loading.step(self.length.fetched)
-            self.length.step(sys._getframe(1))
+            self.length.step(sys._getframe(1), optimizer)
         if not self.later.going:
             if self._enough():
                 self._go_on(sys._getframe(1))

@@ -161,10 +161,11 @@ def leaving(loop):
 
 class Test:
     """One in the round of a step: `holds` there. `over`: rounds from that one on that have no step where it does not; infinite: none has.
-    A test that comes behind the step has one."""
+    A test that comes behind the step has one. `whole`: what it is a part of."""
 
-    def __init__(self, test, holds, block, frame, over=(0, 1)):
-        self.test, self.holds, self.block, self.frame, self.over = test, holds, block, frame, over
+    def __init__(self, test, holds, block, frame, over=(0, 1), whole=None):
+        self.test, self.holds, self.block, self.frame, self.over, self.whole = test, holds, block, frame, over, whole or test
+        self.others = []  # parts of it that ask for no size
         self.loops, self.asks = not isinstance(block, FUNCTION), asks_size(test, batch_names(block), made_in(block))
 
     def at(self, size, other):
@@ -187,7 +188,10 @@ class Test:
 def tests_around(block, place, frame):
     """Of a loop's round, or of a function, what asks for a size, and whether there is a step at `place`, or another round, hangs on it."""
     begin, _ = place
-    found = [Test(test, holds, block, frame) for test, holds in ends.skips(block, place)]
+    found = [Test(part, now, block, frame, whole=test) for test, holds in ends.skips(block, place)
+             for part, now in ends.alone(test, holds)]
+    for one in found:
+        one.others = [other.test for other in found if other.whole is one.whole and not other.asks]
     for node in ends.leaving(block):
         before = (node.end_lineno, node.end_col_offset)[:len(begin)] < begin
         if isinstance(block, ends.LOOPS):

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""What else has steps in a round of a loop, beside what the step that was seen is in: an epoch that goes over two loaders one after the
+other, a stage that warms up and one that trains. Nobody has seen how many these are.
+
+As it stands in the script: an optimizer's step, or a call of a function of the script that has one. What is called there is asked for in
+the frame, so that `update()` of a progress bar is none. A step of an optimizer that steps beside this one, as a discriminator's, is none.
+"""
+import ast
+import inspect
+import re
+import types
+
+from . import ends, through
+from .expressions import value
+from .queues import Own
+from .source import FUNCTION, called, is_own, tree_of
+
+OPTIMIZER = re.compile(r"opt|scaler|solver", re.IGNORECASE)
+DEEP = 4  # calls within calls
+FAULTS = Exception  # whatever a script's own objects do where they are asked
+
+
+def in_round(block, place):
+    """Statements of a block, and of the arms that `place` is in, that are done as well; what of loops is in another round of theirs."""
+    begin, _ = place
+    for node in block:
+        if not (node.lineno, node.col_offset)[:len(begin)] <= begin <= (node.end_lineno, node.end_col_offset):
+            yield node
+        elif not isinstance(node, (*ends.LOOPS, *FUNCTION)):
+            parts = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
+            holds = [part for part in parts if part and part[0].lineno <= begin[0] <= part[-1].end_lineno]
+            for part in holds if isinstance(node, ast.If) else parts:
+                yield from in_round(part, place)
+
+
+def calls(statements):
+    """Those that are made where these are run."""
+    waiting = list(statements)
+    for node in waiting:
+        if not isinstance(node, FUNCTION):
+            waiting += ast.iter_child_nodes(node)
+            if isinstance(node, ast.Call):
+                yield node
+
+
+def has_steps(statements, frame, optimizer, deep=DEEP):
+    """Whether something there has steps of that optimizer, as far as can be told."""
+    return any(steps(call, frame, optimizer, deep) for call in calls(statements))
+
+
+def steps(call, frame, optimizer, deep):
+    if called(call) == "step" and isinstance(call.func, ast.Attribute):
+        known = [found for node in (call.func.value, *call.args) if (found := asked(node, frame)) is not None]
+        own = [each for one in known for each in (one, getattr(one, "optimizer", None)) if hasattr(each, "param_groups")]
+        if own:
+            return hasattr(known[0], "zero_grad") and any(each is optimizer for each in own) or any(each is optimizer for each in known[1:])
+        return not known and bool(OPTIMIZER.search(ast.unparse(call.func.value))) and "sched" not in ast.unparse(call.func.value).lower()
+    function, body = called_there(call, frame)
+    if not deep or body is None or not is_own(function.__code__.co_filename):
+        return False
+    bound = getattr(function, "__self__", None)
+    names = [a.arg for a in (*body.args.posonlyargs, *body.args.args)]
+    given = through.given(body, call, bound is not None)
+    known = {name: found for name, node in given.items() if (found := asked(node, frame)) is not None}
+    if bound is not None and names:
+        known[names[0]] = bound
+    unset = {name: None for name in names if name not in known}
+    inside = types.SimpleNamespace(f_locals=Own({**unset, **known}), f_globals=function.__globals__, f_code=function.__code__)
+    return has_steps(body.body, inside, optimizer, deep - 1)
+
+
+def called_there(call, frame):
+    """(what is called, as it stands in its file), as far as that is a function in Python, and no generator; None: it is none."""
+    function = asked(call.func, frame)
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, types.CodeType) or code.co_flags & inspect.CO_GENERATOR:
+        return function, None
+    return function, next((node for node in ast.walk(tree_of(code.co_filename)) if isinstance(node, FUNCTION[:2])
+                           and node.name == code.co_name and node.lineno >= code.co_firstlineno), None)
+
+
+def counts(call, frame):
+    """What counts in the function that is called there, as ends.counts() has it."""
+    _, body = called_there(call, frame)
+    return ends.counts(body) if body is not None else []
+
+
+def asked(node, frame):
+    """What that is there; None: nobody knows."""
+    try:
+        return value(node, frame)
+    except FAULTS:
+        return None
