@@ -216,7 +216,7 @@ def failure(error):
     own = os.path.dirname(os.path.abspath(__file__))
     frames = [f for f in traceback.extract_tb(error.__traceback__)
               if not f.filename.startswith((own, "<")) and "runpy" not in f.filename and "/torch/" not in f.filename]
-    traceback.print_exception(error)
+    traceback.print_exception(type(error), error, error.__traceback__)
     nearest = next((f for f in reversed(frames) if is_own(f.filename)), frames[-1] if frames else None)
     return f"{type(error).__name__}: {error}" + (f" (at {os.path.basename(nearest.filename)}:{nearest.lineno}: {nearest.line})"
                                                  if nearest else "")
