@@ -20,7 +20,7 @@ teardown()
 	run jq -r '.schema, .failed == [], (.benches | del(.sbatch) | keys | join(" ")), ([.benches[].figures | length > 0] | all)' "$FOLDER/out"
 	[ "$output" = "1
 true
-core daemon gpumemnet history map parse replay schedule simulate store submit turns waiting
+accounts core daemon gpumemnet history map parse replay schedule simulate store submit turns waiting
 true" ]
 	run jq -r '.benches | .core.figures.sample_us_median.unit, .store.figures.submissions_per_s_batched.unit,
 		.submit.figures.starting_ms_median.unit, .daemon.figures.idle_memory_mib.unit' "$FOLDER/out"

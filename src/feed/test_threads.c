@@ -529,6 +529,7 @@ static void a_dropped_reader_hangs_up_at_once(void **state)
 	assert_int_equal(descriptors(), before - 1);
 	sem_post(&still.on);
 	pthread_join(thread, NULL);
+	feed_reader_release(slow.r, slow.item.ring, slow.item.slot);
 	feed_reader_close(slow.r);
 	feed_reader_close(quick);
 	feed_writer_close(w);

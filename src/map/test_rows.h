@@ -88,7 +88,7 @@ static inline void read_policy(const char *word, struct map_policy *p)
 		fail_msg("policy: %s", word);
 }
 
-static uint32_t planned_slot;
+static uint32_t planned_slots[2];	/* a GPU, and the next one */
 
 static inline void read_request(const char *word, struct map_request *r)
 {
@@ -114,7 +114,7 @@ static inline void read_request(const char *word, struct map_request *r)
 	else if (value_of(word, "start"))
 		r->start_alone = true;
 	else if ((v = value_of(word, "planned")))	/* on that slot */
-		planned_slot = (uint32_t)number(v), r->planned = &planned_slot;
+		planned_slots[0] = (uint32_t)number(v), planned_slots[1] = planned_slots[0] + 1, r->planned = planned_slots;
 	else if ((v = value_of(word, "among")))
 		r->among = (unsigned)number(v);
 	else if (value_of(word, "later"))
