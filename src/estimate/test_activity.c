@@ -303,14 +303,14 @@ static void test_names_of_gpus(void **state)
 		{ "NVIDIA GeForce RTX 4080", 717 }, { "NVIDIA GeForce RTX 4070", 504 }, { "NVIDIA GeForce RTX 4070 Ti", 504 },
 		{ "NVIDIA GeForce RTX 3070", 448 }, { "NVIDIA GeForce RTX 3070 Ti", 608 },
 		{ "h200-141g", 4800 }, { "a100-40g", 1555 }, { "NVIDIA GH200 480GB", 4000 }, { "NVIDIA GH200 144G HBM3e", 4900 },
-		{ "NVIDIA GB200", 8000 }, { "NVIDIA RTX A4000", 448 }, { "NVIDIA GeForce RTX 4080 SUPER", 736 },
+		{ "NVIDIA RTX A4000", 448 }, { "NVIDIA GeForce RTX 4080 SUPER", 736 },
 		{ "NVIDIA GeForce RTX 4070 Ti SUPER", 672 }, { "NVIDIA GeForce RTX 2080 Ti", 616 }, { "NVIDIA A2", 200 },
 		{ "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 1792 }, { "NVIDIA GeForce RTX 2080", 448 },
-		{ "NVIDIA RTX PRO 6000 Blackwell Server Edition", 1597 }, { "NVIDIA TITAN RTX", 672 }, { "Quadro RTX 8000", 672 },
+		{ "NVIDIA TITAN RTX", 672 }, { "Quadro RTX 8000", 672 },
 		{ "NVIDIA RTX 5000 Ada Generation", 576 }, { "NVIDIA GeForce GTX 1080 Ti", 484 }, { "NVIDIA GeForce RTX 3060 Ti", 448 },
 	};
 	static const char *const unknown[] = { "", "NVIDIA RTX A2000", "NVIDIA T400", "NVIDIA A100X-unknown", "NVIDIA RTX PRO 6000",
-		"NVIDIA H200 MIG 1g.18gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "GRID A10-8Q", "NVIDIA A40-48C",
+		"NVIDIA GB200", "NVIDIA H200 MIG 1g.18gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "GRID A10-8Q", "NVIDIA A40-48C",
 		"NVIDIA GeForce RTX 3080 SUPER", "NVIDIA GeForce RTX 2080 Super with Max-Q Design",
 		"AMD Instinct MI300X", "A workstation's GPU" };
 	const struct capture_kernel k = { .count = 1, .bytes = (uint64_t)1 << 34, .blocks = 1 << 20, .class = KERNEL_POINTWISE };

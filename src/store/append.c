@@ -4,7 +4,6 @@
  */
 #include "store/store_internal.h"
 
-#include "base/json.h"
 #include "base/scope.h"
 
 /* `tasks` is an index of the logs, so that a start need not replay what has ended: it says which tasks live, and of whom. It is
@@ -30,8 +29,7 @@ static bool store_join_clock_set(struct store *s, const struct event *ev, const 
 int store_append(struct store *s, const struct event *ev, const struct task *after, struct error *err)
 {
 	bool joined = store_join_clock_set(s, ev, after);
-	scoped_json *value = joined ? NULL : event_to_json(ev);
-	scoped_free char *body = json_is_object(value) ? json_dumps(value, JSON_COMPACT) : NULL;
+	scoped_free char *body = joined ? NULL : store_object_text(event_to_json(ev));
 	if (!joined && !body)
 		return store_doom(s, err, "the event");
 	if (!joined && store_change(s, err, STORE_ADD_EVENT, "iitt", (int64_t)ev->task, ev->t_ms, event_kind_name(ev->kind), body))

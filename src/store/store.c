@@ -191,19 +191,24 @@ int64_t store_marked_ms(const struct store *s)
 	return s->marked_ms;
 }
 
-static char *object_text(json_t *value, bool (*is)(const json_t *))
+static char *text_of(json_t *value)
 {
 	scoped_json *v = value;
-	return v && is(v) ? json_dumps(v, JSON_COMPACT) : NULL;
+	return v ? json_dumps(v, JSON_COMPACT) : NULL;
 }
 
-static bool is_object(const json_t *v) { return json_is_object(v); }
-static bool is_any(const json_t *v) { return v; }
+char *store_object_text(json_t *value)
+{
+	if (json_is_object(value))
+		return text_of(value);
+	json_decref(value);
+	return NULL;
+}
 
 int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_t submit_ms, struct error *err)
 {
-	scoped_free char *text = object_text(spec_to_json(spec), is_object);
-	scoped_free char *environ_text = object_text(spec_environ_to_json(spec), is_any);
+	scoped_free char *text = store_object_text(spec_to_json(spec));
+	scoped_free char *environ_text = text_of(spec_environ_to_json(spec));
 	if (!text || !environ_text)
 		return store_doom(s, err, "the job");
 	return store_change(s, err, STORE_ADD_JOB, "iiititt", (int64_t)job, (int64_t)spec->uid, (int64_t)spec->gid, spec->user,
@@ -220,7 +225,7 @@ void store_forget_request(struct store *s, uint32_t job)
 
 int store_set_spec(struct store *s, uint32_t job, const struct spec *spec, struct error *err)
 {
-	scoped_free char *text = object_text(spec_to_json(spec), is_object);
+	scoped_free char *text = store_object_text(spec_to_json(spec));
 	if (!text)
 		return store_doom(s, err, "the job");
 	store_forget_request(s, job);

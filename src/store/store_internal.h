@@ -175,6 +175,8 @@ int store_query_int(struct store *s, const char *sql, int64_t *value, struct err
 int store_change(struct store *s, struct error *err, enum store_statement which, const char *types, ...);
 /* Dooms the transaction: `what` has no JSON form. Returns -1. */
 int store_doom(struct store *s, struct error *err, const char *what);
+/* Takes over `value`. Its text, to be freed; NULL where it is no object, or memory is short. */
+char *store_object_text(json_t *value);
 /* Before the request of that job becomes another one: `last` is not to be it. */
 void store_forget_request(struct store *s, uint32_t job);
 /* Begins the transaction if need be. */

@@ -166,7 +166,7 @@ def timed(loops, n, frame):
     tests, scope = by_the_clock(loops[n], path)
     asked = clocks.Asked(frame, scope, tree_of(path), loops[0]) if tests else None
     tests = [(test, going_on) for test, going_on in tests if asked.decides(test) and not any(
-        asked.truth(one) is not holds and asked.truth(one) is not None for one, holds in ends.around(loops[n], test))]
+        asked.truth(one) is (not holds) for one, holds in ends.around(loops[n], test))]
     if not tests:
         return None
     try:
