@@ -296,7 +296,8 @@ static void gather(const struct infer *f, enum share_mode mode, struct company *
 			c->of[c->n++] = f->tasks[i];
 }
 
-/* GRACT: half way between tasks that avoid each other and tasks that meet by chance. */
+/* GRACT: half way between tasks that avoid each other and tasks that meet by chance. Kernels are left out even where they are
+ * known: they move speeds, but hardly what all come to (decision 80). */
 static void predict(struct company *c, size_t guess, double shown[FIELDS])
 {
 	double sum = 0, idle = 1, dram = 0, linger = c->mode == SHARE_MPS ? INFER_MPS_LINGER : INFER_STREAMS_LINGER;
