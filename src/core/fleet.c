@@ -224,9 +224,8 @@ struct run *fleet_run(const struct fleet *f, task_id id)
  * settled a second such task may join, and a third may not (decision 94). */
 static struct load expected_load(const struct fleet *f, const struct slot *s, const struct task *t)
 {
-	struct share_task l = f->ops.known_load(f->ops.ctx, t, s->r.name).load;
-	return (struct load){ isfinite(l.gract) ? l.gract : SHARE_UNKNOWN_LOAD, isfinite(l.smact) ? l.smact : SHARE_UNKNOWN_LOAD,
-			      true, true };
+	struct share_task l = share_filled(f->ops.known_load(f->ops.ctx, t, s->r.name).load, SHARE_UNKNOWN_LOAD);
+	return (struct load){ l.gract, l.smact, true, true };
 }
 
 /* `extra`: a GPU beyond the number that it asked for, where only what is seen of it is held (fleet_move.c). */

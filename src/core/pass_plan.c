@@ -114,12 +114,12 @@ static uint64_t bits_of(const struct planning *k, const uint32_t *slots, unsigne
 /* What was measured is rounded, so that plans do not hang on the order in which sums were made. */
 static double plan_load(double load)
 {
-	return isnan(load) ? UNKNOWN_LOAD : round(load * 1000) / 1000;
+	return round(load * 1000) / 1000;
 }
 
 static struct share_task plan_loads(struct share_task l)
 {
-	return (struct share_task){ plan_load(l.gract), plan_load(l.smact), l.kernels };
+	return share_filled((struct share_task){ plan_load(l.gract), plan_load(l.smact), l.kernels }, UNKNOWN_LOAD);
 }
 
 /* How much of its beginning a task has left that did so much of its work (NaN: not known; it is taken to have begun). */

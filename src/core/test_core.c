@@ -40,6 +40,19 @@ static void the_first_tasks_on_an_idle_gpu_meet_a_known_load(void **unused)
 	end_world(w);
 }
 
+/* Of tasks that keep a GPU busy for a tenth of the time, none keeps its SMs busy for longer: what is not known is no half. */
+static void of_a_load_that_is_known_by_half_the_rest_is_bounded(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	for (int i = 0; i < 4; i++) {
+		struct spec *s = spec_of(1000, 1);
+		remember_load(w, s, 0.1, NAN, 3600);
+		assert_int_equal(state(w, submit(w, s)), TASK_RUNNING);
+	}
+	end_world(w);
+}
+
 static void unestimated_tasks_wait_for_each_other_to_get_warm(void **unused)
 {
 	(void)unused;
@@ -364,6 +377,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tasks_go_where_memory_is_and_the_claim_is_held_at_once),
 		cmocka_unit_test(the_first_tasks_on_an_idle_gpu_meet_a_known_load),
+		cmocka_unit_test(of_a_load_that_is_known_by_half_the_rest_is_bounded),
 		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
 		cmocka_unit_test(two_unestimated_tasks_start_on_an_empty_gpu),
 		cmocka_unit_test(on_a_large_gpu_more_than_two_start),

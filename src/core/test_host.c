@@ -217,14 +217,6 @@ static void tasks_of_a_feed_go_together(void **unused)
 	end_world(w);
 }
 
-static void teach(struct world *w, const struct spec *s, double gract, double smact, double work_s)
-{
-	struct outcome o = { .signature = s->signature, .gpu_name = w->gpu_name, .estimator = "", .verdict = VERDICT_OK,
-			     .seen = { .peak_mib = 1000, .warm = true, .alone_s = 3600, .alone_gract = gract, .alone_smact = smact,
-				       .alone_dram = NAN, .alone_watts = NAN, .work_s = work_s } };
-	core_remember(w->c, &o);
-}
-
 /* Under what ships, with a GPU that stands idle. By the law of sharing two tasks that wait for their loader half of the time
  * lose nothing beside each other: then the feed decides, of a task that is planned too. Two that are busy all the time would
  * lose nearly half, and what nobody knows is not put to the test. */
@@ -245,7 +237,7 @@ static void what_a_feed_would_lose_is_asked_first(void **unused)
 			struct spec *s = spec_of(1000, 1);
 			s->feed = cases[i].feed ? alloc_string(cases[i].feed) : NULL;
 			if (isfinite(cases[i].gract))
-				teach(w, s, cases[i].gract, cases[i].smact, 3600);
+				remember_load(w, s, cases[i].gract, cases[i].smact, 3600);
 			task_id id = submit(w, s);
 			pass(w, 3);
 			assert_string_equal(gpu_of(w, id), k ? cases[i].gpu : "GPU-0");
@@ -267,7 +259,7 @@ static void a_feed_does_not_take_what_is_planned_for_another(void **unused)
 	for (size_t i = 0; i < COUNT_OF(steps); i++) {
 		struct spec *s = spec_of(steps[i].mib, 1);
 		s->feed = steps[i].feed ? alloc_string(steps[i].feed) : NULL;
-		teach(w, s, .3, .1, steps[i].work_s);
+		remember_load(w, s, .3, .1, steps[i].work_s);
 		task_id id = submit(w, s);
 		pass(w, 3);
 		assert_int_equal(state(w, id), *steps[i].gpu ? TASK_RUNNING : TASK_PENDING);

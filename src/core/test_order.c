@@ -534,8 +534,11 @@ static void a_plan_takes_an_unknown_load_for_more_than_half(void **unused)
 	struct spec *unknown = spec_of(12000, 1);
 	unknown->time_limit_s = 900;
 	hold_memory(w, submit(w, spec_of(9000, 1)), 9000);
-	task_id ids[] = { submit(w, unknown), submit(w, spec_of(9000, 1)) };
+	struct spec *half = spec_of(9500, 1);	/* its GRACT is not known, and no less than its SMACT */
+	remember_load(w, half, NAN, 0.9, 300);
+	task_id ids[] = { submit(w, unknown), submit(w, spec_of(9000, 1)), submit(w, half) };
 	pass(w, 3);
+	assert_float_equal(pass_planned(w->c->pass, ids[2])->p.load.gract, 0.9, 0);
 	const struct planned *first = pass_planned(w->c->pass, ids[0]), *second = pass_planned(w->c->pass, ids[1]);
 	assert_true(first && second);
 	assert_float_equal(first->p.load.smact, 0.7, 0);

@@ -44,8 +44,9 @@ void infer_span(struct infer *f, enum share_mode mode, const struct infer_readin
 /* The open span was not what it seemed: as if nothing had been said of it. */
 void infer_forget_span(struct infer *f);
 
-/* What is believed of a task now, LOAD_INFERRED as soon as its readings said something; the prior otherwise. Its kernels are
- * those of the prior, whatever was inferred. False: it is not there, or was forgotten. */
+/* What is believed of a task now, LOAD_INFERRED as soon as its readings said something; until then about the prior, with
+ * its source: guesses are drawn around it, a few of them far away. Its kernels are those of the prior, whatever was inferred.
+ * False: it is not there, or was forgotten. */
 bool infer_belief(const struct infer *f, int64_t id, struct load_belief *out);
 /* What its readings alone said, the prior taken out again: evidence that may be put together with other evidence. Unknown where
  * they said nothing. */

@@ -16,19 +16,17 @@
  * fmin and fmax heed NaN, so they stay calls, and inference asks this ten thousand times for one reading. */
 static double clamp_load(double load)
 {
-	if (isnan(load))
-		load = SHARE_UNKNOWN_LOAD;
 	return load < SHARE_LEAST_LOAD ? SHARE_LEAST_LOAD : load > 1 ? 1 : load;
 }
 
 static double gpu_time(const struct share_task *t)
 {
-	return clamp_load(t->gract);
+	return clamp_load(share_filled(*t, SHARE_UNKNOWN_LOAD).gract);
 }
 
 static double sm_activity(const struct share_task *t)
 {
-	double smact = clamp_load(t->smact), gract = gpu_time(t);
+	double smact = clamp_load(share_filled(*t, SHARE_UNKNOWN_LOAD).smact), gract = gpu_time(t);
 	return smact < gract ? smact : gract;
 }
 

@@ -17,9 +17,19 @@
 #include "task/load.h"
 #include "task/spec.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #define SHARE_UNKNOWN_LOAD 0.5	/* what a load that is not known is taken for */
+
+/* The load with `unknown` in the place of each figure that is NaN; or with the other figure where that says more: SMs are busy
+ * for no longer than the GPU is. */
+static inline struct share_task share_filled(struct share_task l, double unknown)
+{
+	double gract = isnan(l.gract) ? (l.smact > unknown ? l.smact : unknown) : l.gract;
+	double smact = isnan(l.smact) ? (l.gract < unknown ? l.gract : unknown) : l.smact;
+	return (struct share_task){ gract, smact, l.kernels };
+}
 
 /* Writes n speeds in (0, 1]. For SHARE_NEVER and SHARE_MIG, and for n == 1, all are 1. SHARE_AUTO counts as SHARE_STREAMS,
  * which every GPU can do. The order of the tasks does not matter. Adding a task never makes another faster, where loads alone

@@ -46,6 +46,8 @@ static void tasks_add_up(void **state)
 	assert_true(fabs(power_watts(&board, two, half, 2, NULL) - occupied - a / 2 - b) < 1e-9);
 	assert_true(fabs(power_watts(&board, two, half, 2, alone) - occupied - (180 - occupied) / 2. - b) < 1e-9);
 	assert_true(fabs(power_watts(&board, two, full, 2, wrong) - 180) < 1e-9);	/* below idle: it adds nothing */
+	const struct share_task light = { .1, NAN }, same = { .1, .1 };	/* no SM is busy while the GPU is not */
+	assert_true(power_watts(&board, &light, full, 1, NULL) == power_watts(&board, &same, full, 1, NULL));
 	const struct share_task heavy[] = { { 1, .9 }, { 1, .9 } };
 	assert_true(power_watts(&held, heavy, full, 2, NULL) == 275);
 	assert_true(power_watts(&board, heavy, full, 2, NULL) == 400);

@@ -268,6 +268,26 @@ static void test_unknown_and_absurd_loads(void **state)
 	}
 }
 
+/* SMs are busy for no longer than the GPU is: of two figures the one that is known bounds the other. */
+static void test_half_known_loads(void **state)
+{
+	(void)state;
+	const struct share_task half[3] = { { NAN, .8 }, { .1, NAN }, { .9, .6 } }, whole[3] = { { .8, .8 }, { .1, .1 }, { .9, .6 } };
+	double a[3], b[3];
+	for (size_t m = 0; m < 2; m++) {
+		share_speeds(half, 3, modes[m], a);
+		share_speeds(whole, 3, modes[m], b);
+		for (size_t i = 0; i < 3; i++)
+			assert_true(a[i] == b[i]);
+	}
+	struct share_task l = share_filled((struct share_task){ NAN, NAN, 7 }, .7);
+	assert_true(l.gract == .7 && l.smact == .7 && l.kernels == 7);
+	l = share_filled((struct share_task){ .9, NAN }, .7);
+	assert_true(l.gract == .9 && l.smact == .7);
+	l = share_filled((struct share_task){ NAN, .2 }, .7);
+	assert_true(l.gract == .7 && l.smact == .2);
+}
+
 static void assert_near(double got, double want, double relative)
 {
 	if (fabs(got - want) > relative * want)
@@ -356,6 +376,7 @@ int main(void)
 		cmocka_unit_test(test_streams_use_their_capacity),
 		cmocka_unit_test(test_alone_is_undisturbed),
 		cmocka_unit_test(test_unknown_and_absurd_loads),
+		cmocka_unit_test(test_half_known_loads),
 		cmocka_unit_test(test_published_copies_of_resnet18),
 		cmocka_unit_test(test_many_copies_that_fill_the_gpu),
 		cmocka_unit_test(test_published_pairs),
