@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Parameters of the sharing models (src/share, derived in doc/share.md). Frozen: a change is a new fit, with its sources
- * and errors written here and there.
+ * written here and its errors there.
  *
  * Source: mixes of training tasks measured on one NVIDIA H200, driver 580, PyTorch 2.11; doc/results/h200/mixes.jsonl.gz.
- *	streams  36 mixes of 2 to 6 tasks: median error of a task's speed 2.7 %, p90 13.8 %. (43 earlier mixes: 2.9 %.)
- *	mps	 36 mixes of 2 to 6 tasks, 19 fitted, 17 held out: median error 6.4 %, p90 19.9 % on those held out.
+ *	streams  36 mixes of 2 to 6 tasks
+ *	mps	 36 mixes of 2 to 6 tasks, 19 fitted, 17 held out
  * With the kernels of all tasks known: fitted to 100 mixes of 2 to 8 tasks (the 19 above, and the fitting halves of 62 and 83 mixes on
- * two H200), scored once on the others: doc/share.md.
+ * two H200), scored once on the others.
  * `bench/hardware/score_mixes.py doc/results/h200/mixes*.jsonl.gz` prints all of them.
  */
 #ifndef RAD_MODELS_SHARE_H

@@ -57,7 +57,7 @@ static double forecast_gain(struct forecast_group *all, double before, enum shar
 	static const double full = 1;
 	size_t n = all->n - 1;
 	struct share_activity alone = share_activity(&all->loads[n], 1, &full);
-	/* Nobody runs faster for company, so no more than all of the newcomer's work is gained; sums are rounded. */
+	/* No more than all of the newcomer's work: sums are rounded, and by the law of launches a third one may run faster. */
 	return fmin((forecast_work(all, all->n, mode) - before) / (mode == SHARE_MPS ? alone.smact : alone.gract), 1);
 }
 
