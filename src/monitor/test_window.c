@@ -8,9 +8,9 @@
 #include <cmocka.h>
 #include <math.h>
 
-enum what { END, SAMPLE, SPAN, NO_SMACT, NOTHING, COME, GO, GO_UNKNOWN, LOAD, UNKNOWN, MEAN, COVERS, EXPECTS };
+enum what { END, SAMPLE, SPAN, NO_SMACT, NOTHING, COME, GO, GO_UNKNOWN, LOAD, UNKNOWN, EXPECTS };
 
-/* One line of a script. Samples: `every` ms apart until `at`, each with that value. LOAD, MEAN, COVERS and UNKNOWN check. */
+/* One line of a script. Samples: `every` ms apart until `at`, each with that value. LOAD, UNKNOWN and EXPECTS check. */
 struct step { enum what what; int64_t at, every; double value; };
 
 static void sample(struct window *w, int64_t from, const struct step *s)
@@ -30,8 +30,7 @@ static void sample(struct window *w, int64_t from, const struct step *s)
 
 static void check(struct window *w, const char *name, int line, const struct step *s)
 {
-	int64_t covers;
-	struct load load = s->what == MEAN ? window_mean(w, &covers) : window_load(w);
+	struct load load = window_load(w);
 	if (s->what == UNKNOWN) {
 		if (load.smact_known)
 			fail_msg("%s, step %d: SMACT is known: %.3f", name, line, load.smact);
@@ -45,7 +44,7 @@ static void check(struct window *w, const char *name, int line, const struct ste
 static void run(const char *name, const struct step *steps)
 {
 	struct window *w = window_create(&(struct window_config){ 90000, 30000 });
-	int64_t now = 0, covers;
+	int64_t now = 0;
 	for (int i = 0; steps[i].what != END; i++) {
 		const struct step *s = &steps[i];
 		switch (s->what) {
@@ -57,10 +56,6 @@ static void run(const char *name, const struct step *steps)
 			break;
 		case EXPECTS:
 			assert_int_equal(window_expects(w), s->at);
-			continue;
-		case COVERS:
-			window_mean(w, &covers);
-			assert_int_equal(covers, s->at);
 			continue;
 		default:
 			check(w, name, i, s);
@@ -76,23 +71,23 @@ static void test_scripts(void **state)
 	(void)state;
 	static const struct { const char *name; struct step steps[16]; } scripts[] = {
 		{ "nothing is not zero", { { UNKNOWN } } },
-		{ "one sample speaks for no time", { { SAMPLE, 1000, 1000, .7 }, { UNKNOWN }, { COVERS, 0 } } },
+		{ "one sample speaks for no time", { { SAMPLE, 1000, 1000, .7 }, { UNKNOWN } } },
 		{ "before a change: the plain mean", {
 			{ SAMPLE, 1000, 1000, .7 }, { SAMPLE, 2000, 1000, .7 }, { LOAD, .value = .7 } } },
 		{ "a full window forgets what is older than its span", {
-			{ SAMPLE, 100000, 1000, 1 }, { COVERS, 90000 }, { LOAD, .value = 1 },
-			{ SAMPLE, 145000, 1000, 0 }, { LOAD, .value = .5 }, { COVERS, 90000 },
+			{ SAMPLE, 100000, 1000, 1 }, { LOAD, .value = 1 },
+			{ SAMPLE, 145000, 1000, 0 }, { LOAD, .value = .5 },
 			{ SAMPLE, 190000, 1000, 0 }, { LOAD, .value = 0 } } },
 		{ "an arrival: expected until settled, then measured", {
-			{ SAMPLE, 91000, 1000, .3 }, { EXPECTS, 0 }, { COME, 91000, 0, .5 }, { LOAD, .value = .8 }, { COVERS, 0 }, { EXPECTS, 1 },
-			{ SAMPLE, 120000, 1000, .1 }, { LOAD, .value = .8 }, { MEAN, .value = .1 }, { COVERS, 29000 },
-			{ SAMPLE, 121000, 1000, .1 }, { LOAD, .value = .1 }, { COVERS, 30000 }, { EXPECTS, 0 } } },
+			{ SAMPLE, 91000, 1000, .3 }, { EXPECTS, 0 }, { COME, 91000, 0, .5 }, { LOAD, .value = .8 }, { EXPECTS, 1 },
+			{ SAMPLE, 120000, 1000, .1 }, { LOAD, .value = .8 }, { EXPECTS, 1 },
+			{ SAMPLE, 121000, 1000, .1 }, { LOAD, .value = .1 }, { EXPECTS, 0 } } },
 		{ "a leaver takes its load with it, at once", {
 			{ SAMPLE, 91000, 1000, .9 }, { GO, 91000, 0, -.4 }, { LOAD, .value = .5 } } },
 		{ "a sample that reaches back over a change does not count", {
 			{ SAMPLE, 60000, 1000, .9 }, { GO, 60500, 0, -.9 }, { LOAD, .value = 0 },
-			{ SAMPLE, 61500, 1000, .8 }, { COVERS, 0 }, { SAMPLE, 62500, 1000, 0 }, { MEAN, .value = 0 },
-			{ COVERS, 1000 } } },
+			{ SAMPLE, 61500, 1000, .8 }, { SAMPLE, 90500, 1000, 0 }, { EXPECTS, 1 }, { SAMPLE, 91500, 1000, 0 },
+			{ EXPECTS, 0 }, { LOAD, .value = 0 } } },
 		{ "expectations add up over several changes, and clamp only when read", {
 			{ SAMPLE, 91000, 1000, .9 }, { COME, 91000, 0, .5 }, { LOAD, .value = 1 }, { COME, 92000, 0, .5 },
 			{ LOAD, .value = 1 }, { GO, 93000, 0, -.5 }, { GO, 94000, 0, -.5 }, { LOAD, .value = .9 },
@@ -120,17 +115,17 @@ static void test_scripts(void **state)
 		{ "readings that stop become unknown, not zero", {
 			{ SAMPLE, 91000, 1000, .6 }, { NOTHING, 185000, 1000, 0 }, { UNKNOWN } } },
 		{ "a silence is not filled with what comes after it", {
-			{ SAMPLE, 31000, 1000, 0 }, { SAMPLE, 91000, 60000, 1 }, { COVERS, 39000 },
+			{ SAMPLE, 31000, 1000, 0 }, { SAMPLE, 91000, 60000, 1 },
 			{ LOAD, .value = 9. / 39 } } },
 		{ "a silence longer than the span leaves only what is new", {
 			{ SAMPLE, 91000, 1000, .9 }, { SAMPLE, 991000, 900000, .1 }, { LOAD, .value = .1 },
-			{ COVERS, 9000 } } },
+			{ SAMPLE, 1000000, 1000, 1 }, { LOAD, .value = .55 } } },
 		{ "samples weigh by their time", {
 			{ SAMPLE, 11000, 1000, 1 }, { SAMPLE, 16000, 5000, 0 }, { LOAD, .value = 10. / 15 } } },
 		{ "a reading that stood speaks for all of its time", {
-			{ SAMPLE, 31000, 1000, 0 }, { SPAN, 61000, 0, 1 }, { COVERS, 60000 }, { LOAD, .value = .5 } } },
+			{ SAMPLE, 31000, 1000, 0 }, { SPAN, 61000, 0, 1 }, { LOAD, .value = .5 } } },
 		{ "and is cut at the edge of the window", {
-			{ SAMPLE, 1000, 1000, 0 }, { SPAN, 61000, 0, 1 }, { SPAN, 121000, 0, 0 }, { COVERS, 90000 },
+			{ SAMPLE, 1000, 1000, 0 }, { SPAN, 61000, 0, 1 }, { SPAN, 121000, 0, 0 },
 			{ LOAD, .value = 30. / 90 }, { SPAN, 131000, 0, 0 }, { LOAD, .value = 20. / 90 } } },
 		{ "one that stood settles a change as samples do", {
 			{ SAMPLE, 91000, 1000, .2 }, { COME, 91000, 0, .5 }, { SPAN, 120000, 0, .4 }, { LOAD, .value = .7 },
@@ -146,15 +141,15 @@ static void test_time_that_does_not_go_forward(void **state)
 	(void)state;
 	struct window *w = window_create(&(struct window_config){ 90000, 30000 });
 	struct gpu_reading r = { .smact = .5, .valid = GPU_SMACT };
-	int64_t covers;
 	for (int64_t t = 1000; t <= 5000; t += 1000)
 		window_add(w, t, &r);
 	r.smact = 1;
 	window_add(w, 5000, &r);
 	window_add(w, 2000, &r);
-	struct load mean = window_mean(w, &covers);
-	assert_true(fabs(mean.smact - .5) < 1e-6 && !mean.gract_known);
-	assert_int_equal(covers, 4000);
+	struct load load = window_load(w);
+	assert_true(fabs(load.smact - .5) < 1e-6 && !load.gract_known);
+	window_add(w, 6000, &r);
+	assert_true(fabs(window_load(w).smact - .6) < 1e-6);	/* one second beside the four before */
 	window_destroy(w);
 }
 
@@ -197,7 +192,7 @@ static void test_ring_wraps(void **state)
 	(void)state;
 	struct window *w = window_create(&(struct window_config){ 10000, 3000 });
 	struct gpu_reading r = { .valid = GPU_SMACT };
-	int64_t covers, t = 0;
+	int64_t t = 0;
 	for (int i = 0; i < 200000; i++) {
 		r.smact = i % 3 / 3.0;
 		window_add(w, t += 100, &r);
@@ -205,9 +200,11 @@ static void test_ring_wraps(void **state)
 	r.smact = .125;
 	for (int i = 0; i < 40; i++)
 		window_add(w, t += 100, &r);
-	struct load mean = window_mean(w, &covers);
-	assert_true(mean.smact == .125);
-	assert_int_equal(covers, 4000);
+	assert_true(window_load(w).smact == .125);
+	r.smact = .625;
+	for (int i = 0; i < 20; i++)
+		window_add(w, t += 100, &r);
+	assert_true(window_load(w).smact == .375);	/* as many as 250 ms apart fit: four seconds of these */
 	window_destroy(w);
 }
 

@@ -35,7 +35,6 @@ struct sum {
 struct window {
 	int64_t span_ms, settle_ms;
 	int64_t last_ms, change_ms;	/* newest sample (INT64_MIN: none); last change */
-	int64_t covers_ms;
 	struct sum sum[FIELDS];
 	size_t first, n, cap;
 	struct sample ring[];
@@ -66,7 +65,6 @@ void window_destroy(struct window *w)
 /* Adds (sign 1) or takes off (sign -1) what a sample contributes. */
 static void account(struct window *w, const struct sample *s, int sign)
 {
-	w->covers_ms += sign * s->for_ms;
 	for (int f = 0; f < FIELDS; f++) {
 		if (s->millionths[f] < 0)
 			continue;
@@ -180,7 +178,6 @@ void window_change(struct window *w, int64_t mono_ms, struct load delta)
 		};
 	}
 	w->n = 0;
-	w->covers_ms = 0;
 	if (mono_ms > w->change_ms)
 		w->change_ms = mono_ms;
 }
@@ -227,13 +224,4 @@ struct load window_load_at(const struct window *w, int64_t mono_ms, const struct
 bool window_expects(const struct window *w)
 {
 	return w->sum[SMACT].settling && w->sum[SMACT].expected_known;
-}
-
-struct load window_mean(const struct window *w, int64_t *covers_ms)
-{
-	double mean[FIELDS];
-	for (int f = 0; f < FIELDS; f++)
-		mean[f] = w->sum[f].ms ? (double)w->sum[f].weighted / (double)w->sum[f].ms / MILLION : 0;
-	*covers_ms = w->covers_ms;
-	return (struct load){ mean[GRACT], mean[SMACT], w->sum[GRACT].ms > 0, w->sum[SMACT].ms > 0 };
 }

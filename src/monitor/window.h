@@ -50,7 +50,5 @@ struct load window_load(const struct window *w);
 struct load window_load_at(const struct window *w, int64_t mono_ms, const struct gpu_reading *r);
 /* Whether the SMACT of that load is what is expected after a change, not measured yet. */
 bool window_expects(const struct window *w);
-/* The plain mean of the samples since the last change (at most the span), and how long they cover. */
-struct load window_mean(const struct window *w, int64_t *covers_ms);
 
 #endif
