@@ -230,4 +230,8 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	need_root
 	start_radd
 	[ "$(rad limit --user "$ALICE" max_gpus=1 | head -n 1)" = "$ALICE: max_gpus=1" ]
+	# Asked for by anybody, without a change.
+	[ "$(as "$BOB" rad limit --user "$ALICE")" = "$(printf '%s: max_gpus=1\n  max_gpus: an administrator'"'"'s, by rad limit' "$ALICE")" ]
+	[ "$(as "$BOB" rad limit -u "$BOB")" = "$BOB: no limits" ]
+	[ "$(rad limit --user "$ALICE" --json | jq .limits.max_gpus)" = 1 ]
 }

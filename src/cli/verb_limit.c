@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * rad limit: users beside each other, and what each may have at one time; with words, sets one's own limits, or as an
- * administrator anybody's.
+ * rad limit: users beside each other, and what each may have at one time; with --user, whose limits those of one are; with words,
+ * sets one's own limits, or as an administrator anybody's.
  */
 #include "base/buf.h"
 #include "base/json.h"
@@ -84,7 +84,7 @@ static void print_users(const json_t *reply)
 	printf("\n%s\n", line);
 }
 
-/* After a change: each limit, and whose it is. He is called as he was named: radd may not have asked for his name yet. */
+/* Of one user, asked for or after a change: each limit, and whose it is. He is called as he was named: radd may not have asked for his name yet. */
 static void print_limits(const json_t *reply, const char *user)
 {
 	const json_t *from = json_object_get(reply, "limits_from");
@@ -102,14 +102,16 @@ static void print_limits(const json_t *reply, const char *user)
 		       json_string_value(word));
 }
 
-static int limit_set(struct cli_call *c, const char *user, bool json)
+/* Without words only asks. */
+static int limits_of_one(struct cli_call *c, const char *user, bool json)
 {
 	struct error err = ERROR_INIT;
 	scoped_buf words = { 0 };
 	scoped_json *request = wire_request("limit");
 	for (size_t i = 0; i < c->n_words; i++)
 		buf_printf(&words, "%s%s", i ? " " : "", c->words[i]);
-	json_object_set_new(request, "limits", json_text(buf_text(&words)));
+	if (c->n_words)
+		json_object_set_new(request, "limits", json_text(buf_text(&words)));
 	if (user && span_fill_user(request, user, &err))
 		return cli_usage(c, "%s", err.text);
 	scoped_json *reply = client_call(json_incref(request), &err);
@@ -126,17 +128,15 @@ int verb_limit(struct cli_call *c)
 	bool json = false;
 	const char *user = NULL;
 	const struct args_option options[] = {
-		{ "user", 'u', "USER", "whose limits are set (administrators; otherwise your own)", .value = &user },
+		{ "user", 'u', "USER", "whose limits are shown or, by an administrator, set", .value = &user },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, CLI_ANY_NUMBER))
 		return c->rc;
-	if (c->n_words)
-		return limit_set(c, user, json);
-	if (user)
-		return cli_usage(c, "--user: say which limit: rad limit --user %.60s max_gpus=2", user);
+	if (c->n_words || user)
+		return limits_of_one(c, user, json);
 	scoped_json *reply = client_call(wire_request("users"), &err);
 	if (!reply)
 		return cli_fail(c, &err);

@@ -99,13 +99,34 @@ static json_t *void_limits_json(const struct requests *q, uid_t uid)
 	return list;
 }
 
+static int answer_limits(const struct requests *q, uid_t uid, struct reply *reply)
+{
+	const char *name;
+	names_of(q->names, uid, &name);
+	return request_answer(reply, json_pack("{si, ss, so, so, so}", "schema", 1, "user", name, "limits", limits_json(q, uid),
+					       "limits_from", sources_json(q, uid), "without_effect", void_limits_json(q, uid)));
+}
+
+/* Anybody may ask what somebody may have, as request_users tells it. */
+static int tell_limits(const struct requests *q, uid_t uid, struct reply *reply)
+{
+	if (is_named(q, uid))
+		return answer_limits(q, uid, reply);
+	*reply = (struct reply){ .kind = REPLY_AGAIN };
+	return 0;
+}
+
 /* A user says how little he wants, an administrator how much anybody may have: his word replaces that of rad.conf. */
 int request_limit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	int64_t uid = m->uid;
 	const char *text = json_string_value(json_object_get(m->json, "limits")), *name;
 	bool admin = request_is_admin(m->uid);
-	if (request_need_room(q, err) || request_need_store(q, m, err) || json_read_int(m->json, "uid", 0, UINT32_MAX - 1, &uid, err))
+	if (json_read_int(m->json, "uid", 0, UINT32_MAX - 1, &uid, err))
+		return -1;
+	if (!json_object_get(m->json, "limits"))
+		return tell_limits(q, (uid_t)uid, reply);
+	if (request_need_room(q, err) || request_need_store(q, m, err))
 		return -1;
 	if (!text || strlen(text) > 1000)
 		return error_set(err, ERR_INVALID, "'limits' must be a text such as \"max_gpus=2 max_running=4\"");
@@ -123,7 +144,5 @@ int request_limit(const struct requests *q, const struct message *m, struct repl
 	names_of(q->names, (uid_t)uid, &name);
 	log_info("limits of %s: %s, by uid %u", name, text, (unsigned)m->uid);
 	core_reconsider(q->core);
-	return request_answer(reply, json_pack("{si, ss, so, so, so}", "schema", 1, "user", name, "limits", limits_json(q, (uid_t)uid),
-					       "limits_from", sources_json(q, (uid_t)uid),
-					       "without_effect", void_limits_json(q, (uid_t)uid)));
+	return answer_limits(q, (uid_t)uid, reply);
 }

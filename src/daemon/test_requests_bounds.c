@@ -211,6 +211,10 @@ static void limits_are_said_and_kept_to(void **state)
 	assert_non_null(strstr(err.text, "may have 2 (max_queued: the user's own, by rad limit)"));
 	assert_int_equal(ask(s, odd, "limit", "\"limits\":\"max_quued=2\"", &reply, &err), -1);
 	assert_int_equal(ask(s, odd, "limit", "\"limits\":7", &reply, &err), -1);
+	/* Anybody may ask what somebody may have. */
+	scoped_free char *whose = alloc_printf("\"uid\":%u", (unsigned)odd);
+	scoped_json *asked = good(s, even, "limit", whose);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(asked, "limits"), "max_queued")), 2);
 	/* A restart reads them again. */
 	struct allowing *again = allowing_create(s->w.store, s->names, s->groups, &s->w.config);
 	assert_int_equal(allowing_restore(again, &err), 0);
