@@ -144,6 +144,42 @@ machine()
 	[[ "$output" == *"fail  daemon "*"fail  settings "*"exit 1"*"ID  NAME"*none ]]
 }
 
+@test "a radd that systemd could not start is not waited for, and where to look is said; one that crashed is" {
+	need_root
+	[ -d /etc/systemd ] || skip "no /etc/systemd"
+	mkdir "$WORLD/bin"
+	cat >"$WORLD/bin/systemctl" <<-EOF
+		#!/bin/sh
+		cat "$WORLD/unit"
+	EOF
+	chmod 755 "$WORLD/bin/systemctl"
+	run machine '
+		PATH=$WORLD/bin:$PATH
+		unit() { printf "ActiveState=%s\nSubState=%s\nResult=exit-code\nExecMainStartTimestampMonotonic=%s\nActiveEnterTimestampMonotonic=%s\n" "$@" >"$WORLD/unit"; }
+		mkdir -p /run/systemd/system /etc/systemd/system/multi-user.target.wants
+		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
+		unit failed failed 5 0
+		as_bob rad queue || echo "exit $?"
+		rad queue || echo "exit $?"
+		as_bob rad doctor | grep -E "daemon  "
+		unit activating auto-restart 9 5
+		as_bob rad submit -- true || echo "exit $?"
+		unit failed failed 5 9
+		rad queue || echo "exit $?"
+		unit activating auto-restart 5 9
+		as_bob rad queue & queue=$!
+		server
+		wait "$queue"'
+	echo "$output"
+	why="systemd could not start it (exit-code): 'systemctl status radd' and 'journalctl -u radd' say why"
+	[ "${lines[0]}" = "rad: this machine's radd does not run (RAD_SOCKET=own has one of your own beside it). Tell its administrator: $why" ]
+	[ "${lines[2]}" = "rad: this machine's radd does not run: $why. Then: systemctl restart radd" ]
+	[[ "${lines[4]}" == "fail  daemon     this machine's radd does not run (RAD_SOCKET=own "* ]]
+	[[ "$output" == *"$why"$'\n'"exit 3"$'\n'"rad: this machine's radd does not run: systemd does not start it again (exit-code)"* ]]
+	[ "$(grep -c '^exit 3$' <<<"$output")" -eq 4 ]
+	[[ "$output" == *"ID  NAME"* ]]
+}
+
 @test "radd tells systemd that it is ready, and only then" {
 	need_root
 	run machine '

@@ -50,10 +50,16 @@ static bool nobody_starts(const char *sign)
 	return !strcmp(sign, WIRE_SERVER_STORE);
 }
 
+char *client_why_down(void)
+{
+	char *words = wire_last_words();
+	return words ? words : client_unit_trouble();
+}
+
 /* Whoever asks for its own, or for its own to be forgotten, says so. */
 static int server_is_away(const char *sign, struct error *err)
 {
-	scoped_free char *words = wire_last_words();
+	scoped_free char *words = client_why_down();
 	if (words && !geteuid())
 		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not run: %s. Then: systemctl restart radd", words);
 	if (words)
@@ -127,28 +133,29 @@ static const char *socket_path(void)
 	return path;
 }
 
-/* Until somebody listens: a restart takes a second or two. One that could not start has left word of it, and is not waited for.
+/* Until somebody listens: a restart takes a second or two. One that could not start is not waited for.
  * *over: all of the time was spent. */
 static int try_again(int for_ms, const char *sign, const char *what, bool *over, struct error *err)
 {
-	int64_t from = clock_mono_ms(), now = from;
-	bool told = false, words = false;
-	for (; now - from < for_ms && !words; now = clock_mono_ms()) {
+	int64_t from = clock_mono_ms(), now = from, ask_ms = from;
+	bool told = false, down = false;
+	for (; now - from < for_ms && !down; now = clock_mono_ms()) {
 		struct error why = ERROR_INIT;
 		int fd = wire_connect(socket_path(), &why);
 		if (fd >= 0)
 			return fd;
 		if (why.code != ERR_UNAVAILABLE)
 			return error_set(err, why.code, "%s", why.text);
-		scoped_free char *said = sign ? wire_last_words() : NULL;
-		words = said;
+		scoped_free char *words = sign && now >= ask_ms ? client_why_down() : NULL;
+		ask_ms = now >= ask_ms ? now + TELL_MS : ask_ms;
+		down = words;
 		if (!told && now - from >= TELL_MS)
 			cli_note("%s: waiting for it (%d s at most)", what, for_ms / 1000);
 		told = told || now - from >= TELL_MS;
-		if (!words)
+		if (!down)
 			poll(NULL, 0, RETRY_MS);
 	}
-	*over = !words;
+	*over = !down;
 	return is_away(socket_path(), sign, err);
 }
 

@@ -14,6 +14,9 @@
 /* What tells that the daemon to speak to is the server's, which the caller may not start; NULL: it is the caller's own, or
  * another that RAD_SOCKET names. */
 const char *client_server(void);
+/* Why that one is not there, and will not be by itself: in its own words, else in systemd's. NULL: that is not known. Takes a
+ * second at most. Free it. */
+char *client_why_down(void);
 /* Connects to the daemon. Returns a descriptor, or -1. If it is the server's and does not answer (it crashed, is being
  * restarted or was stopped), waits for it for a while, the first time, unless it left word why it is not there: the caller's
  * own radd beside it would put tasks on GPUs that it holds for others, and give out the same ids. */

@@ -59,7 +59,7 @@ static struct device *check_settings(struct doctor *d)
 static void check_daemon(struct doctor *d)
 {
 	struct error err = ERROR_INIT;
-	scoped_free char *socket = wire_socket_path(), *words = client_server() ? wire_last_words() : NULL, *differ = NULL;
+	scoped_free char *socket = wire_socket_path(), *words = NULL, *differ = NULL;
 	const char *devices = "";
 	scoped_fd int fd = client_connect_now(&err);
 	d->status = client_call_within(fd, ANSWER_S, wire_request("status"), &err);
@@ -69,6 +69,8 @@ static void check_daemon(struct doctor *d)
 		/* Which GPUs are used, its environment decided, not the caller's. */
 		unsetenv("CUDA_VISIBLE_DEVICES");
 	}
+	if (!d->status && err.code == ERR_UNAVAILABLE && client_server())
+		words = client_why_down();
 	if (!d->status && err.code == ERR_UNAVAILABLE)
 		doctor_say(d, words || fd >= 0 ? GRADE_FAIL : GRADE_WARN, "daemon", "%s", err.text);
 	else if (!d->gpus)
