@@ -182,8 +182,13 @@ def test_where_it_cannot_be(capture, tmp_path, monkeypatch):
     try:
         code, said, _ = capture(TRAIN + "open('made', 'w')\ntrain()\n", options=["--aside"])
         assert code == 1 and "what the script writes cannot be laid aside here" in said and not (tmp_path / "made").exists()
+        real = "rad: capture: what the script writes is written for real, for in this folder it cannot be laid aside"
         code, said, _ = capture(TRAIN + "open('made', 'w')\ntrain()\n")
-        assert code == 0 and (tmp_path / "made").exists(), said
+        assert code == 0 and (tmp_path / "made").exists() and real in said, said
+        assert real not in capture(TRAIN + "open('made', 'w')\ntrain()\n")[1]  # from the cache: nothing ran
+        code, said, _ = capture(TRAIN + "open('too', 'w')\ntrain()\n", options=["-v"], words=["sh", "-c", f"{sys.executable} train.py"])
+        assert code == 0 and (tmp_path / "too").exists() and said.count(real) == 1, said
+        assert real not in capture(TRAIN + "open('third', 'w')\ntrain()\n", options=["--in-place"])[1]
     finally:
         tempfile.tempdir = None
 

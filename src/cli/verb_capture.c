@@ -180,10 +180,8 @@ int verb_capture(struct cli_call *c)
 		return cli_fail(c, &err);
 	if (w.task) {
 		w.output = "-";
-		w.aside = !w.in_place && aside_works(".");
-	} else if (!w.in_place && !aside_works(".")) {
-		fputs("rad: capture: what the script writes is written for real, for in this folder it cannot be laid aside (rad doctor, "
-		      "rad-capture(1))\n", stderr);
+		w.aside = !w.in_place && aside_works(".");	/* radd is to know beforehand; else the package finds out */
+		w.in_place = !w.aside;
 	}
 	scoped_free char **argv = command(c, &w);
 	show_package();

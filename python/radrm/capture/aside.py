@@ -36,14 +36,15 @@ def real(path):
 
 class Aside:
     """`library`: libradcapture.so; `folder`: an empty one, which is the caller's to remove; `mib`: what may be written; `must`: or there
-    is no capture; `words`: of the command, which may name folders that it writes to; `programs`: what it starts is captured too."""
+    is no capture (else whoever captures is told); `words`: of the command, which may name folders that it writes to; `programs`: what it
+    starts is captured too."""
 
     def __init__(self, library, folder, mib, must=False, words=(), programs=False):
         self.library, self.folder, self.mib, self.must, self.words, self.programs = library, folder, mib, must, words, programs
         self.known = set()
 
     def enter(self):
-        """In the process that becomes the capture, before it starts a thread."""
+        """In the process that becomes the capture, before it starts a thread, and while it still speaks to who captures."""
         try:
             self.calls = ctypes.CDLL(self.library or "libradcapture.so", use_errno=True)
             if not scratch:
@@ -51,6 +52,8 @@ class Aside:
         except OSError as e:
             if self.must:
                 raise CaptureError(f"what the script writes cannot be laid aside here: {e.strerror or e}") from None
+            print("rad: capture: what the script writes is written for real, for in this folder it cannot be laid aside "
+                  "(rad doctor, rad-capture(1))", file=sys.stderr, flush=True)
             return
         for path in (path for word in self.words[1:] for path in NAMED.findall(word)):
             self.enters(path)

@@ -112,7 +112,7 @@ def _outside(args, folder, library):
     told["options"] = [
         "--iterations", str(args.iterations), "--timeout", str(args.timeout), "--memory", str(args.memory),
         "--gpus", str(args.gpus), *["--clock", str(args.clock)] * bool(args.clock), *["--no-cache"] * args.no_cache,
-        *["--in-place"] * args.in_place]
+        *["--in-place"] * (aside.scratch is None)]
     nvidia.put_program(types.SimpleNamespace(**nvidia.H200), folder)
     environment = {**os.environ, VARIABLE: json.dumps(told), "RADRM_CAPTURE_PATH": ways,
                    "PYTHONPATH": os.pathsep.join(filter(None, [ways, os.environ.get("PYTHONPATH")]))}

@@ -133,13 +133,13 @@ def _child(work, limits, output, aside, writer, parent, libc, mask):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.set_inheritable(writer, False)
         not_for_copies(writer)
-        null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, 0)
-        for number in (1, 2) if output is not KEEP else ():
-            os.dup2(output if output is not None else null, number)
         try:
             if aside:
                 aside.enter()
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 0)
+            for number in (1, 2) if output is not KEEP else ():
+                os.dup2(output if output is not None else null, number)
             restrict(limits)
             answer = (True, work())
         except CaptureError as e:
