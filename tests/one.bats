@@ -126,7 +126,7 @@ machine()
 	[ -d /etc/systemd ] || skip "no /etc/systemd"
 	echo "max_smactt: 1" >"$WORLD/bad.conf"
 	run machine '
-		mkdir -p /run/rad /etc/systemd/system/multi-user.target.wants
+		mkdir -p /run/rad /run/systemd/system /etc/systemd/system/multi-user.target.wants
 		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
 		! RAD_CONFIG="$WORLD/bad.conf" timeout 100 radd 2>"$WORLD/radd.log" || false
 		as_bob timeout 50 rad queue || echo "exit $?"
@@ -215,7 +215,7 @@ machine()
 	need_root
 	[ -d /etc/systemd ] || skip "no /etc/systemd"
 	run machine '
-		mkdir -p /etc/systemd/system/multi-user.target.wants
+		mkdir -p /run/systemd/system /etc/systemd/system/multi-user.target.wants
 		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
 		(as_bob rad queue || echo "exit $?") & queue=$!
 		rad submit -- true || echo "exit $?"
@@ -233,6 +233,22 @@ machine()
 	# No service, and not since the machine was started: it is not waited for.
 	[[ "${lines[0]}" == "rad: this machine's radd has not run since "*"/var/lib/rad/rad.db shows"*"or for /var/lib/rad to be removed"* ]]
 	[ "${lines[1]} ${#lines[@]}" = "exit 3 2" ]
+}
+
+@test "a container has the package, and no systemd that would start its service: a submission starts a radd" {
+	need_root
+	[ -d /etc/systemd ] || skip "no /etc/systemd"
+	run machine '
+		mkdir -p /etc/systemd/system/multi-user.target.wants
+		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
+		as_bob rad queue || echo "exit $?"
+		as_bob rad submit --wait -- true && echo "his own"
+		rad submit --wait -- true && echo "root'"'"'s"'
+	echo "$output"
+	[[ "${lines[0]}" == "rad: no radd listens on "*"'rad start' or 'rad submit' starts one"* ]]
+	[ "${lines[1]}" = "exit 3" ]
+	[ "$(grep -cxF -e "his own" -e "root's" <<<"$output")" -eq 2 ]
+	[[ "$output" != *"waiting for it"* ]]
 }
 
 @test "an id of one's own radd is not taken for the server's, nor the other way round" {
@@ -290,7 +306,7 @@ machine()
 	need_root
 	[ -d /etc/systemd ] || skip "no /etc/systemd"
 	run machine '
-		mkdir -p /etc/systemd/system/multi-user.target.wants
+		mkdir -p /run/systemd/system /etc/systemd/system/multi-user.target.wants
 		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
 		server
 		rad submit --parsable --hold -- true

@@ -443,7 +443,8 @@ done" ]
 	done
 	run -2 rad acct -l
 	one_line_error "--format=FIELDS, which --helpformat lists"
-	for word in "wait_job|rad wait ID" "users|rad limit" "reservations|rad reserve" "sview|rad top" "-v|rad version"; do
+	for word in "wait_job|rad wait ID" "users|rad limit" "reservations|rad reserve" "sview|rad top" "-v|rad version" \
+		"salloc|rad run --pty bash" "qstat|rad queue" "bsub|rad submit" "qdel|rad cancel"; do
 		run -2 rad "${word%|*}"
 		one_line_error "here it is ${word#*|}"
 	done

@@ -83,7 +83,7 @@ static const char *of_slurm(const char *word)
 {
 	static const struct { const char *slurm, *ours; } commands[] = {
 		{ "squeue", "rad queue" }, { "sacct", "rad acct" }, { "scancel", "rad cancel" }, { "sinfo", "rad gpus" },
-		{ "sbatch", "rad submit" }, { "srun", "rad run" }, { "salloc", "rad lease" }, { "sstat", "rad show ID" },
+		{ "sbatch", "rad submit" }, { "srun", "rad run" }, { "salloc", "rad run --pty bash, or rad lease" }, { "sstat", "rad show ID" },
 		{ "seff", "rad show ID" }, { "sprio", "rad why ID" }, { "sattach", "rad logs -f ID" },
 		{ "sreport", "rad acct --by user, or rad report" }, { "sshare", "rad limit" }, { "sacctmgr", "rad limit" },
 		{ "scontrol", "rad show, update, hold, release, requeue, suspend, resume" }, { "sdiag", "rad doctor" },
@@ -97,7 +97,7 @@ static const char *of_slurm(const char *word)
 	return NULL;
 }
 
-/* What people type who know ts, gpustat, docker or kubectl, and what comes to mind; NULL: it is none of them. */
+/* What people type who know PBS, LSF, ts, gpustat, docker or kubectl, and what comes to mind; NULL: it is none of them. */
 static const char *of_others(const char *word)
 {
 	static const struct { const char *theirs, *ours; } words[] = {
@@ -114,6 +114,8 @@ static const char *of_others(const char *word)
 		{ "shell", "run --pty bash" }, { "bash", "run --pty bash" }, { "watch", "top, or rad queue --watch 5" },
 		{ "edit", "update" }, { "modify", "update" }, { "priority", "update --priority" }, { "continue", "resume" },
 		{ "resubmit", "requeue" }, { "explain", "why" }, { "unreserve", "reserve --delete" }, { "usage", "acct, or rad report" },
+		{ "qsub", "submit" }, { "qstat", "queue" }, { "qdel", "cancel" }, { "bsub", "submit" }, { "bjobs", "queue" },
+		{ "bkill", "cancel" }, { "del", "cancel" },
 	};
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (!strcmp(word, words[i].theirs))

@@ -91,11 +91,17 @@ char *wire_said_socket(void)
 	return alloc_string(strcmp(said, "server") ? said : ROOT_SOCKET);
 }
 
-static const char *server_sign(void)
+/* A unit alone shows nothing where there is no systemd to start it, as in a container that has the package. */
+static bool is_sign(const char *path)
 {
 	struct stat st;
+	return !lstat(path, &st) && st.st_uid == 0 && (strcmp(path, WIRE_SERVER_UNIT) || !access("/run/systemd/system", F_OK));
+}
+
+static const char *server_sign(void)
+{
 	for (size_t i = 0; i < COUNT_OF(server_signs); i++)
-		if (!lstat(server_signs[i], &st) && st.st_uid == 0)
+		if (is_sign(server_signs[i]))
 			return server_signs[i];
 	return NULL;
 }
