@@ -290,6 +290,8 @@ agree()
 	rad report -o empty.html empty.json
 	look empty.html 360
 	[ "$(bars)" -eq 0 ]
+	grep -q 'Nothing ran\.' dom
+	run ! grep -qE 'class="gantt"|0 tasks' dom
 	[ ! -s console ]
 	fits 360
 }

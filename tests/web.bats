@@ -354,6 +354,23 @@ viewers()
 
 # ---- the page in a browser ----
 
+@test "an empty server says so, without a table of nothing; cards are in nobody's way by keyboard" {
+	start_web
+	look 1000 "document.querySelector('#more').innerText === 'Nothing runs, and nothing waits.'" \
+		"['queue', 'find'].every(id => document.getElementById(id).offsetParent === null)"
+	rad drain 1 --reason loud --until now+2h
+	local a
+	a=$(submit --gpu-mem 4G -- rad simtask --mem 3G --seconds 600 --ramp 0.1)
+	wait_state "$a" RUNNING
+	look 1000 "document.querySelectorAll('#queue tbody tr').length === 1 && document.querySelector('#find').offsetParent !== null" \
+		"[...document.querySelectorAll('.card a')].length === 1 && document.querySelector('.card a').tabIndex === -1" \
+		"document.querySelector('#queue tbody a').tabIndex === 0" \
+		"/since [0-9:]+ until [0-9:]+: loud/.test(document.querySelector('#gpus').innerText)" \
+		"/A100-SXM4-40GB, [0-9]+ W/.test(document.querySelector('.card h3').innerText)"
+	rad undrain 1
+	rad cancel "$a"
+}
+
 @test "GPUs, queue, one task and the history, on a desk and on a phone" {
 	local a b longer_named=()
 	[ "$(id -u)" != 0 ] || longer_named=(as "$ALICE")

@@ -259,7 +259,8 @@ function drawGantts(parent, width) {
 		const hidden = run.gpus.length - limits.gpus;
 		if (hidden > 0) make('p', { class: 'note' }, section, `The first ${limits.gpus} of ${run.gpus.length} GPUs are drawn.`);
 		if (run.tasks_left_out) make('p', { class: 'note' }, section, `The last ${run.tasks.length} tasks are drawn.`);
-		for (const bar of gantt(section, run, width)) used.add(bar.kind);
+		if (run.tasks.length) for (const bar of gantt(section, run, width)) used.add(bar.kind);
+		else make('p', { class: 'note' }, section, 'Nothing ran.');
 	}
 	legend(key, KINDS.filter(k => used.has(k[0])).map(k => [k[1], box('bar ' + k[0])]));
 }

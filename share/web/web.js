@@ -65,11 +65,9 @@ const moment = iso => iso ? local.format(new Date(iso)) : '–';
 const nearby = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const faraway = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
 	hourCycle: 'h23' });
-/* What is expected, to the minute. */
-function about(iso) {
-	const in_s = -since(iso);
-	return in_s < 60 ? 'within minutes' : 'about ' + (in_s < 43200 ? nearby : faraway).format(new Date(iso));
-}
+/* To the minute, and with the day where that is another one. */
+const roughly = iso => (Math.abs(since(iso)) < 43200 ? nearby : faraway).format(new Date(iso));
+const about = iso => -since(iso) < 60 ? 'within minutes' : 'about ' + roughly(iso);
 /* A sentence of radd's, moments in it as they are on this clock. */
 const sentence = text => text.replace(/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, moment);
 const since = iso => iso ? (Date.now() - Date.parse(iso)) / 1000 : NaN;
@@ -105,7 +103,8 @@ function nameOf(name) {
 		tail ? make('span', {}, letters.slice(head).join('')) : '');
 }
 
-function taskLink(id, text) { return make('a', { href: '#task=' + encodeURIComponent(id) }, text === undefined ? id : text); }
+/* `tabindex`: -1 where the same task is in a table, too: there it is reached by keyboard. */
+function taskLink(id, text = id, tabindex = null) { return make('a', { href: '#task=' + encodeURIComponent(id), tabindex }, text); }
 
 /* What is asked -----------------------------------------------------------------------------------------------------
    The token came behind the # of the address, which browsers send to nobody; it is kept for this tab alone. */
@@ -296,20 +295,20 @@ function asKnown(g) {
 function card(g, rows) {
 	const list = make('ul', {}), row = id => rows.get(id) || { name: '', user: '' };
 	if (g.drained && g.drain)
-		list.append(make('li', { class: 'said' }, `drained by ${g.drain.user} since ${moment(g.drain.since_time)}` +
-			(g.drain.until_time ? ` until ${moment(g.drain.until_time)}` : '') +
+		list.append(make('li', { class: 'said' }, `drained by ${g.drain.user} since ${roughly(g.drain.since_time)}` +
+			(g.drain.until_time ? ` until ${roughly(g.drain.until_time)}` : '') +
 			(g.drain.reason ? ': ' + g.drain.reason : '')));
 	for (const id of g.tasks || [])
-		list.append(make('li', { class: 'task' }, taskLink(id), nameOf(row(id).name),
+		list.append(make('li', { class: 'task' }, taskLink(id, id, -1), nameOf(row(id).name),
 			make('small', {}, row(id).user)));
 	for (const p of g.foreign || [])
 		list.append(make('li', { class: 'foreign' }, `foreign: ${p.program || 'pid ' + p.pid} of ${p.user}, ${memory(p.mem_mib)}`));
 	for (const r of g.reservations || [])
-		list.append(make('li', { class: 'said' }, `reserved for ${r.user}, ${moment(r.begin_time)} to ${moment(r.end_time)}`));
+		list.append(make('li', { class: 'said' }, `reserved for ${r.user}, ${roughly(r.begin_time)} to ${roughly(r.end_time)}`));
+	const what = model(g) + (known(g.power_w) ? `, ${Math.round(g.power_w)} W` : '');
 	return make('article', { class: 'card' },
-		make('h3', {}, `GPU ${gpuNumber(g)}`, make('small', {}, model(g)), tagsOf(g)), memoryMeter(g), loadMeter(g),
-		spark(state.spark.get(g.uuid) || []),
-		make('div', { class: 'note' }, known(g.power_w) ? `${Math.round(g.power_w)} W` : ''), list);
+		make('h3', {}, `GPU ${gpuNumber(g)}`, make('small', {}, what), tagsOf(g)), memoryMeter(g), loadMeter(g),
+		spark(state.spark.get(g.uuid) || []), list);
 }
 
 function showSums() {
@@ -374,6 +373,7 @@ function queueRow(row) {
 
 function showQueue() {
 	const data = state.word && state.found ? state.found : state.queue;
+	byId('queue').hidden = byId('find').hidden = !data.rows.length && !state.word;
 	replace(byId('queue').tBodies[0], ...data.rows.map(queueRow));
 	const more = data.more > 0 ? `and ${data.more} more: ${state.word ? 'say more' : 'find them above, or with rad queue'}` :
 		data.rows.length ? '' : state.word ? 'Nothing holds that.' : state.told ? 'Nothing runs, and nothing waits.' : 'Not known.';
@@ -429,7 +429,7 @@ function whySection(why) {
 	const t = why.turn;
 	if (t) section.append(make('p', {}, `The turn is ${t.user}'s (task ${t.task}): ${t.because}.`));
 	if ((why.gpus || []).length)
-		section.append(table(['GPU', 'Fits', 'What placement finds'], why.gpus.map(g => [g.number,
+		section.append(table(['Fits', 'What placement finds'], why.gpus.map(g => [
 			make('td', { class: g.fits ? 'fits' : 'not' }, g.fits ? 'yes' : g.reason),
 			make('td', { class: 'long' }, sentence(g.text))])));
 	return why.reason_text || t || (why.gpus || []).length ? section : null;

@@ -362,6 +362,8 @@ static void add_tasks(struct buf *b, const struct report *r)
 	for (size_t i = 0; i < r->n; i++)
 		for (size_t t = 0; t < r->runs[i]->n_tasks; t++, all++)
 			most_j = fmax(most_j, report_took(&r->runs[i]->tasks[t]).energy_j);
+	if (!all)
+		return;
 	buf_printf(b, "<section id=tasks><h2>Tasks</h2><details%s><summary>%zu task%s%s</summary>"
 		   "<p class=tools hidden><input type=search placeholder=\"Find in the table\" aria-label=\"Find in the table\"></p>"
 		   "<div class=\"wide tall\"><table class=sort>", all <= OPEN_ROWS ? " open" : "", all, all == 1 ? "" : "s",
