@@ -391,7 +391,7 @@ viewers()
 	local sought="(f => { f.value = 'waits'; return f.dispatchEvent(new Event('input')); })(document.querySelector('#find'))"
 	local along="document.querySelectorAll('#queue tbody tr').length === 1 && document.activeElement.getAttribute('href') === '#task=$b'"
 	look 360 "document.querySelector('#queue').innerText.includes('seen')" "$reached" "$stays" "$sought" "$along" "document.querySelector('#turns').hidden = false, true" "$fits" \
-		"location.hash = '#task=$b'" "document.querySelectorAll('#task .not').length >= 1" "$fits" \
+		"location.hash = '#task=$b'" "document.querySelector('#task .not').textContent.startsWith('✗ ')" "$fits" \
 		"location.hash = '#task=$a'" "document.querySelector('#task').innerText.includes('Attempts')" "$fits" \
 		"document.querySelector('#task td:nth-child(2)').dataset.label.length > 0" \
 		"location.hash = '#history=1'" "document.querySelector('#history').innerText.includes('ended')" "$fits"

@@ -429,8 +429,8 @@ function whySection(why) {
 	const t = why.turn;
 	if (t) section.append(make('p', {}, `The turn is ${t.user}'s (task ${t.task}): ${t.because}.`));
 	if ((why.gpus || []).length)
-		section.append(table(['Fits', 'What placement finds'], why.gpus.map(g => [
-			make('td', { class: g.fits ? 'fits' : 'not' }, g.fits ? 'yes' : g.reason),
+		section.append(table(['Fits', 'Why'], why.gpus.map(g => [
+			make('td', { class: g.fits ? 'fits' : 'not' }, g.fits ? '✓ yes' : '✗ ' + g.reason),
 			make('td', { class: 'long' }, sentence(g.text))])));
 	return why.reason_text || t || (why.gpus || []).length ? section : null;
 }
