@@ -419,6 +419,24 @@ for verb, title in (("gpus", "TASKS"), ("queue", "REASON")):
     assert t.end() == -2, verb'
 }
 
+@test "Ctrl-C while a submission is waited for: it goes on, and that is said" {
+	PYTHONPATH=$BATS_TEST_DIRNAME PYTHONDONTWRITEBYTECODE=1 python3 -c 'from terminal import *
+t = Terminal("rad", "submit", "--wait", "--hold", "--name", "goes-on", "true")
+t.expect("Log: ")
+while not int(re.search(r"SigCgt:\s*(\w+)", open(f"/proc/{t.pid}/status").read()).group(1), 16) & 2:
+    time.sleep(0.01)
+t.type("\x03")
+t.expect("rad: left; what is waited for goes on")
+assert t.end() == -2'
+	rad cancel --name goes-on
+}
+
+@test "submit from a folder that is gone: where to go" {
+	mkdir gone-folder
+	run -1 bash -c 'cd gone-folder && rmdir ../gone-folder && rad submit true'
+	one_line_error "the current folder was removed, or cannot be entered any more: go to another (cd)"
+}
+
 @test "queue again and again: what comes first is shown where not all fits, and a radd that went away is waited for" {
 	local i ids=()
 	for i in 1 2 3 4 5 6; do ids+=("$(submit --hold --name "held-$i" -- true)"); done

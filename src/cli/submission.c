@@ -19,6 +19,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -255,9 +256,27 @@ void submission_tell_vain_at_once(const char *id)
 		submission_tell_vain(tasks);
 }
 
+/* Ctrl-C of rad run cancels its task; here it ends the wait alone. */
+static void on_interrupt(int number)
+{
+	static const char text[] = "\nrad: left; what is waited for goes on (rad cancel ends it)\n";
+	ssize_t all = write(STDERR_FILENO, text, sizeof text - 1);
+	(void)all;
+	raise(number);
+}
+
+static void catch_interrupt(void)
+{
+	const struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND };
+	struct sigaction before;
+	if (isatty(STDERR_FILENO) && !sigaction(SIGINT, NULL, &before) && before.sa_handler != SIG_IGN)
+		sigaction(SIGINT, &action, NULL);
+}
+
 int submission_wait(struct cli_call *c, json_t *ids, int64_t for_s, bool json)
 {
 	struct error err = ERROR_INIT;
+	catch_interrupt();
 	scoped_json *reply = client_wait_ended(ids, for_s < 0 ? -1 : for_s * 1000, &err);
 	if (!reply && !err.code) {
 		cli_note("not all have ended in that time; they go on, and rad queue shows them");

@@ -485,7 +485,7 @@ static char *const *words_of(const struct args *a)
 static int read_job(struct submit_job *j, const struct args *a, const struct args_option *options, struct error *err)
 {
 	if (!j->caller_dir)
-		return error_errno(err, "the current folder");
+		return error_set(err, ERR_NOT_FOUND, "the current folder was removed, or cannot be entered any more: go to another (cd)");
 	const char *wrap = given_value(a, options, "wrap");
 	if (given_value(a, options, "radt")) {
 		j->flags->usage = true;
