@@ -510,7 +510,9 @@ static const char *of_nobody(const char *name)
 		{ "cwd", "--chdir=DIR" }, { "workdir", "--chdir=DIR" }, { "walltime", "--time=2h" }, { "after", "--dependency=afterok:ID" },
 		{ "gpu-type", "--constraint=a100" }, { "interactive", "rad run --pty" }, { "follow", "rad run, or rad logs -f ID" },
 		{ "watch", "rad run, or rad logs -f ID" }, { "gpu-id", "--gpus=N: RAD-RM chooses which" },
-		{ "device", "--gpus=N: RAD-RM chooses which" },
+		{ "device", "--gpus=N: RAD-RM chooses which" }, { "memory", "--gpu-mem=12G of a GPU's, --mem=12G of the machine's" },
+		{ "jobid", "a shell of yours, beside the task: 'rad gpus -v', 'rad logs -f ID'" },
+		{ "container-image", "container.sh IMAGE COMMAND, from RAD-RM's examples" },
 	};
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (!strcmp(name, words[i].theirs))

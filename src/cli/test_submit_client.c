@@ -338,6 +338,8 @@ static void test_refused(void **state)
 		{ "--gpu 3 true", "unknown option '--gpu'", true },
 		{ "--frobnicate true", "unknown option '--frobnicate'", true },
 		{ "--mem-gpu 3G true", "unknown option '--mem-gpu': did you mean '--gpu-mem'?", true },
+		{ "--memory 8G true", "unknown option '--memory': here it is --gpu-mem=12G of a GPU's, --mem=12G of the machine's", true },
+		{ "--jobid 3 --overlap --pty bash", "unknown option '--jobid': here it is a shell of yours, beside the task", true },
 		{ "--gpus 2 --walltime=3h true", "unknown option '--walltime': here it is --time=2h", true },
 		{ "-Z true", "unknown option '-Z'", true },
 		{ "--gpus", "--gpus needs a value: --gpus=N", true },
