@@ -150,6 +150,23 @@ look()
 	wait_for 10 eval 'sed -n "/^event: queue/{n;s/^data: //p}" stream | tail -n 1 | jq -e ".rows == []"'
 }
 
+@test "who comes when nobody has looked for a while is shown what is, not what was when somebody last did" {
+	start_web
+	local n=0
+	visit() { get /api/events --max-time 3 >stream || :; }
+	is_new() {
+		n=$((n + 1))
+		rad drain 1 --reason "by this its stream is found to have ended: $n" >/dev/null
+		sleep 5	# what is shown may be as old as a reading: those come every 2 s or, from a busy radd, more seldom
+		rad drain 1 --reason "reason $n" >/dev/null
+		visit
+		[ "$(sed -n '/^event: gpus/{n;s/^data: //p;q}' stream | jq -r '.gpus[1].drain.reason')" = "reason $n" ]
+	}
+	visit
+	wait_for 90 is_new
+	rad undrain 1
+}
+
 @test "why a task waits is told in the queue with the sentence that rad why has, of limits too" {
 	local a b held later
 	rad limit max_running=1 >/dev/null

@@ -228,8 +228,21 @@ static void on_gathered(void *ctx, json_t *const replies[], const struct error *
 	uv_timer_start(l->timer, on_timer, (uint64_t)next_ms, 0);
 }
 
+/* What was last known gets old when nobody looks: whoever comes next is not to take it for what is. */
+static void forget(struct live *l)
+{
+	for (unsigned i = 0; i < TOPICS; i++) {
+		free(l->topics[i].text);
+		l->topics[i].text = NULL;
+	}
+	json_decref(l->rows);
+	l->rows = NULL;
+}
+
 static void ask(struct live *l)
 {
+	if (!l->watchers)
+		forget(l);
 	if (l->gather || !l->watchers)
 		return;
 	json_t *requests[] = { [STATUS] = wire_request("status"), [FLEET] = wire_request("gpus"), [USERS] = wire_request("users"),
@@ -273,8 +286,6 @@ void live_destroy(struct live *l)
 		return;
 	gather_drop(l->gather);
 	uv_close((uv_handle_t *)l->timer, on_timer_closed);
-	for (unsigned i = 0; i < TOPICS; i++)
-		free(l->topics[i].text);
-	json_decref(l->rows);
+	forget(l);
 	free(l);
 }
