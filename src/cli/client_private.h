@@ -14,8 +14,8 @@ bool client_may_start(void);
 /* -1: the caller's own radd answers, but not on this path, where nobody listens: waiting for it there is no use, and no second
  * one can start on its state. */
 int client_check_elsewhere(const char *path, struct error *err);
-/* Why the machine's radd does not come by itself, if systemd is to start it and could not; NULL: nothing is known of that. Takes a
- * second at most. Free it. */
+/* Why the machine's radd does not come by itself, if systemd is to start it and could not; NULL: nothing is known of that.
+ * Takes a second at most. Free it. */
 char *client_unit_trouble(void);
 
 #endif

@@ -29,6 +29,6 @@ char *client_unit_trouble(void)
 	bool failed = !strcmp(state, "failed"), in_vain = begun > ready;
 	if (!failed && !(in_vain && !strcmp(within, "auto-restart")))
 		return NULL;
-	return alloc_printf("systemd %s (%s): 'systemctl status radd' and 'journalctl -u radd' say why", in_vain ? "could not start it" :
-			    "does not start it again", result);
+	return alloc_printf("systemd %s (%s): 'systemctl status radd' and 'journalctl -u radd' say why",
+			    in_vain ? "could not start it" : "does not start it again", result);
 }

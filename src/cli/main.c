@@ -83,8 +83,8 @@ static const char *of_slurm(const char *word)
 {
 	static const struct { const char *slurm, *ours; } commands[] = {
 		{ "squeue", "rad queue" }, { "sacct", "rad acct" }, { "scancel", "rad cancel" }, { "sinfo", "rad gpus" },
-		{ "sbatch", "rad submit" }, { "srun", "rad run" }, { "salloc", "rad run --pty bash, or rad lease" }, { "sstat", "rad show ID" },
-		{ "seff", "rad show ID" }, { "sprio", "rad why ID" }, { "sattach", "rad logs -f ID" },
+		{ "sbatch", "rad submit" }, { "srun", "rad run" }, { "salloc", "rad run --pty bash, or rad lease" },
+		{ "sstat", "rad show ID" }, { "seff", "rad show ID" }, { "sprio", "rad why ID" }, { "sattach", "rad logs -f ID" },
 		{ "sreport", "rad acct --by user, or rad report" }, { "sshare", "rad limit" }, { "sacctmgr", "rad limit" },
 		{ "scontrol", "rad show, update, hold, release, requeue, suspend, resume" }, { "sdiag", "rad doctor" },
 		{ "uhold", "rad hold" }, { "requeuehold", "rad requeue, and rad hold" }, { "listpids", "rad gpus" },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * rad limit: users beside each other, and what each may have at one time; with --user, whose limits those of one are; with words,
- * sets one's own limits, or as an administrator anybody's.
+ * rad limit: users beside each other, and what each may have at one time; with --user, what one may have, and whose limits
+ * these are; with words, sets one's own, or as an administrator anybody's.
  */
 #include "base/buf.h"
 #include "base/json.h"
@@ -84,7 +84,8 @@ static void print_users(const json_t *reply)
 	printf("\n%s\n", line);
 }
 
-/* Of one user, asked for or after a change: each limit, and whose it is. He is called as he was named: radd may not have asked for his name yet. */
+/* Of one user, asked for or after a change: each limit, and whose it is. He is called as he was named: radd may not have asked
+ * for his name yet. */
 static void print_limits(const json_t *reply, const char *user)
 {
 	const json_t *from = json_object_get(reply, "limits_from");
