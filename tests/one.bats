@@ -243,7 +243,8 @@ machine()
 		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
 		as_bob rad queue || echo "exit $?"
 		as_bob rad submit --wait -- true && echo "his own"
-		rad submit --wait -- true && echo "root'"'"'s"'
+		rad submit --wait -- true && echo "root'"'"'s"
+		rad stop'
 	echo "$output"
 	[[ "${lines[0]}" == "rad: no radd listens on "*"'rad start' or 'rad submit' starts one"* ]]
 	[ "${lines[1]}" = "exit 3" ]
