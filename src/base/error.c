@@ -63,6 +63,13 @@ bool error_is_shortage(const struct error *err)
 	}
 }
 
+int error_pass(struct error *err, const struct error *why)
+{
+	if (err)
+		*err = *why;
+	return -1;
+}
+
 int error_wrap(struct error *err, const char *fmt, ...)
 {
 	if (!err)

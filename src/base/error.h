@@ -44,6 +44,9 @@ int error_errno(struct error *err, const char *fmt, ...) __attribute__((format(p
  * there included. */
 bool error_is_shortage(const struct error *err);
 
+/* Hands on an error that stood aside until it was known to be one. Returns -1. */
+int error_pass(struct error *err, const struct error *why);
+
 /* Prepends "<fmt>: " to an error that is already set. Returns -1. */
 int error_wrap(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -48,6 +48,18 @@ static void system_errors_name_the_cause(void **state)
 	assert_string_equal(err.text, "/no/such: No such file or directory");
 }
 
+static void one_handed_on_is_the_whole_of_it(void **state)
+{
+	(void)state;
+	struct error aside = ERROR_INIT, err = ERROR_INIT;
+	errno = EMFILE;
+	error_errno(&aside, "opening");
+	assert_int_equal(error_pass(&err, &aside), -1);
+	assert_int_equal(error_pass(NULL, &aside), -1);
+	assert_true(error_is_shortage(&err));
+	assert_string_equal(err.text, aside.text);
+}
+
 static void what_does_not_fit_is_cut_between_characters(void **state)
 {
 	(void)state;
@@ -110,7 +122,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_leaf_sets_and_callers_prepend), cmocka_unit_test(no_object_is_no_problem),
-		cmocka_unit_test(system_errors_name_the_cause),
+		cmocka_unit_test(system_errors_name_the_cause), cmocka_unit_test(one_handed_on_is_the_whole_of_it),
 		cmocka_unit_test(what_does_not_fit_is_cut_between_characters), cmocka_unit_test(long_texts_are_cut_not_spilled),
 		cmocka_unit_test(codes_have_words_and_come_back), cmocka_unit_test(shortages_are_told_apart),
 	};

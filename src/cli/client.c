@@ -121,7 +121,7 @@ int client_connect_now(struct error *err)
 	int fd = wire_connect_now(path, &why);
 	if (fd < 0 && why.code == ERR_UNAVAILABLE)
 		return is_away(path, client_server(), err);
-	return fd < 0 ? error_set(err, why.code, "%s", why.text) : fd;
+	return fd < 0 ? error_pass(err, &why) : fd;
 }
 
 /* One call of rad speaks to one daemon: ids that it was given by one mean nothing to another that came up meanwhile. */
@@ -145,7 +145,7 @@ static int try_again(int for_ms, const char *sign, const char *what, bool *over,
 		if (fd >= 0)
 			return fd;
 		if (why.code != ERR_UNAVAILABLE)
-			return error_set(err, why.code, "%s", why.text);
+			return error_pass(err, &why);
 		scoped_free char *words = sign && now >= ask_ms ? client_why_down() : NULL;
 		ask_ms = now >= ask_ms ? now + TELL_MS : ask_ms;
 		down = words;
@@ -176,7 +176,7 @@ int client_connect(struct error *err)
 		return fd;
 	if (away)
 		return is_away(path, sign, err);
-	return fd < 0 ? error_set(err, why.code, "%s", why.text) : fd;
+	return fd < 0 ? error_pass(err, &why) : fd;
 }
 
 /* What belongs to the protocol is no part of the answer. */
@@ -268,7 +268,7 @@ static int reconnect(const char *sign, struct error *err)
 	if (fd >= 0)
 		return fd;
 	if (!over)
-		return error_set(err, why.code, "%s", why.text);
+		return error_pass(err, &why);
 	return error_set(err, ERR_UNAVAILABLE, "radd went away and did not come back in %d s (%.600s); running tasks go on",
 			 AWAY_MS / 1000, why.text);
 }
@@ -287,7 +287,7 @@ json_t *client_look_on(int *fd, json_t *request, struct error *err)
 		if (reply)
 			return reply;
 		if (!was_there || times == ASKED_MOST || why.code != ERR_UNAVAILABLE || !is_closed(*fd))
-			return error_set(err, why.code, "%s", why.text), NULL;
+			return error_pass(err, &why), NULL;
 		close(*fd);
 		*fd = reconnect(client_server(), err);
 	}

@@ -338,7 +338,7 @@ static int events_one(struct queued *q, task_id id, void *ctx, struct error *err
 	for (unsigned v = 1; v <= SPOOL_MAX_VERSION; v++) {
 		struct error why = ERROR_INIT;
 		if (spool_read_version(q->s, id, v, &r, &why))
-			return why.code == ERR_NOT_FOUND ? 0 : error_set(err, why.code, "%s", why.text);
+			return why.code == ERR_NOT_FOUND ? 0 : error_pass(err, &why);
 		json_t *data = json_pack("{ss, ss}", "state", spool_state_name(r.state), "by", r.by);
 		if (*r.text)
 			json_object_set_new(data, "text", json_text(r.text));

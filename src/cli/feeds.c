@@ -96,8 +96,7 @@ static int add_feed(json_t *list, const char *name, bool named, struct error *er
 	}
 	if (!named && why.code == ERR_NOT_FOUND)
 		return 0;
-	*err = why;
-	return -1;
+	return error_pass(err, &why);
 }
 
 json_t *feeds_list(char *const *names, size_t n, struct error *err)

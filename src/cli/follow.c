@@ -59,9 +59,7 @@ static int ensure_open(struct follow *f, struct error *err)
 		return 1;
 	if (why.code == ERR_NOT_FOUND)
 		return 0;
-	if (err)
-		*err = why;
-	return -1;
+	return error_pass(err, &why);
 }
 
 bool follow_is_open(struct follow *f)

@@ -188,7 +188,7 @@ int pilot_after_check(const struct spool *s, const struct spec *spec, struct err
 		if (!other && why.code == ERR_NOT_FOUND)
 			return error_set(err, ERR_NOT_FOUND, "dependency %s:%s: there is no such task in %s", dependency_kind_name(d->kind),
 					 task_id_text(d->task, text), spool_dir(s));
-		int failed = other ? submit_check_dependency(spec, d, has, other, err) : error_set(err, why.code, "%s", why.text);
+		int failed = other ? submit_check_dependency(spec, d, has, other, err) : error_pass(err, &why);
 		spec_unref(other);
 		if (failed)
 			return -1;

@@ -184,7 +184,7 @@ static int wants(struct agent *a, struct pilot_known_task *t, bool first, struct
 		return 0;
 	}
 	if (pilot_local_try(t, &fit, &said))
-		return *err = said, -1;
+		return error_pass(err, &said);
 	if (fit == PILOT_FITS_NEVER)
 		refuse(a, t, said.text);
 	if (fit != PILOT_FITS_LATER || !first)

@@ -153,7 +153,7 @@ static int hand_over(struct pilot_work *w, const struct pilot_known_task *t, str
 	if (!reply && (request ? is_final(&why) : why.code == ERR_CORRUPT))
 		return hold_refused(w, t, &why, err);
 	if (!reply)
-		return *err = why, -1;
+		return error_pass(err, &why);
 	struct pilot_handed h = { .id = t->id, .claim = t->record.claim, .signal = s->signal, .before_ms = s->signal_before_s * 1000,
 				  .code = s->requeue_code ? s->requeue_code : SPEC_REQUEUE_CODE };
 	text_printf(h.local, sizeof h.local, "%.20s", member_text(reply, "first"));
@@ -295,7 +295,7 @@ static int look_at_local(struct pilot_work *w, struct work *one, struct pilot_kn
 static int unread(struct work *one, const struct error *why, struct error *err)
 {
 	if (why->code != ERR_NOT_FOUND && why->code != ERR_CORRUPT && why->code != ERR_INVALID)
-		return *err = *why, -1;
+		return error_pass(err, why);
 	if (!one->unread)
 		cli_note("%s: what became of it can be told to nobody; it goes on", why->text);
 	one->unread = true;
@@ -310,7 +310,7 @@ static int step_one(struct pilot_work *w, struct work *one, bool look, struct er
 	struct error why = ERROR_INIT, later = ERROR_INIT;
 	scoped_json *said = client_call_id("show", one->h.local, &why);
 	if (!said && why.code != ERR_NOT_FOUND)
-		return *err = why, -1;
+		return error_pass(err, &why);
 	json_t *local = json_array_get(json_object_get(said, "tasks"), 0);
 	enum task_state state = member_state(local);
 	if (!look && !task_state_terminal(state) && (one->started || state != TASK_RUNNING) && !w->p->shared->ending)

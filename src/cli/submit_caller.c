@@ -309,7 +309,7 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 		return error_set(err, ERR_INVALID, "the command is an empty word: is a variable in it not set?");
 	if (!check_program(s, &why))
 		return 0;
-	error_set(err, why.code, "%s", why.text);
+	error_pass(err, &why);
 	if (err)
 		err->no = why.code == ERR_NOT_FOUND ? CLI_NO_PROGRAM : CLI_NOT_RUNNABLE;
 	return -1;

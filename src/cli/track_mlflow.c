@@ -40,13 +40,13 @@ int track_mlflow_experiment(struct track *t, const char *name, struct error *err
 	scoped_free char *path = alloc_printf("experiments/get-by-name?experiment_name=%s", escaped);
 	scoped_json *found = track_http_call(t->http, path, NULL, &why);
 	if (!found && why.code != ERR_NOT_FOUND)
-		return error_set(err, why.code, "%s", why.text);
+		return error_pass(err, &why);
 	const json_t *there = json_object_get(found, "experiment");
 	if (there && !strcmp(member_text(there, "lifecycle_stage"), "deleted"))
 		return error_set(err, ERR_INVALID, "experiment '%.200s' was deleted there: restore it, or name another (--experiment)", name);
 	scoped_json *made = found ? NULL : track_http_call(t->http, "experiments/create", json_pack("{ss}", "name", name), &why);
 	if (!found && !made && why.code != ERR_CONFLICT)
-		return error_set(err, why.code, "%s", why.text);
+		return error_pass(err, &why);
 	if (!found && !made)	/* another was quicker */
 		return error_set(err, ERR_UNAVAILABLE, "%s", why.text);
 	const char *id = member_text(there ? there : made, "experiment_id");
@@ -176,7 +176,7 @@ int track_mlflow_send(struct track *t, struct track_entry *e, const json_t *poin
 		struct error why = ERROR_INIT;
 		if (call(t, "runs/log-batch", json_pack("{ss, so}", "run_id", e->run, "metrics", batch), &why)) {
 			e->doubt = why.code == ERR_UNAVAILABLE;
-			return error_set(err, why.code, "%s", why.text);
+			return error_pass(err, &why);
 		}
 		e->sent_ms = track_run_after(member_int(json_array_get(points, at + n - 1), "timestamp"));
 		t->points += n;

@@ -136,7 +136,7 @@ static int take_missing(struct track *t, struct track_entry *e, struct error *er
 	}
 	if (!reply && why.code != ERR_NOT_FOUND) {
 		t->radd_failed = true;
-		return error_set(err, why.code, "%s", why.text);
+		return error_pass(err, &why);
 	}
 	cli_note("task %s: radd knows it no more (rad purge): its run stays as it is", e->id);
 	return 0;

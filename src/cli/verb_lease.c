@@ -105,7 +105,7 @@ static int wait_for_place(struct lease_wait *w, json_t **variables, struct error
 	struct error why = ERROR_INIT;
 	while (!interrupted && !(*variables = client_call_id("environ", w->id, &why))) {
 		if (why.code != ERR_CONFLICT)
-			return error_set(err, why.code, "%s", why.text);
+			return error_pass(err, &why);
 		scoped_json *shown = client_call_id("show", w->id, err);
 		const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
 		if (!task)

@@ -117,7 +117,7 @@ static int show_logs(const struct want *want, const json_t *tasks, struct error 
 		struct error one = ERROR_INIT;
 		int failed = show_log(want, t, &one);
 		if (failed && n == 1)
-			return *err = one, -1;
+			return error_pass(err, &one);
 		if (failed)
 			cli_note("%s", one.text);
 	}

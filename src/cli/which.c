@@ -163,14 +163,13 @@ static int show_ids(const struct ids *ids, const struct wanted *wanted, int *fd,
 		if (reply)
 			json_array_extend(tasks, json_object_get(reply, "tasks"));
 		else if (why.code != ERR_NOT_FOUND)
-			return *err = why, -1;
+			return error_pass(err, &why);
 		else if (!missing.code)
 			missing = why;
 	}
 	if (json_array_size(tasks) > before)
 		return 0;
-	*err = missing;
-	return -1;
+	return error_pass(err, &missing);
 }
 
 json_t *which_show(char *const *words, size_t n, struct error *err)

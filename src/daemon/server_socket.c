@@ -32,7 +32,7 @@ static int socket_claim(const char *path, struct error *err)
 	struct error why = ERROR_INIT;
 	scoped_fd int fd = wire_connect_now(path, &why);
 	if (fd < 0 && why.code == ERR_CONFLICT)
-		return error_set(err, why.code, "%s", why.text);
+		return error_pass(err, &why);
 	if (fd >= 0 && !is_orphaned(fd))
 		return error_set(err, ERR_CONFLICT, "another radd already listens on %s", path);
 	if (unlink(path) && errno != ENOENT)

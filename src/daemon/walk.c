@@ -255,11 +255,8 @@ int walk_step(struct walk *w, int64_t until_us, struct error *err)
 	while (!w->list.truncated) {
 		struct error why = ERROR_INIT;
 		task_id id = walk_next(w, &why);
-		if (why.code || (id && walk_tell(w, id, &why))) {
-			if (err)
-				*err = why;
-			return -1;
-		}
+		if (why.code || (id && walk_tell(w, id, &why)))
+			return error_pass(err, &why);
 		if (!id)
 			break;
 		if (clock_mono_us() >= until_us)

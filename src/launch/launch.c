@@ -264,7 +264,7 @@ static int open_folder(const char *path, int *folder, struct error *err)
 	*folder = attempt_open(path, &why);
 	if (*folder >= 0)
 		return 0;
-	return why.code == ERR_NOT_FOUND ? 1 : error_set(err, why.code, "%s", why.text);
+	return why.code == ERR_NOT_FOUND ? 1 : error_pass(err, &why);
 }
 
 /* A shim is ours until it becomes its task's user. Whoever else has that pid is none, whatever a claim says. One that cannot be

@@ -228,5 +228,5 @@ int settings_load(struct settings *s, const char *named, const char *devices, se
 		failed = settings_set_named(s, "devices", devices, (struct settings_source){ SETTINGS_COMMAND_LINE, 0 }, &why);
 	if (failed && tell)
 		tell(ctx, why.text);
-	return mistaken ? -1 : failed ? error_set(err, why.code, "%s", why.text) : 0;
+	return mistaken ? -1 : failed ? error_pass(err, &why) : 0;
 }

@@ -68,7 +68,7 @@ int spool_gate_read(const struct spool *s, uint32_t job, unsigned from, struct s
 	gate_path(job, from, path);
 	if (from && spool_file_text(s, path, SPOOL_MAX_FILE, &text, &why)) {
 		if (why.code != ERR_CORRUPT && why.code != ERR_INVALID)
-			return error_set(err, why.code, "%s", why.text);
+			return error_pass(err, &why);
 		g->broken = true;
 	} else if (from) {
 		spool_parse_gate(buf_text(&text), text.len, g);

@@ -132,7 +132,7 @@ json_t *spool_job(const struct spool *s, uint32_t job, bool env, struct error *e
 	if (!o && why.code == ERR_NOT_FOUND)
 		error_set(err, ERR_NOT_FOUND, "task %u: there is no such task in %s", job, s->dir);
 	else if (!o)
-		error_set(err, why.code, "%s", why.text);
+		error_pass(err, &why);
 	if (o && json_integer_value(json_object_get(o, "format")) > SPOOL_FORMAT_WAITS) {
 		error_set(err, ERR_CONFLICT, "task %u: was submitted by a newer rad, which this one cannot read", job);
 		json_decref(o);

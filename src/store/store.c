@@ -133,9 +133,7 @@ static int store_doom_by(struct store *s, int rc, struct error *err)
 {
 	s->dirty = true;
 	store_fail(s, rc, &s->doomed);
-	if (err)
-		*err = s->doomed;
-	return -1;
+	return error_pass(err, &s->doomed);
 }
 
 /* A statement that the disk failed, be it one that only read, may have ended the transaction: SQLite rolls it back by itself.
@@ -150,11 +148,8 @@ static void doom_if_rolled_back(struct store *s)
 int store_begin(struct store *s, struct error *err)
 {
 	doom_if_rolled_back(s);
-	if (s->doomed.code) {
-		if (err)
-			*err = s->doomed;
-		return -1;
-	}
+	if (s->doomed.code)
+		return error_pass(err, &s->doomed);
 	int rc = s->dirty ? SQLITE_OK : store_run(s, STORE_BEGIN);
 	s->dirty = true;
 	return rc ? store_doom_by(s, rc, err) : 0;
@@ -176,9 +171,7 @@ int store_doom(struct store *s, struct error *err, const char *what)
 {
 	s->dirty = true;
 	error_set(&s->doomed, ERR_INTERNAL, "%s: %s has no JSON form", s->path, what);
-	if (err)
-		*err = s->doomed;
-	return -1;
+	return error_pass(err, &s->doomed);
 }
 
 const char *store_mark(const struct store *s)
