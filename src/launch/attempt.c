@@ -28,6 +28,14 @@ int attempt_open(const char *path, struct error *err)
 	return steal_fd(fd);
 }
 
+ssize_t attempt_read(int folder, const char *name, char *text, size_t size)
+{
+	scoped_fd int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, size - 1);
+	text[n > 0 ? n : 0] = 0;
+	return n;
+}
+
 /* The folder for the new name, its parent for the folder: after a power cut a claim that was acted upon must be there, or the
  * task would be started a second time. */
 static int sync_around(int folder)
@@ -50,13 +58,8 @@ int attempt_cgroup(int folder, char **path)
 {
 	char noted[PATH_MAX];
 	*path = NULL;
-	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
-		return 0;
-	ssize_t n = fd < 0 ? -1 : io_read_full(fd, noted, sizeof noted - 1);
-	if (n < 0)
-		return -1;
-	noted[n] = 0;
+	if (attempt_read(folder, ATTEMPT_CGROUP, noted, sizeof noted) < 0)
+		return errno == ENOENT ? 0 : -1;
 	const char *name = strrchr(noted, '/');
 	if (name && !strncmp(name + 1, CGROUP_PREFIX, strlen(CGROUP_PREFIX)))
 		*path = alloc_string(noted);
@@ -88,14 +91,9 @@ int claim_read(int folder, const char *name, struct proc_id *id, struct error *e
 {
 	char text[64];
 	unsigned long long start;
-	scoped_fd int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	*id = (struct proc_id){ 0 };
-	if (fd < 0 && errno == ENOENT)
-		return 0;
-	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, sizeof text - 1);
-	if (n < 0)
-		return error_errno(err, "%s", name);
-	text[n] = 0;
+	if (attempt_read(folder, name, text, sizeof text) < 0)
+		return errno == ENOENT ? 0 : error_errno(err, "%s", name);
 	/* 0 and less would mean whole groups to kill(2), and 1 is nobody's shim. */
 	if (sscanf(text, "%d %llu", &id->pid, &start) != 2 || id->pid <= 1)
 		return error_set(err, ERR_CORRUPT, "%s: '%.40s' is not a pid and a start time", name, text);

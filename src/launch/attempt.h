@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/proc.h"
 
-#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #define ATTEMPT_REQUEST "request"
 #define ATTEMPT_CLAIM "claim"
@@ -21,6 +22,9 @@
 /* Opens the folder. Refuses one that others may write, or that is a link. Returns a descriptor, or -1;
  * the code is ERR_NOT_FOUND when there is none. */
 int attempt_open(const char *path, struct error *err);
+
+/* Reads what a file in it begins with as text, at most size - 1 bytes. Returns how many, or -1 (errno) with "" as text. */
+ssize_t attempt_read(int folder, const char *name, char *text, size_t size);
 
 /* *path: that of its cgroup, the caller's; NULL: none is noted, or a part of its path only, as a power cut may leave it: that
  * would name one with processes and cgroups of others. Returns 0, or -1: what is noted cannot be read just now. */

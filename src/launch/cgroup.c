@@ -143,12 +143,18 @@ int cgroup_limit_memory(const struct cgroup *c, uint64_t bytes)
 	return 0;
 }
 
+/* What it says now, of one that stays open too; "" if it cannot be read. */
+static void read_now(int fd, char *text, size_t size)
+{
+	ssize_t n = fd < 0 ? 0 : pread(fd, text, size - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+}
+
 bool cgroup_is_used(const char *path)
 {
 	scoped_fd int fd = open_in(path, "cgroup.events", O_RDONLY);
 	char text[256];
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-	text[n > 0 ? n : 0] = 0;
+	read_now(fd, text, sizeof text);
 	return strstr(text, "populated 1");
 }
 
@@ -157,9 +163,7 @@ static bool counts_below(const char *path)
 {
 	scoped_fd int fd = open_in(path, "cgroup.subtree_control", O_RDONLY);
 	char text[256], *rest = text;
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-
-	text[n > 0 ? n : 0] = 0;
+	read_now(fd, text, sizeof text);
 	for (const char *word; (word = strsep(&rest, " \n")); )
 		if (!strcmp(word, "memory"))
 			return true;
@@ -180,8 +184,7 @@ bool cgroup_take_memory(void)
 uint64_t cgroup_memory_peak(const struct cgroup *c)
 {
 	char text[32];
-	ssize_t n = c->peak_fd < 0 ? 0 : pread(c->peak_fd, text, sizeof text - 1, 0);
-	text[n > 0 ? n : 0] = 0;
+	read_now(c->peak_fd, text, sizeof text);
 	return strtoull(text, NULL, 10);
 }
 
@@ -246,8 +249,7 @@ int64_t cgroup_oom_kills(const struct cgroup *c)
 {
 	char text[1024];
 	long long count = 0;
-	ssize_t n = c->events_fd < 0 ? 0 : pread(c->events_fd, text, sizeof text - 1, 0);
-	text[n > 0 ? n : 0] = 0;
+	read_now(c->events_fd, text, sizeof text);
 	const char *line = strstr(text, "oom_kill ");
 	return line && sscanf(line, "oom_kill %lld", &count) == 1 && count > 0 ? count : 0;
 }

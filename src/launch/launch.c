@@ -257,14 +257,11 @@ int launch_run(const struct launch *l, struct proc_id *shim, struct error *err)
 	return error_wrap(err, "starting %s", l->label);
 }
 
-/* 0: the folder is open; 1: there is none; -1: error. */
-static int open_folder(const char *path, int *folder, struct error *err)
+/* That of the task's last attempt; as attempt_open. */
+static int open_folder(const struct launch_home *home, const struct task *t, struct error *err)
 {
-	struct error why = ERROR_INIT;
-	*folder = attempt_open(path, &why);
-	if (*folder >= 0)
-		return 0;
-	return why.code == ERR_NOT_FOUND ? 1 : error_pass(err, &why);
+	scoped_free char *path = launch_folder(home, t);
+	return attempt_open(path, err);
 }
 
 /* A shim is ours until it becomes its task's user. Whoever else has that pid is none, whatever a claim says. One that cannot be
@@ -279,10 +276,9 @@ bool launch_adopt(const struct launch_home *home, const struct task *t, struct p
 {
 	if (adopted_is(t))
 		return adopted_find(t, shim);
-	scoped_free char *path = launch_folder(home, t);
-	scoped_fd int folder = -1;
+	scoped_fd int folder = open_folder(home, t, NULL);
 	*shim = (struct proc_id){ 0 };
-	return !open_folder(path, &folder, NULL) && claim_read(folder, ATTEMPT_CLAIM, shim, NULL) > 0 && lives(*shim, t);
+	return folder >= 0 && claim_read(folder, ATTEMPT_CLAIM, shim, NULL) > 0 && lives(*shim, t);
 }
 
 void launch_report(const struct exit_record *record, struct exit_report *r)
@@ -303,18 +299,19 @@ void launch_report(const struct exit_record *record, struct exit_report *r)
 int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,
 		  struct error *err)
 {
-	scoped_free char *path = launch_folder(home, t);
-	scoped_fd int folder = -1;
 	struct exit_record record;
 	struct proc_id shim;
+	struct error why = ERROR_INIT;
 	*claimed = false;
 	if (adopted_is(t)) {
 		adopted_result(t, claimed, r);
 		return 0;
 	}
-	int absent = open_folder(path, &folder, err);
-	int claim = absent ? 0 : claim_read(folder, ATTEMPT_CLAIM, &shim, err);
-	if (absent < 0 || claim < 0)
+	scoped_fd int folder = open_folder(home, t, &why);
+	if (folder < 0)
+		return why.code == ERR_NOT_FOUND ? 0 : error_pass(err, &why);
+	int claim = claim_read(folder, ATTEMPT_CLAIM, &shim, err);
+	if (claim < 0)
 		return -1;
 	*claimed = claim > 0;
 	/* Alive is asked first: its record is complete when it is gone. */
@@ -328,10 +325,9 @@ int launch_result(const struct launch_home *home, const struct task *t, bool *cl
 
 bool launch_progress(const struct launch_home *home, const struct task *t, struct launch_told *out)
 {
-	scoped_free char *path = launch_folder(home, t);
-	scoped_fd int folder = -1;
+	scoped_fd int folder = open_folder(home, t, NULL);
 	struct progress_record record;
-	if (open_folder(path, &folder, NULL) || !record_read_progress(folder, &record))
+	if (folder < 0 || !record_read_progress(folder, &record))
 		return false;
 	uint64_t parts[] = { record.dev, record.ino };
 	*out = (struct launch_told){ record.seen, hash_bytes(HASH_SEED, parts, sizeof parts), (uint64_t)record.host_mib, record.cpu };
@@ -340,22 +336,15 @@ bool launch_progress(const struct launch_home *home, const struct task *t, struc
 
 int launch_token(const struct launch_home *home, const struct task *t, char token[LAUNCH_TOKEN_LEN])
 {
-	scoped_free char *path = launch_folder(home, t);
-	scoped_fd int folder = -1;
-	if (open_folder(path, &folder, NULL))
-		return -1;
-	scoped_fd int fd = openat(folder, ATTEMPT_TOKEN, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : io_read_full(fd, token, LAUNCH_TOKEN_LEN - 1);
-	token[n > 0 ? n : 0] = 0;
-	return n == LAUNCH_TOKEN_LEN - 1 ? 0 : -1;
+	scoped_fd int folder = open_folder(home, t, NULL);
+	return folder >= 0 && attempt_read(folder, ATTEMPT_TOKEN, token, LAUNCH_TOKEN_LEN) == LAUNCH_TOKEN_LEN - 1 ? 0 : -1;
 }
 
 bool launch_may_begin_again(const struct launch_home *home, const struct task *t)
 {
-	scoped_free char *path = launch_folder(home, t);
-	scoped_fd int folder = -1;
+	scoped_fd int folder = open_folder(home, t, NULL);
 	struct proc_id shim;
-	return !open_folder(path, &folder, NULL) && !claim_read(folder, ATTEMPT_CLAIM, &shim, NULL);
+	return folder >= 0 && !claim_read(folder, ATTEMPT_CLAIM, &shim, NULL);
 }
 
 /* For nobody: no kernel gives so high a number. */
@@ -363,11 +352,9 @@ bool launch_may_begin_again(const struct launch_home *home, const struct task *t
 
 bool launch_withdraw(const struct launch_home *home, const struct task *t)
 {
-	scoped_free char *path = launch_folder(home, t);
-	scoped_fd int folder = -1;
+	scoped_fd int folder = adopted_is(t) ? -1 : open_folder(home, t, NULL);
 	struct error err = ERROR_INIT;
-	return !adopted_is(t) && !open_folder(path, &folder, NULL) &&
-	       claim_create(folder, (struct proc_id){ .pid = NOBODYS_PID }, &err) && err.code == ERR_CONFLICT;
+	return folder >= 0 && claim_create(folder, (struct proc_id){ .pid = NOBODYS_PID }, &err) && err.code == ERR_CONFLICT;
 }
 
 /* What the shim left is made anew by the next. The record goes first: one that says "again" beside a claim of the next shim
@@ -391,10 +378,9 @@ int launch_unclaim(const struct launch_home *home, const struct task *t, char **
 static void task_family(const struct launch_home *home, const struct task *t, struct family *f)
 {
 	const struct attempt *attempt = task_attempt(t);
-	scoped_free char *path = launch_folder(home, t);
-	scoped_fd int folder = -1;
+	scoped_fd int folder = open_folder(home, t, NULL);
 	struct proc_id shim;
-	if (open_folder(path, &folder, NULL) || claim_read(folder, ATTEMPT_CLAIM, &shim, NULL) <= 0)
+	if (folder < 0 || claim_read(folder, ATTEMPT_CLAIM, &shim, NULL) <= 0)
 		shim = attempt ? attempt->shim : (struct proc_id){ 0 };
 	family_of(shim, folder, f);
 }
@@ -443,25 +429,20 @@ static unsigned sent_number(const struct task *t, enum launch_sent sent)
 /* Where that cannot be noted, the next radd sends it once more. */
 void launch_note_sent(const struct launch_home *home, const struct task *t, enum launch_sent sent)
 {
-	scoped_free char *path = launch_folder(home, t);
 	scoped_free char *now = alloc_printf("%lld %u\n", (long long)clock_mono_ms(), sent_number(t, sent));
-	scoped_fd int folder = -1;
-	if (!open_folder(path, &folder, NULL))
+	scoped_fd int folder = open_folder(home, t, NULL);
+	if (folder >= 0)
 		write_whole(folder, sent_names[sent], now, strlen(now), NULL);
 }
 
 int64_t launch_sent_ago_ms(const struct launch_home *home, const struct task *t, enum launch_sent sent)
 {
-	scoped_free char *path = launch_folder(home, t);
-	scoped_fd int folder = -1;
-	char text[48];
+	scoped_fd int folder = open_folder(home, t, NULL);
+	char text[48] = "";
 	long long at_ms;
 	unsigned number;
-	if (open_folder(path, &folder, NULL))
-		return -1;
-	scoped_fd int fd = openat(folder, sent_names[sent], O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : io_read_full(fd, text, sizeof text - 1);
-	text[n > 0 ? n : 0] = 0;
+	if (folder >= 0)
+		attempt_read(folder, sent_names[sent], text, sizeof text);
 	int got = sscanf(text, "%lld %u", &at_ms, &number);
 	if (got < 1 || (got == 2 && number != sent_number(t, sent)))	/* earlier releases noted no number */
 		return -1;
@@ -481,11 +462,10 @@ size_t launch_processes(const struct launch_home *home, const struct task *t, pi
 /* The cgroup goes first: the folder is what names it. Where there is no descriptor just now, there will be one. */
 bool launch_forget(const char *path)
 {
-	scoped_fd int folder = -1;
 	struct error err = ERROR_INIT;
-	int absent = open_folder(path, &folder, &err);
-	if (absent)
-		return absent > 0 || err.code == ERR_DENIED;
+	scoped_fd int folder = attempt_open(path, &err);
+	if (folder < 0)
+		return err.code == ERR_NOT_FOUND || err.code == ERR_DENIED;
 	scoped_free char *cgroup = NULL;
 	if (attempt_cgroup(folder, &cgroup) || (cgroup && !cgroup_remove_path(cgroup)))
 		return false;
