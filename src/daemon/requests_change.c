@@ -138,10 +138,8 @@ static size_t change_some(struct changes *c, const task_id *ids, size_t n)
  * other: "not yours" explains more than the state of some other task. */
 static int change_tell(const struct changes *c, struct reply *reply, struct error *err)
 {
-	if (!c->done) {
-		*err = c->denied ? c->denial : c->reason;
-		return -1;
-	}
+	if (!c->done)
+		return error_pass(err, c->denied ? &c->denial : &c->reason);
 	return request_answer(reply, json_pack("{si, sI, sI, so, sI, so}", "schema", 1, "changed", (json_int_t)c->done,
 		"denied", (json_int_t)c->denied, "why", json_text_or_null(c->denied ? c->denial.text : NULL),
 		"skipped", (json_int_t)c->skipped, "skipped_why", json_text_or_null(c->skipped ? c->reason.text : NULL)));
@@ -169,29 +167,27 @@ static task_id change_go_on(const json_t *so_far, struct changes *c)
 	return json_integer_value(json_object_get(so_far, "last"));
 }
 
-/* Of tasks that live, in pieces, since each costs a look at all of its processes. That none lives any more is an error for the
- * first piece alone. */
-static int change_in_pieces(const struct requests *q, const struct message *m, change one, const void *how, struct reply *reply,
-			    struct error *err)
+/* cancel, hold, release, suspend, resume, signal --------------------------------------------------------------------- */
+
+typedef int (*core_change)(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+
+/* One of which the request says no more than of which tasks. `bounded`: by how many events of people's a task may have, since
+ * each is kept for ever. */
+struct plain_change { core_change act; bool bounded; };
+
+static int change_plainly(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
-	struct changes c = { .q = q, .m = m, .one = one, .how = how, .until_us = clock_mono_us() + PIECE_US };
-	task_id last = change_go_on(m->so_far, &c);
-	scoped_free task_id *ids = NULL;
-	size_t n = 0, at = 0;
-	if (change_ids(q, m, &ids, &n, err) && !m->so_far)
+	const struct plain_change *plain = how;
+	if (plain->bounded && request_need_changes(core_task(q->core, id), err))
 		return -1;
-	while (at < n && ids[at] <= last)
-		at++;
-	if (at < n)
-		at += change_some(&c, ids + at, n - at);
-	return at < n ? change_put_off(ids[at - 1], &c, reply) : change_tell(&c, reply, err);
+	return plain->act(q->core, id, m->uid, now_read(), err);
 }
 
-/* The same, which costs little each. */
-static int change_all(const struct requests *q, const struct message *m, change one, const void *how, struct reply *reply,
+static int change_all(const struct requests *q, const struct message *m, core_change act, bool bounded, struct reply *reply,
 		      struct error *err)
 {
-	struct changes c = { .q = q, .m = m, .one = one, .how = how, .until_us = INT64_MAX };
+	const struct plain_change how = { act, bounded };
+	struct changes c = { .q = q, .m = m, .one = change_plainly, .how = &how, .until_us = INT64_MAX };
 	scoped_free task_id *ids = NULL;
 	size_t n = 0;
 	if (change_ids(q, m, &ids, &n, err))
@@ -200,40 +196,38 @@ static int change_all(const struct requests *q, const struct message *m, change 
 	return change_tell(&c, reply, err);
 }
 
-static int change_cancel(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
+/* Also on a full disk: it frees something. */
+int request_cancel(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	(void)how;
-	return core_cancel(q->core, id, m->uid, now_read(), err);
+	return change_all(q, m, core_cancel, false, reply, err);
 }
 
-/* A bound on changes of one task: each is an event that is kept for ever. */
-static int change_hold(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
+/* Room and the day's allowance are asked once for the whole list, before any task is changed, so that a request is refused
+ * whole and for one reason. */
+int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	(void)how;
-	if (request_need_changes(core_task(q->core, id), err))
+	if (request_need_room(q, err) || request_need_store(q, m, err))
 		return -1;
-	return core_hold(q->core, id, m->uid, now_read(), err);
+	return change_all(q, m, core_hold, true, reply, err);
 }
 
 /* Not bounded: whoever could hold may take it back, or it would wait for ever. */
-static int change_release(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
+int request_release(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	(void)how;
-	return core_release(q->core, id, m->uid, now_read(), err);
+	return request_need_room(q, err) ? -1 : change_all(q, m, core_release, false, reply, err);
 }
 
-static int change_suspend(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
+int request_suspend(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	(void)how;
-	if (request_need_changes(core_task(q->core, id), err))
+	if (request_need_room(q, err) || request_need_store(q, m, err))
 		return -1;
-	return core_suspend(q->core, id, m->uid, now_read(), err);
+	return change_all(q, m, core_suspend, true, reply, err);
 }
 
-static int change_resume(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
+/* Whoever could suspend may take it back. */
+int request_resume(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	(void)how;
-	return core_resume(q->core, id, m->uid, now_read(), err);
+	return request_need_room(q, err) ? -1 : change_all(q, m, core_resume, false, reply, err);
 }
 
 /* No event: it is nothing that the task is, and may be sent often. One that no process handles would end the program, by its
@@ -241,7 +235,7 @@ static int change_resume(const struct requests *q, const struct message *m, task
 static int change_signal(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
 {
 	const struct task *t = core_task(q->core, id);
-	int signal = *(const int *)how;
+	int signal = (int)*(const int64_t *)how;
 	const char *word = sigabbrev_np(signal);
 	char text[TASK_ID_TEXT], number[16];
 	(void)m;
@@ -257,128 +251,31 @@ static int change_signal(const struct requests *q, const struct message *m, task
 			 "it ends a program or does nothing", text, word ? "SIG" : "signal ", word ? word : number);
 }
 
-/* What makes no sense without a GPU: its memory can be taken away, and nothing else can. */
-static int change_check_without_gpu(const struct spec *s, struct error *err)
-{
-	const char *word = s->gpus ? NULL : submit_said_of_gpus(s);
-	if (!word)
-		return 0;
-	if (!strcmp(word, "gpu_mem"))
-		return error_set(err, ERR_INVALID, "'gpus' is 0 and 'gpu_mem' is of GPUs: --gpu-mem=0 takes that away too");
-	return error_set(err, ERR_INVALID, "'gpus' is 0 and '%s', with which it was submitted, is of GPUs: cancel it and submit it "
-			 "anew", word);
-}
-
-/* GPUs of another model are another task; who says the same again says nothing of it. */
-static int change_check_model(const struct message *m, const struct task *t, struct error *err)
-{
-	const char *model = json_string_value(json_object_get(m->json, "gpu_model")), *has = t->spec->gpu_model;
-	if (!model || (has && !strcasecmp(model, has)))
-		return 0;
-	return error_set(err, ERR_INVALID, "'%.60s': the model of GPU cannot be changed, only how many, and it was submitted with "
-			 "%s%.60s%s", model, has ? "'" : "", has ? has : "none", has ? "'" : "");
-}
-
-/* What a submission with these would be refused for. Of one that runs, the core refuses those of GPUs anyway. */
-static int change_check_needs(const struct requests *q, const struct message *m, const struct task *t, const struct event *ev,
-			      struct error *err)
-{
-	const struct spec s = task_as_submitted(t, ev);
-	char text[TASK_ID_TEXT];
-	bool more = (ev->u.updated.set_gpus || ev->u.updated.set_gpu_mem) && t->state != TASK_RUNNING;
-	bool needs = (ev->u.updated.set_gpus && more) || ev->u.updated.set_retries;
-	if (needs && (change_check_model(m, t, err) || change_check_without_gpu(&s, err) || submit_check_needs(&s, err)))
-		return error_wrap(err, "task %s", task_id_text(t->id, text));
-	if (more && request_need_allowance(q, m, s.uid, 0, &s, err))
-		return error_wrap(err, "task %s", task_id_text(t->id, text));
-	return 0;
-}
-
-/* By how much each task's own time limit changes; 0: it does not. */
-static int64_t update_by_s(const struct message *m)
-{
-	return json_integer_value(json_object_get(m->json, "time_limit_by_s"));
-}
-
-static int change_update(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
-{
-	struct event one = *(const struct event *)how;
-	const struct task *t = core_task(q->core, id);
-	one.u.updated.by_known = true;
-	one.u.updated.uid = m->uid;
-	if (t && update_by_s(m)) {
-		one.u.updated.set_time_limit = true;
-		one.u.updated.time_limit_s = t->time_limit_s + update_by_s(m);
-	}
-	if (request_need_changes(t, err) || (t && change_check_needs(q, m, t, &one, err)))
-		return -1;
-	return core_update(q->core, id, &one, now_read(), err);
-}
-
-/* Also on a full disk: it frees something. */
-int request_cancel(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
-{
-	return change_all(q, m, change_cancel, NULL, reply, err);
-}
-
-/* Room and the day's allowance are asked once for the whole list, before any task is changed, so that a request is refused
- * whole and for one reason. */
-int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
-{
-	if (request_need_room(q, err) || request_need_store(q, m, err))
-		return -1;
-	return change_all(q, m, change_hold, NULL, reply, err);
-}
-
-int request_release(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
-{
-	return request_need_room(q, err) ? -1 : change_all(q, m, change_release, NULL, reply, err);
-}
-
-int request_suspend(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
-{
-	if (request_need_room(q, err) || request_need_store(q, m, err))
-		return -1;
-	return change_all(q, m, change_suspend, NULL, reply, err);
-}
-
-/* Whoever could suspend may take it back. */
-int request_resume(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
-{
-	return request_need_room(q, err) ? -1 : change_all(q, m, change_resume, NULL, reply, err);
-}
-
+/* In pieces, since each costs a look at all processes of a task. That none lives any more is an error for the first piece
+ * alone. */
 int request_signal(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	int64_t number = 0;
+	struct changes c = { .q = q, .m = m, .one = change_signal, .how = &number, .until_us = clock_mono_us() + PIECE_US };
+	task_id last = change_go_on(m->so_far, &c);
+	scoped_free task_id *ids = NULL;
+	size_t n = 0, at = 0;
 	if (json_read_int(m->json, "signal", 1, SIGRTMAX, &number, err))
 		return -1;
-	int signal = (int)number;
-	if (!signal)
+	if (!number)
 		return error_set(err, ERR_INVALID, "'signal': which?");
-	return change_in_pieces(q, m, change_signal, &signal, reply, err);
+	if (change_ids(q, m, &ids, &n, err) && !m->so_far)
+		return -1;
+	while (at < n && ids[at] <= last)
+		at++;
+	if (at < n)
+		at += change_some(&c, ids + at, n - at);
+	return at < n ? change_put_off(ids[at - 1], &c, reply) : change_tell(&c, reply, err);
 }
-
-/* It is kept, in memory and in the store, as what was submitted is. One that goes beyond what its user may have there is none:
- * its tasks go on, and say why. */
-static void change_bound_capture(const struct requests *q, const struct message *m, uint32_t job, char **capture, char **why)
-{
-	struct error full = ERROR_INIT;
-	if (!*capture)
-		return;
-	if (request_need_store(q, m, &full) || request_need_size(q, m, strlen(*capture), &full)) {
-		free(steal(*capture));
-		free(*why);
-		*why = alloc_string(full.text);
-		return;
-	}
-	request_spend_store(q, m, m->bytes);
-	core_spec_grew(q->core, job, strlen(*capture));
-}
-
-#define MAX_AGAIN SPEC_MAX_ARRAY	/* tasks of one request, as many as one submission makes */
 
 /* requeue ------------------------------------------------------------------------------------------------------------- */
+
+#define MAX_AGAIN SPEC_MAX_ARRAY	/* tasks of one request, as many as one submission makes */
 
 static int change_may_run_again(const struct task *t, struct error *err)
 {
@@ -473,6 +370,8 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 	return change_tell(&c, reply, err);
 }
 
+/* The capture that a job waits for ------------------------------------------------------------------------------------ */
+
 /* The spec of a job that waits for its capture; NULL: it does not, or is not the sender's. */
 static struct spec *change_awaiting(const struct requests *q, const struct message *m, uint32_t *job, struct error *err)
 {
@@ -508,6 +407,23 @@ int request_capturing(const struct requests *q, const struct message *m, struct 
 	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
 }
 
+/* It is kept, in memory and in the store, as what was submitted is. One that goes beyond what its user may have there is none:
+ * its tasks go on, and say why. */
+static void change_bound_capture(const struct requests *q, const struct message *m, uint32_t job, char **capture, char **why)
+{
+	struct error full = ERROR_INIT;
+	if (!*capture)
+		return;
+	if (request_need_store(q, m, &full) || request_need_size(q, m, strlen(*capture), &full)) {
+		free(steal(*capture));
+		free(*why);
+		*why = alloc_string(full.text);
+		return;
+	}
+	request_spend_store(q, m, m->bytes);
+	core_spec_grew(q->core, job, strlen(*capture));
+}
+
 /* The capture of a job that waits for it, or why there is none. A reference of its own, since those who wait for it may
  * end while they are told. The spec is stored anew: what was submitted is now what came with its capture. */
 int request_captured(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
@@ -529,6 +445,64 @@ int request_captured(const struct requests *q, const struct message *m, struct r
 }
 
 /* update -------------------------------------------------------------------------------------------------------------- */
+
+/* What makes no sense without a GPU: its memory can be taken away, and nothing else can. */
+static int change_check_without_gpu(const struct spec *s, struct error *err)
+{
+	const char *word = s->gpus ? NULL : submit_said_of_gpus(s);
+	if (!word)
+		return 0;
+	if (!strcmp(word, "gpu_mem"))
+		return error_set(err, ERR_INVALID, "'gpus' is 0 and 'gpu_mem' is of GPUs: --gpu-mem=0 takes that away too");
+	return error_set(err, ERR_INVALID, "'gpus' is 0 and '%s', with which it was submitted, is of GPUs: cancel it and submit it "
+			 "anew", word);
+}
+
+/* GPUs of another model are another task; who says the same again says nothing of it. */
+static int change_check_model(const struct message *m, const struct task *t, struct error *err)
+{
+	const char *model = json_string_value(json_object_get(m->json, "gpu_model")), *has = t->spec->gpu_model;
+	if (!model || (has && !strcasecmp(model, has)))
+		return 0;
+	return error_set(err, ERR_INVALID, "'%.60s': the model of GPU cannot be changed, only how many, and it was submitted with "
+			 "%s%.60s%s", model, has ? "'" : "", has ? has : "none", has ? "'" : "");
+}
+
+/* What a submission with these would be refused for. Of one that runs, the core refuses those of GPUs anyway. */
+static int change_check_needs(const struct requests *q, const struct message *m, const struct task *t, const struct event *ev,
+			      struct error *err)
+{
+	const struct spec s = task_as_submitted(t, ev);
+	char text[TASK_ID_TEXT];
+	bool more = (ev->u.updated.set_gpus || ev->u.updated.set_gpu_mem) && t->state != TASK_RUNNING;
+	bool needs = (ev->u.updated.set_gpus && more) || ev->u.updated.set_retries;
+	if (needs && (change_check_model(m, t, err) || change_check_without_gpu(&s, err) || submit_check_needs(&s, err)))
+		return error_wrap(err, "task %s", task_id_text(t->id, text));
+	if (more && request_need_allowance(q, m, s.uid, 0, &s, err))
+		return error_wrap(err, "task %s", task_id_text(t->id, text));
+	return 0;
+}
+
+/* By how much each task's own time limit changes; 0: it does not. */
+static int64_t update_by_s(const struct message *m)
+{
+	return json_integer_value(json_object_get(m->json, "time_limit_by_s"));
+}
+
+static int change_update(const struct requests *q, const struct message *m, task_id id, const void *how, struct error *err)
+{
+	struct event one = *(const struct event *)how;
+	const struct task *t = core_task(q->core, id);
+	one.u.updated.by_known = true;
+	one.u.updated.uid = m->uid;
+	if (t && update_by_s(m)) {
+		one.u.updated.set_time_limit = true;
+		one.u.updated.time_limit_s = t->time_limit_s + update_by_s(m);
+	}
+	if (request_need_changes(t, err) || (t && change_check_needs(q, m, t, &one, err)))
+		return -1;
+	return core_update(q->core, id, &one, now_read(), err);
+}
 
 static bool update_is_singleton(const struct message *m)
 {
