@@ -80,7 +80,7 @@ static const char *word_of(const struct event *ev, const struct task *t, const c
 		{ "fail", failed },
 		{ "end", over && (ended || ev->kind == EV_CANCELLED) },
 		{ "begin", ev->kind == EV_STARTED && t->n_attempts == 1 },
-		{ "slot", !strcmp(event_kind_name(ev->kind), "slot_asked") },
+		{ "slot", ev->kind == EV_SLOT_ASKED },
 	};
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (words[i].holds && notices_has(list, words[i].word))

@@ -153,13 +153,7 @@ static void runner_hasten(struct runner *r)
 			w->delay.retry_ms = 0;
 }
 
-const char *runner_delay(const struct runner *r, task_id id)
-{
-	const struct watch *w = idmap_get(&r->watches, id);
-	return w ? w->delay.text : NULL;
-}
-
-/* Ends ----------------------------------------------------------------------------------------------------------------- */
+/* What its shim left --------------------------------------------------------------------------------------------------- */
 
 /* A task of which nobody knows any more must not go on unseen. */
 static void runner_kill_rest(struct watch *w)
@@ -271,8 +265,8 @@ static int runner_watch_shim(struct watch *w, struct proc_id shim)
 	owners_shim(w->r->owners, shim.pid, w->task);
 	w->stage = WATCH_RUNNING;
 	delaying_end(&w->delay);	/* it may be delayed again, before its program begins */
-	/* Out of descriptors or memory, which says nothing about the task: on_tick tries again. */
-	/* Between reading the identity and opening it, the pid may have become another's. */
+	/* Out of descriptors or memory, which says nothing about the task: on_tick tries again. So too where the pid may have become
+	 * another's, between reading the identity and opening it. */
 	if (w->pidfd < 0 || !proc_alive(shim))
 		error_errno(&err, "watching process %d", (int)shim.pid);
 	else
@@ -334,24 +328,11 @@ static void runner_failed(struct watch *w, const char *why)
 }
 
 static void runner_stop(struct watch *w);
+static void runner_suspend(struct watch *w);
 
 static void on_waits(void *ctx)
 {
 	runner_want_tick(((struct watch *)ctx)->r);
-}
-
-/* As its record says. Twice, for what was forked while the first ones were being stopped. A shim that has just begun, or begins
- * again, has no program yet. */
-static void runner_suspend(struct watch *w)
-{
-	const struct task *t = runner_task_of(w);
-	int got = 0;
-	for (int i = 0; w->stage == WATCH_RUNNING && i < 2; i++)
-		got += stopping_signal(&w->r->stopping, t, t->suspended ? SIGSTOP : SIGCONT);
-	bool unstopped = t->suspended && !t->stopping && !got && w->stage == WATCH_RUNNING;
-	w->unstopped_ms = unstopped ? clock_mono_ms() + TICK_MS : 0;
-	if (unstopped)
-		runner_want_tick(w->r);
 }
 
 /* It may have ended already, or been asked to: both were possible while its launch was in a thread. */
@@ -385,18 +366,7 @@ static void runner_begin(struct watch *w)
 	starting_begin(w->starting);
 }
 
-char **runner_environment(const struct runner *r, const struct task *t)
-{
-	return starting_environment(&r->starting, t);
-}
-
-int runner_ask(const struct runner *r, const struct task *t, int signal)
-{
-	const struct watch *w = idmap_get(&r->watches, t->id);
-	return w && w->stage == WATCH_RUNNING ? launch_ask(&r->plan.home, t, signal) : 0;
-}
-
-/* Ending --------------------------------------------------------------------------------------------------------------- */
+/* Stopping ------------------------------------------------------------------------------------------------------------- */
 
 /* A process in a file system or a driver that hangs dies of nothing. Its task is over for everybody else: its GPUs are given to
  * others as far as readings show them free, and what it still holds there counts as foreign. */
@@ -420,14 +390,6 @@ static void runner_let_go(struct watch *w)
 {
 	owners_let_go(w->r->owners, w->task);
 	runner_end(w, &(struct exit_report){ .have_record = true, .unseen = true });
-}
-
-bool runner_departed(struct runner *r, task_id id, const struct exit_report *report)
-{
-	struct watch *w = idmap_get(&r->watches, id);
-	if (w)
-		runner_end(w, report);
-	return w;
 }
 
 /* By where the attempt is: what does not run yet need not begin, what has ended need not be read, and the rest is signalled
@@ -457,6 +419,22 @@ static void runner_stop(struct watch *w)
 		runner_stop_step(w);
 	}
 }
+
+/* As its record says. Twice, for what was forked while the first ones were being stopped. A shim that has just begun, or begins
+ * again, has no program yet. */
+static void runner_suspend(struct watch *w)
+{
+	const struct task *t = runner_task_of(w);
+	int got = 0;
+	for (int i = 0; w->stage == WATCH_RUNNING && i < 2; i++)
+		got += stopping_signal(&w->r->stopping, t, t->suspended ? SIGSTOP : SIGCONT);
+	bool unstopped = t->suspended && !t->stopping && !got && w->stage == WATCH_RUNNING;
+	w->unstopped_ms = unstopped ? clock_mono_ms() + TICK_MS : 0;
+	if (unstopped)
+		runner_want_tick(w->r);
+}
+
+/* What comes again ----------------------------------------------------------------------------------------------------- */
 
 static bool runner_is_blind(const struct watch *w)
 {
@@ -611,6 +589,8 @@ bool runner_work(struct runner *r)
 	return n && done == n;
 }
 
+/* After a restart ------------------------------------------------------------------------------------------------------ */
+
 /* Its shim, running: the one that claimed the attempt, or the one that was started and has not come to that yet. */
 static bool runner_find_shim(const struct watch *w, struct proc_id *shim)
 {
@@ -645,6 +625,29 @@ static void runner_adopt_ended(struct watch *w)
 	}
 }
 
+void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
+{
+	struct proc_id shim = { 0 };
+	char id[TASK_ID_TEXT];
+	struct watch *w = runner_watch_task(r, t->id);
+	w->stranger = new_boot;
+	if (!runner_find_shim(w, &shim) || runner_watch_shim(w, shim)) {
+		runner_adopt_ended(w);
+		return;
+	}
+	log_info("task %s: adopted, its shim is pid %d", task_id_text(t->id, id), (int)shim.pid);
+	if (!task_attempt(t)->shim.pid)
+		core_started(r->plan.core, t->id, shim, now_read());
+	if (t->suspended || t->suspended_ms)	/* the signal may have been lost with the radd that was to send it */
+		runner_suspend(w);
+	if (task_attempt(t)->warned && launch_sent_ago_ms(&r->plan.home, t, LAUNCH_WARNED) < 0)
+		runner_note(r, &(struct event){ .kind = EV_WARNED }, t);
+	if (t->stopping)
+		runner_stop(w);
+	else if (core_is_leaving(r->plan.core, t, now_read()) && !asking_was_told(&r->plan.home, t, now_read().wall_ms))
+		runner_note(r, &(struct event){ .kind = EV_SLOT_ASKED }, t);
+}
+
 struct kept { const struct launch_home *home; char **names; size_t n, cap; };
 
 static void keep_name(void *ctx, const struct task *t)
@@ -668,6 +671,33 @@ void runner_sweep(struct runner *r, bool remove)
 	for (size_t i = 0; i < k.n; i++)
 		free(k.names[i]);
 	free(k.names);
+}
+
+/* Questions, and words from outside ------------------------------------------------------------------------------------ */
+
+const char *runner_delay(const struct runner *r, task_id id)
+{
+	const struct watch *w = idmap_get(&r->watches, id);
+	return w ? w->delay.text : NULL;
+}
+
+bool runner_departed(struct runner *r, task_id id, const struct exit_report *report)
+{
+	struct watch *w = idmap_get(&r->watches, id);
+	if (w)
+		runner_end(w, report);
+	return w;
+}
+
+char **runner_environment(const struct runner *r, const struct task *t)
+{
+	return starting_environment(&r->starting, t);
+}
+
+int runner_ask(const struct runner *r, const struct task *t, int signal)
+{
+	const struct watch *w = idmap_get(&r->watches, t->id);
+	return w && w->stage == WATCH_RUNNING ? launch_ask(&r->plan.home, t, signal) : 0;
 }
 
 enum core_mps runner_mps(const struct runner *r, const char **why)
@@ -695,29 +725,6 @@ void runner_tell_troubles(const struct runner *r, json_t *troubles)
 	servers_tell(r->servers, troubles);
 	sweeping_tell(r->sweeping, troubles);
 	hooks_tell(r->hooks, troubles);
-}
-
-void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
-{
-	struct proc_id shim = { 0 };
-	char id[TASK_ID_TEXT];
-	struct watch *w = runner_watch_task(r, t->id);
-	w->stranger = new_boot;
-	if (!runner_find_shim(w, &shim) || runner_watch_shim(w, shim)) {
-		runner_adopt_ended(w);
-		return;
-	}
-	log_info("task %s: adopted, its shim is pid %d", task_id_text(t->id, id), (int)shim.pid);
-	if (!task_attempt(t)->shim.pid)
-		core_started(r->plan.core, t->id, shim, now_read());
-	if (t->suspended || t->suspended_ms)	/* the signal may have been lost with the radd that was to send it */
-		runner_suspend(w);
-	if (task_attempt(t)->warned && launch_sent_ago_ms(&r->plan.home, t, LAUNCH_WARNED) < 0)
-		runner_note(r, &(struct event){ .kind = EV_WARNED }, t);
-	if (t->stopping)
-		runner_stop(w);
-	else if (core_is_leaving(r->plan.core, t, now_read()) && !asking_was_told(&r->plan.home, t, now_read().wall_ms))
-		runner_note(r, &(struct event){ .kind = EV_SLOT_ASKED }, t);
 }
 
 bool runner_slot_hears(const struct runner *r, const struct task *t)
