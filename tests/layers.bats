@@ -245,3 +245,16 @@ doc/README.md:1: links to #Words, a heading that doc/README.md does not have
 doc/README.md:1: links to #what, a heading that doc/errors.md does not have
 doc/README.md:1: names src/map/lost.h, which is not there'
 }
+
+@test "HACKING: the files and functions that its walks name are there" {
+	local n=0 where names name missing=
+	while IFS='|' read -r where names; do
+		for name in ${names//,/ }; do
+			n=$((n + 1))
+			grep -qrE --include='*.c' "^[a-z].*[ *]$name\(" "$RAD_SOURCE_ROOT/src/$where" || missing+=" $where:$name"
+		done
+	done < <(awk -F '  +' '/^```/ { on = !on } { sub(/^ +/, "") } on && $1 ~ /^[a-z]+(\/[a-z_]+\.c)?$/ { print $1 "|" $2 }' \
+		"$RAD_SOURCE_ROOT/HACKING.md")
+	[ -z "$missing" ] || { echo "not there:$missing"; return 1; }
+	[ "$n" -gt 60 ]
+}
