@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "core/core.h"
-#include "settings/settings.h"
 #include "daemon/allowing.h"
+#include "daemon/awaiting.h"
 #include "daemon/capturing.h"
 #include "daemon/counting.h"
 #include "daemon/drains.h"
@@ -20,8 +20,8 @@
 #include "daemon/sampling.h"
 #include "daemon/untold.h"
 #include "daemon/usage.h"
-#include "daemon/awaiting.h"
 #include "daemon/walk.h"
+#include "settings/settings.h"
 #include "store/store.h"
 
 #include <jansson.h>

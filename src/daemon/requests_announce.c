@@ -119,10 +119,8 @@ int request_announce(const struct requests *q, const struct message *m, struct r
 	if (same.found)
 		return request_answer(reply, json_pack("{si, ss, sb}", "schema", 1, "id", task_id_text(same.found, text), "joined", 1));
 	int unknown = request_user_name(q, a.of.uid, &name, err);
-	if (unknown > 0)
-		*reply = (struct reply){ .kind = REPLY_AGAIN };
 	if (unknown)
-		return unknown > 0 ? 0 : -1;
+		return unknown > 0 ? request_again(reply) : -1;
 	struct process_places places = { .n = 0 };
 	struct spec *s = announce_spec(q, m, &a, name, &places, err);
 	json_t *answer = s ? request_submit_job(q, s, &places, err) : NULL;

@@ -32,7 +32,6 @@ static void gpus_name_claims(const struct requests *q, json_t *claims)
 	}
 }
 
-/* The core knows owners by number, and of a drained GPU that it is. */
 static void gpus_tell_more(const struct requests *q, const struct message *m, json_t *gpu)
 {
 	json_t *drain = drains_json(q->drains, q->names, json_string_value(json_object_get(gpu, "uuid")));

@@ -51,6 +51,9 @@ int request_add_earlier(const struct requests *q, uid_t uid, const char *name, u
  * NULL with an error: the store did not take it. */
 json_t *request_submit_job(const struct requests *q, struct spec *s, struct process_places *places, struct error *err);
 
+/* requests_gpus.c: adds to findings of placement what the core does not know: names, who drained a GPU and why. */
+void request_explain(const struct requests *q, const struct message *m, json_t *findings);
+
 /* requests_check.c: what several of them ask first. 0, or -1 with the reason to refuse. */
 int request_id(const struct message *m, task_id *id, struct error *err);
 /* The list `ids`, or `id` alone; each once, ascending, however often it was named. Free *ids. Returns how many, 0 with an
@@ -74,8 +77,6 @@ void request_spend_store(const struct requests *q, const struct message *m, size
 /* Whether the task may be changed once more: each change is an event that is kept for ever. NULL, a task that does not live, is
  * let through: the core refuses it. */
 int request_need_changes(const struct task *t, struct error *err);
-/* requests_gpus.c: adds to findings of placement what the core does not know: names, who drained a GPU and why. */
-void request_explain(const struct requests *q, const struct message *m, json_t *findings);
 /* Text of a person that is to stand in one line: what is no character of it becomes '?'. Takes NULL. */
 void request_make_line(char *text);
 /* No moment that people name is later (wall): the year 2200. */
@@ -84,11 +85,19 @@ void request_make_line(char *text);
 task_id request_any_element(const struct requests *q, task_id id);
 /* A task, alive or from the store; *old is to be destroyed by the caller. NULL with an error. */
 const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err);
+
 /* Answers with that object, whose reference is taken over; -1 when it is NULL, for what set the error. */
 static inline int request_answer(struct reply *reply, json_t *json)
 {
 	*reply = (struct reply){ .kind = REPLY_NOW, .json = json };
 	return json ? 0 : -1;
+}
+
+/* The request is run anew when a user's name has come. Returns 0. */
+static inline int request_again(struct reply *reply)
+{
+	*reply = (struct reply){ .kind = REPLY_AGAIN };
+	return 0;
 }
 
 #endif

@@ -65,10 +65,8 @@ int request_reserve(const struct requests *q, const struct message *m, struct re
 int request_reservations(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	(void)m, (void)err;
-	if (!reserving_are_named(q->reserving, q->names)) {
-		*reply = (struct reply){ .kind = REPLY_AGAIN };
-		return 0;
-	}
+	if (!reserving_are_named(q->reserving, q->names))
+		return request_again(reply);
 	return request_answer(reply, json_pack("{si, so}", "schema", 1, "reservations", reserving_json(q->reserving, q->names)));
 }
 

@@ -183,11 +183,11 @@ json_t *request_submit_job(const struct requests *q, struct spec *s, struct proc
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	const char *name;
-	int unknown = request_need_room(q, err) || request_need_store(q, m, err) ? -1 : request_user_name(q, m->uid, &name, err);
-	if (unknown > 0)
-		*reply = (struct reply){ .kind = REPLY_AGAIN };
+	if (request_need_room(q, err) || request_need_store(q, m, err))
+		return -1;
+	int unknown = request_user_name(q, m->uid, &name, err);
 	if (unknown)
-		return unknown > 0 ? 0 : -1;
+		return unknown > 0 ? request_again(reply) : -1;
 	struct process_places places = { .n = 0 };
 	struct spec *s = submit_spec(q, m, name, &places, err);
 	if (!s)

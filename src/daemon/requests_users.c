@@ -73,8 +73,7 @@ int request_users(const struct requests *q, const struct message *m, struct repl
 	(void)err;
 	if (!are_named(q, m->uid, users, n)) {
 		free(users);
-		*reply = (struct reply){ .kind = REPLY_AGAIN };
-		return 0;
+		return request_again(reply);
 	}
 	json_t *list = json_array();
 	for (size_t i = 0; i < n; i++) {
@@ -134,10 +133,8 @@ int request_limit(const struct requests *q, const struct message *m, struct repl
 		return request_need_admin(m, "setting another user's limits", err);
 	/* Of a user's namespace there are 65536 uids, and each would be kept. */
 	int unknown = admin ? 0 : request_user_name(q, m->uid, &name, err);
-	if (unknown > 0)
-		*reply = (struct reply){ .kind = REPLY_AGAIN };
 	if (unknown)
-		return unknown > 0 ? 0 : -1;
+		return unknown > 0 ? request_again(reply) : -1;
 	if (allowing_say(q->allowing, (uid_t)uid, !admin, text, err))
 		return -1;
 	request_spend_store(q, m, LIMIT_BYTES);
