@@ -139,8 +139,7 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	struct spec *spec = NULL;
 	if (cli_describe(c, options))
 		return false;
-	*flags = (struct submit_flags){ .positional_policy = ask_positional_policy, .terminal = flags->terminal,
-					.sending = flags->sending };
+	flags->positional_policy = ask_positional_policy;
 	if (submit_parse_command(c->argc, c->argv, &spec, flags, &err)) {
 		c->rc = fail(c, flags, &err);
 		return false;
@@ -165,11 +164,11 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	*reply = submission_queue(spec, flags->dry_run, flags->capture, &err);
 	if (*reply && flags->dry_run)
 		*reply = preview_with_files(spec, *reply, &err);
-	if (!*reply)
-		c->rc = cli_fail(c, &err);
 	if (*reply) {
 		tell_unknown_memory(spec, flags, *reply);
 		tell_simulated();
+	} else {
+		c->rc = cli_fail(c, &err);
 	}
 	spec_unref(spec);
 	return *reply;

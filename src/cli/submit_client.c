@@ -54,8 +54,11 @@ static void job_clear(struct submit_job *j)
 	free(j->program);
 }
 
+/* Takes it. NULL: there is none. */
 static void add_note(struct submit_flags *f, char *note)
 {
+	if (!note)
+		return;
 	f->notes = alloc_resize(f->notes, f->n_notes + 1, sizeof *f->notes);
 	f->notes[f->n_notes++] = note;
 }
@@ -139,8 +142,8 @@ static int apply_given(struct submit_job *j, const struct args *a, const struct 
 
 /* ---- task files ---- */
 
-/* Whether the first word is a task file: by its ending, or because it is a file with #RAD or #SBATCH lines. One that is too
- * large has such lines all the same, in the text it begins with: it is refused for its size later, not run without them. */
+/* One that is too large has such lines all the same, in the text it begins with: it is refused for its size later, not run
+ * without them. */
 bool submit_is_task_file(const char *word)
 {
 	struct stat st;
@@ -400,12 +403,9 @@ static void note_array_variables(struct submit_job *j)
 		add_note(j->flags, alloc_string("Slurm's variables are not set here: an element's index is RAD_ARRAY_TASK_ID (rad(5))"));
 }
 
-static int settle(struct submit_job *j, struct error *err)
+static int settle_logs(struct submit_job *j, struct error *err)
 {
 	struct spec *s = j->spec;
-	submit_caller_identity(s);
-	if (check_utf8(s, err) || submit_check_words(s, err) || settle_folder(j, err) || settle_terminal(j, err))
-		return -1;
 	if (!s->output)
 		s->output = alloc_string(spec_log_name(wire_is_own_beside_server(), s->n_array));
 	submit_caller_name_machine(&s->output);
@@ -415,35 +415,61 @@ static int settle(struct submit_job *j, struct error *err)
 	make_absolute(&s->error, folder);
 	if (submit_caller_check_log("output", s, s->output, err) || (s->error && submit_caller_check_log("error", s, s->error, err)))
 		return -1;
+	return 0;
+}
+
+static int settle_program(struct submit_job *j, struct error *err)
+{
+	struct spec *s = j->spec;
 	char *note;
 	if ((!s->script && submit_caller_check_program(s, err)) || submit_caller_check_conda(s, &note, err))
 		return -1;
-	if (note)
-		add_note(j->flags, note);
-	if (!s->script && (note = submit_caller_script_note(s)))
-		add_note(j->flags, note);
-	if (!s->script && !j->flags->pty && (note = submit_caller_reads_nothing(s)))
-		add_note(j->flags, note);
-	if (j->pending.mem_doubt)
-		add_note(j->flags, alloc_string(j->pending.mem_doubt));
-	if (j->pending.time_doubt)
-		add_note(j->flags, alloc_string(j->pending.time_doubt));
-	if (read_estimator_files(j, err) || submit_notify_settle(s, &note, err))
-		return -1;
-	if (note)
-		add_note(j->flags, note);
-	j->flags->capture = submit_capture_wish(s, j->pending.capture_how);
-	s->priority -= j->pending.nice;
-	size_t dropped = submit_caller_environ(s);
+	add_note(j->flags, note);
+	add_note(j->flags, s->script ? NULL : submit_caller_script_note(s));
+	add_note(j->flags, s->script || j->flags->pty ? NULL : submit_caller_reads_nothing(s));
+	return 0;
+}
+
+static int settle_begin(struct submit_job *j, struct error *err)
+{
+	const char *begin = j->pending.begin;
+	if (!begin)
+		return 0;
+	if (submit_read_begin(begin, &j->spec->begin_s, err))
+		return error_wrap(err, "--begin");
+	if (!j->spec->begin_s && strncasecmp(begin, "now", 3))
+		add_note(j->flags, alloc_printf("--begin: '%.60s' is past: it starts as soon as there is room", begin));
+	return 0;
+}
+
+static int settle_environ(struct submit_job *j, struct error *err)
+{
+	size_t dropped = submit_caller_environ(j->spec);
 	if (dropped)
 		add_note(j->flags, alloc_printf("%zu environment variable%s left out: not UTF-8, or too long", dropped,
 						dropped == 1 ? " is" : "s are"));
-	if (j->pending.begin && submit_read_begin(j->pending.begin, &s->begin_s, err))
-		return error_wrap(err, "--begin");
-	if (j->pending.begin && !s->begin_s && strncasecmp(j->pending.begin, "now", 3))
-		add_note(j->flags, alloc_printf("--begin: '%.60s' is past: it starts as soon as there is room", j->pending.begin));
-	if (submit_caller_export(s, j->pending.export, err))
-		return error_wrap(err, "--export");
+	return submit_caller_export(j->spec, j->pending.export, err) ? error_wrap(err, "--export") : 0;
+}
+
+/* The folder comes first, since logs and programs are named from it; the terminal before the logs, since with it there is none
+ * that nobody asked for. */
+static int settle(struct submit_job *j, struct error *err)
+{
+	struct spec *s = j->spec;
+	char *note;
+	submit_caller_identity(s);
+	if (check_utf8(s, err) || submit_check_words(s, err) || settle_folder(j, err) || settle_terminal(j, err) ||
+	    settle_logs(j, err) || settle_program(j, err))
+		return -1;
+	add_note(j->flags, alloc_string_or_null(j->pending.mem_doubt));
+	add_note(j->flags, alloc_string_or_null(j->pending.time_doubt));
+	if (read_estimator_files(j, err) || submit_notify_settle(s, &note, err))
+		return -1;
+	add_note(j->flags, note);
+	j->flags->capture = submit_capture_wish(s, j->pending.capture_how);
+	s->priority -= j->pending.nice;
+	if (settle_begin(j, err) || settle_environ(j, err))
+		return -1;
 	if (!s->script)
 		j->program = submit_caller_program_text(s, &j->program_len);
 	s->signature = signature_make(s, j->program, j->program_len);
