@@ -19,6 +19,7 @@
 #include "device/device.h"
 #include "launch/cgroup.h"
 #include "launch/mps.h"
+#include "map/map.h"
 #include "settings/settings.h"
 #include "store/store.h"
 #include "submit/wire.h"
@@ -152,7 +153,7 @@ static void check_gpus(struct doctor *d)
 		else if (json_array_size(json_object_get(g, "claims")))
 			doctor_say(d, GRADE_OK, "gpus", "GPU %s: another daemon of this machine has tasks there, so it is left alone "
 				   "(rad gpus -v)", format_gpu(g, gpus, number));
-		else if (foreign > 1024)
+		else if (foreign > MAP_FOREIGN_MIB)
 			report_foreign(d, g, foreign / 1024);
 		n++;
 	}
