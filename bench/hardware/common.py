@@ -30,6 +30,11 @@ def save(path, data):
     new.replace(path)
 
 
+def kept(path):
+    """The lines of a file to which one run after another adds, without one that was cut off. Nothing where there is none yet."""
+    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")] if path.exists() else []
+
+
 def tail(path, limit=16384):
     """The end of a file, or None."""
     try:

@@ -19,7 +19,7 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from common import Rad, Workspace, in_turn, last_json, say, tail, train
+from common import Rad, Workspace, in_turn, kept, last_json, say, tail, train
 from mix import TASKS
 from run_policies import declared, metrics, warm_up, watched
 
@@ -114,8 +114,7 @@ def key(row):
 
 def known(path):
     """The keys of the runs that went well, of a file that may not be there."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return {key(r) for r in rows if "error" not in r and r.get("completed") == len(NAMES)}
+    return {key(r) for r in kept(path) if "error" not in r and r.get("completed") == len(NAMES)}
 
 
 def main():

@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
 import nvml  # noqa: E402
 import svg  # noqa: E402
-from common import say  # noqa: E402
+from common import kept, say  # noqa: E402
 
 METRICS = {1: "gract", 2: "smact", 3: "smocc"}
 SHOWN = (("utilization", "utilization"), ("gract", "GRACT"), ("smact", "SMACT"), ("smocc", "SMOCC"))
@@ -90,12 +90,6 @@ def measure(load, gpu, point):
             "launches": launches, "seconds": round(seconds, 3)}
 
 
-def read(path):
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-
-
 def points(lines):
     return [line for line in lines if "kind" in line]
 
@@ -103,7 +97,7 @@ def points(lines):
 def run(args, gpu, deadline):
     path = args.out / "metrics.jsonl"
     load = Load(args.program or build(args.out))
-    lines = read(path)
+    lines = kept(path)
     done = {(p["kind"], p["blocks"], p["threads"]) for p in points(lines)}
     todo = [p for p in plan(load.sms, load.blocks_per_sm) if p not in done]
     with open(path, "a") as f:
@@ -147,7 +141,7 @@ def picture(lines):
 
 
 def draw(out):
-    lines = read(out / "metrics.jsonl")
+    lines = kept(out / "metrics.jsonl")
     if points(lines):
         (out / "metrics.md").write_text(tables(lines))
         (out / "metrics.svg").write_text(picture(lines))

@@ -30,7 +30,7 @@ sys.path[:0] = [str(HERE)]
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # CUDA must not be started before the processes are copied
 
 import nvml  # noqa: E402
-from common import say  # noqa: E402
+from common import kept, say  # noqa: E402
 
 METRICS = {1: "gract", 2: "smact", 3: "smocc", 5: "tensor", 10: "dram", 12: "fp32"}
 WARM_STEPS, IDLE_STEPS = 3, 3
@@ -334,10 +334,7 @@ class Crew:
 
 def known(path):
     """Names of which the file tells already; what failed for another reason than memory is tried again."""
-    if not path.exists():
-        return set()
-    lines = [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
-    return {line["name"] for line in lines if "name" in line and (line.get("oom") or "error" not in line)}
+    return {line["name"] for line in kept(path) if "name" in line and (line.get("oom") or "error" not in line)}
 
 
 def stage(args, work, file, todo, deadline):

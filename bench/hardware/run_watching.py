@@ -27,7 +27,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
 import svg  # noqa: E402
-from common import say, tail  # noqa: E402
+from common import kept, say, tail  # noqa: E402
 
 KINDS = ("light", "heavy")
 SETTLE_S = 0.3      # a tool is up by then
@@ -127,16 +127,10 @@ class Training:
             self.process.wait()
 
 
-def read(path):
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-
-
 class Study:
     def __init__(self, args):
         self.args, self.path = args, args.out / "watching.jsonl"
-        self.lines = read(self.path)
+        self.lines = kept(self.path)
         self.tools = [t for t in tools(args.rad, args.sim) if t.there()]
         self.broken = set()
 
@@ -302,7 +296,7 @@ def picture(lines):
 
 
 def draw(out):
-    lines = read(out / "watching.jsonl")
+    lines = kept(out / "watching.jsonl")
     (out / "watching.md").write_text(tables(lines))
     (out / "watching.svg").write_text(picture(lines))
 

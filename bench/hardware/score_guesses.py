@@ -21,6 +21,7 @@ import statistics
 import pages
 import score_pace
 import simulate_policies
+from score_pace import larger
 from score_solo import captures_of, estimate, lines_of, quantile
 from table import read
 
@@ -74,10 +75,6 @@ def fit(captures, large):
 
 
 # --- errors ---
-
-def larger(a, b):
-    return (a ** 8 + b ** 8) ** (1 / 8)
-
 
 def other_of(whole, a):
     return max(whole ** 8 - a ** 8, 0) ** (1 / 8)

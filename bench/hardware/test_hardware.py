@@ -114,7 +114,7 @@ class Watching(unittest.TestCase):
                 done = subprocess.run([sys.executable, HERE / "run_watching.py", "--sim", "--out", out / "r", "--bin", out, "--rounds",
                                        str(rounds), "--epoch-s", "0.05"], capture_output=True, text=True, timeout=60)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                lines = run_watching.read(out / "r" / "watching.jsonl")
+                lines = run_watching.kept(out / "r" / "watching.jsonl")
                 for kind in run_watching.KINDS:
                     of = [line for line in lines if line.get("kind") == kind and line.get("tool") == "rad monitor 1 s"]
                     self.assertEqual([line["round"] for line in of], list(range(rounds)))
@@ -145,10 +145,10 @@ class MetricsStudy(unittest.TestCase):
             program.chmod(0o755)
             args = argparse.Namespace(out=out, program=program)
             run_metrics.run(args, self.Gpu(), time.monotonic() - 1)  # no time: nothing is measured
-            self.assertEqual(run_metrics.points(run_metrics.read(out / "metrics.jsonl")), [])
+            self.assertEqual(run_metrics.points(run_metrics.kept(out / "metrics.jsonl")), [])
             run_metrics.run(args, self.Gpu(), time.monotonic() + 60)
             run_metrics.run(args, self.Gpu(), time.monotonic() + 60)  # nothing is done twice
-            lines = run_metrics.read(out / "metrics.jsonl")
+            lines = run_metrics.kept(out / "metrics.jsonl")
             self.assertEqual([(p["kind"], p["blocks"], p["threads"]) for p in run_metrics.points(lines)], run_metrics.plan(4, 2))
             run_metrics.draw(out)
             self.assertIn("| 8 | 1024 | 100.0 | 99.0 | 50.0 | – |", (out / "metrics.md").read_text())
