@@ -5,6 +5,8 @@
 #ifndef RAD_BENCH_BENCH_H
 #define RAD_BENCH_BENCH_H
 
+#include "base/order.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,15 +18,9 @@ static inline int64_t bench_now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static inline int bench_by_value(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-	return (a > b) - (a < b);
-}
-
 static inline void bench_sort(int64_t *took, size_t n)
 {
-	qsort(took, n, sizeof *took, bench_by_value);
+	qsort(took, n, sizeof *took, order_i64);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -190,19 +191,13 @@ void account_clear(struct account *a)
 	*a = (struct account){ 0 };
 }
 
-static int by_size(const void *x, const void *y)
-{
-	double a = *(const double *)x, b = *(const double *)y;
-	return (a > b) - (a < b);
-}
-
 double account_jct_percentile(const struct account *a, double fraction)
 {
 	if (!a->began)
 		return NAN;
 	double *sorted = alloc_resize(NULL, a->began, sizeof *sorted);
 	memcpy(sorted, a->jct_list, a->began * sizeof *sorted);
-	qsort(sorted, a->began, sizeof *sorted, by_size);
+	qsort(sorted, a->began, sizeof *sorted, order_double);
 	double rank = ceil(fmin(fmax(fraction, 0), 1) * a->began - 1e-9);
 	double value = sorted[rank < 1 ? 0 : (size_t)rank - 1];
 	free(sorted);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/order.h"
 #include "base/proc.h"
 #include "base/scope.h"
 #include "base/units.h"
@@ -45,12 +46,6 @@ static int fail(const struct cli_call *c, struct error *err)
 
 /* Options ------------------------------------------------------------------------------------------------------------------ */
 
-static int by_size(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-	return *x < *y ? -1 : *x > *y;
-}
-
 static int read_degrees(const char *text, struct bench_plan *p, struct error *err)
 {
 	scoped_free char *copy = alloc_string(text);
@@ -60,7 +55,7 @@ static int read_degrees(const char *text, struct bench_plan *p, struct error *er
 		if (units_parse_int(word, 1, BENCH_MAX_DEGREE, &p->degrees[p->n_degrees++], err))
 			return -1;
 	}
-	qsort(p->degrees, p->n_degrees, sizeof *p->degrees, by_size);
+	qsort(p->degrees, p->n_degrees, sizeof *p->degrees, order_i64);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "estimate/activity_private.h"
 #include "estimate/whose.h"
 #include "models/hostpace.h"
@@ -35,12 +36,6 @@ void hostpace_destroy(struct hostpaces *h)
 	free(h);
 }
 
-static int by_pace(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static unsigned votes_of(const struct hostpaces *h, int64_t user)
 {
 	unsigned n = 0;
@@ -56,14 +51,14 @@ static double median_of_user(const struct hostpaces *h, int64_t user)
 	for (size_t i = 0; i < h->n; i++)
 		if (h->votes[i].user == user)
 			sorted[n++] = h->votes[i].log2_pace;
-	qsort(sorted, n, sizeof *sorted, by_pace);
+	qsort(sorted, n, sizeof *sorted, order_double);
 	return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 
 /* Of two in the middle what is nearest to 0: one user alone never takes it further from 1 than another's tasks say. */
 static double middle_of(double *medians, size_t users)
 {
-	qsort(medians, users, sizeof *medians, by_pace);
+	qsort(medians, users, sizeof *medians, order_double);
 	double low = medians[(users - 1) / 2], high = medians[users / 2];
 	return low > 0 ? low : high < 0 ? high : 0;
 }

@@ -5,15 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/order.h"
 #include "base/scope.h"
 
 #include <stdlib.h>
-
-static int by_size(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-	return (a > b) - (a < b);
-}
 
 /* Sorts the list. */
 static struct cluster_spread spread_of(int64_t *ms, size_t n)
@@ -21,7 +16,7 @@ static struct cluster_spread spread_of(int64_t *ms, size_t n)
 	double sum = 0;
 	for (size_t i = 0; i < n; i++)
 		sum += (double)ms[i];
-	qsort(ms, n, sizeof *ms, by_size);
+	qsort(ms, n, sizeof *ms, order_i64);
 	return (struct cluster_spread){ sum / (double)n / 1000, (double)ms[(n - 1) / 2] / 1000,
 					(double)ms[(n * 95 + 99) / 100 - 1] / 1000 };
 }

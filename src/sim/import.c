@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/order.h"
 #include "base/scope.h"
 #include "sim/dice.h"
 
@@ -20,12 +21,6 @@ void import_clear(struct import_log *log)
 
 /* Statistics -------------------------------------------------------------------------------------------------------------- */
 
-static int by_size(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-	return (a > b) - (a < b);
-}
-
 /* The value that this part of them does not exceed. */
 static json_t *quantile(const int64_t *sorted, size_t n, unsigned percent)
 {
@@ -38,7 +33,7 @@ static json_t *times_json(const struct import_log *log)
 	double sum = 0;
 	for (size_t i = 0; i < log->n; i++)
 		sum += (double)(ran[i] = log->jobs[i].ran_ms);
-	qsort(ran, log->n, sizeof *ran, by_size);
+	qsort(ran, log->n, sizeof *ran, order_i64);
 	return json_pack("{so, so, so, so, so}", "p10", quantile(ran, log->n, 10), "p50", quantile(ran, log->n, 50),
 			 "p90", quantile(ran, log->n, 90), "p99", quantile(ran, log->n, 99),
 			 "mean", json_round3(sum / (double)log->n / 1000));
