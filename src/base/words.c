@@ -103,6 +103,14 @@ const char *words_base(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+const char *words_beside(const char *const pairs[][2], const char *word)
+{
+	for (size_t i = 0; pairs[i][0]; i++)
+		if (!strcmp(word, pairs[i][0]))
+			return pairs[i][1];
+	return NULL;
+}
+
 bool words_end_in(const char *text, const char *end)
 {
 	size_t n = strlen(text), k = strlen(end);

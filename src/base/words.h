@@ -14,6 +14,9 @@ struct buf;
  * NULL. */
 const char *words_nearest(const char *word, const char *const *words);
 
+/* What stands beside the word in pairs, which end with { NULL }; NULL: it is in none. */
+const char *words_beside(const char *const pairs[][2], const char *word);
+
 /* Whether these n bytes are that key, '-' taken for '_'. */
 bool words_are_key(const char *word, size_t n, const char *key);
 

@@ -36,15 +36,13 @@ static const struct cli_verb *find_verb(const char *name)
 /* What stands above the verb of that name; NULL: it goes with the one before it. */
 static const char *heading(const char *verb)
 {
-	static const struct { const char *first, *text; } headings[] = {
+	static const char *const headings[][2] = {
 		{ "submit", "Tasks" }, { "gpus", "GPUs, and what ran on them" }, { "drain", "Who may have which GPUs" },
 		{ "estimate", "Memory, before a task runs" }, { "start", "The daemon, and rad itself" },
 		{ "pilot", "Clusters, simulations, benches" },
+		{ NULL },
 	};
-	for (size_t i = 0; i < COUNT_OF(headings); i++)
-		if (!strcmp(verb, headings[i].first))
-			return headings[i].text;
-	return NULL;
+	return words_beside(headings, verb);
 }
 
 /* What somebody types who has just met us. */
@@ -81,7 +79,7 @@ static void list_verbs(FILE *out)
 /* What Slurm's commands, and scontrol's words, are here; NULL: it is none of them. */
 static const char *of_slurm(const char *word)
 {
-	static const struct { const char *slurm, *ours; } commands[] = {
+	static const char *const commands[][2] = {
 		{ "squeue", "rad queue" }, { "sacct", "rad acct" }, { "scancel", "rad cancel" }, { "sinfo", "rad gpus" },
 		{ "sbatch", "rad submit" }, { "srun", "rad run" }, { "salloc", "rad run --pty bash, or rad lease" },
 		{ "sstat", "rad show ID" }, { "seff", "rad show ID" }, { "sprio", "rad why ID" }, { "sattach", "rad logs -f ID" },
@@ -90,17 +88,15 @@ static const char *of_slurm(const char *word)
 		{ "uhold", "rad hold" }, { "requeuehold", "rad requeue, and rad hold" }, { "listpids", "rad gpus" },
 		{ "reconfigure", "SIGHUP to radd" }, { "wait_job", "rad wait ID" }, { "sview", "rad top, or rad web" },
 		{ "strigger", "--notify and --dependency of rad submit" }, { "scrontab", "cron(8), or rad submit --begin" },
+		{ NULL },
 	};
-	for (size_t i = 0; i < COUNT_OF(commands); i++)
-		if (!strcmp(word, commands[i].slurm))
-			return commands[i].ours;
-	return NULL;
+	return words_beside(commands, word);
 }
 
 /* What people type who know PBS, LSF, ts, gpustat, docker or kubectl, and what comes to mind; NULL: it is none of them. */
 static const char *of_others(const char *word)
 {
-	static const struct { const char *theirs, *ours; } words[] = {
+	static const char *const words[][2] = {
 		{ "list", "queue" }, { "ls", "queue" }, { "ps", "queue" }, { "jobs", "queue" }, { "tasks", "queue" },
 		{ "status", "queue, or rad gpus" }, { "stat", "queue, or rad gpus" }, { "nodes", "gpus" },
 		{ "users", "limit" }, { "reservations", "reserve" }, { "-v", "version" },
@@ -116,11 +112,9 @@ static const char *of_others(const char *word)
 		{ "resubmit", "requeue" }, { "explain", "why" }, { "unreserve", "reserve --delete" }, { "usage", "acct, or rad report" },
 		{ "qsub", "submit" }, { "qstat", "queue" }, { "qdel", "cancel" }, { "bsub", "submit" }, { "bjobs", "queue" },
 		{ "bkill", "cancel" }, { "del", "cancel" },
+		{ NULL },
 	};
-	for (size_t i = 0; i < COUNT_OF(words); i++)
-		if (!strcmp(word, words[i].theirs))
-			return words[i].ours;
-	return NULL;
+	return words_beside(words, word);
 }
 
 /* A file, or a program in PATH: what people run who leave out the command. */

@@ -531,7 +531,7 @@ static int read_job(struct submit_job *j, const struct args *a, const struct arg
 /* What comes to mind of those who know neither us nor Slurm; NULL: it is none of that. */
 static const char *of_nobody(const char *name)
 {
-	static const struct { const char *theirs, *ours; } words[] = {
+	static const char *const words[][2] = {
 		{ "vram", "--gpu-mem=12G" }, { "conda", "--env=NAME" }, { "log", "--output=FILE" }, { "stdout", "--output=FILE" },
 		{ "cwd", "--chdir=DIR" }, { "workdir", "--chdir=DIR" }, { "walltime", "--time=2h" }, { "after", "--dependency=afterok:ID" },
 		{ "gpu-type", "--constraint=a100" }, { "interactive", "rad run --pty" }, { "follow", "rad run, or rad logs -f ID" },
@@ -539,11 +539,9 @@ static const char *of_nobody(const char *name)
 		{ "device", "--gpus=N: RAD-RM chooses which" }, { "memory", "--gpu-mem=12G of a GPU's, --mem=12G of the machine's" },
 		{ "jobid", "a shell of yours, beside the task: 'rad gpus -v', 'rad logs -f ID'" },
 		{ "container-image", "container.sh IMAGE COMMAND, from RAD-RM's examples" },
+		{ NULL },
 	};
-	for (size_t i = 0; i < COUNT_OF(words); i++)
-		if (!strcmp(name, words[i].theirs))
-			return words[i].ours;
-	return NULL;
+	return words_beside(words, name);
 }
 
 /* An option that is unknown here and sbatch's: what there is instead of it, or why there is nothing; and others that come to
