@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "daemon/timer.h"
 #include "estimate/margin.h"
 
 #include <assert.h>
@@ -45,13 +46,10 @@ static void capturing_free(struct capturing_question *q)
 
 static void capturing_set_timer(struct capturing *c)
 {
-	int64_t until = INT64_MAX, now = clock_mono_ms();
+	int64_t until = INT64_MAX;
 	for (const struct capturing_question *q = c->first; q; q = q->next)
 		until = q->until_ms < until ? q->until_ms : until;
-	if (until == INT64_MAX)
-		uv_timer_stop(&c->timer);
-	else
-		uv_timer_start(&c->timer, on_timer, until > now ? (uint64_t)(until - now) : 0, 0);
+	timer_set(&c->timer, on_timer, until, clock_mono_ms());
 }
 
 static void capturing_decline(struct capturing *c, const struct capturing_question *q, const char *why)

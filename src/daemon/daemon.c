@@ -46,6 +46,7 @@
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
 #include "daemon/server.h"
+#include "daemon/timer.h"
 #include "daemon/troubles.h"
 #include "device/device.h"
 #include "settings/settings.h"
@@ -310,10 +311,7 @@ static void daemon_turn(struct daemon *d)
 	int64_t now = clock_mono_ms();
 	if (daemon_may_commit_later(d, now) && d->dirty_ms + LATEST_COMMIT_MS < due)
 		due = d->dirty_ms + LATEST_COMMIT_MS;
-	if (due == INT64_MAX)
-		uv_timer_stop(&d->timer);
-	else
-		uv_timer_start(&d->timer, on_timer, due > now ? (uint64_t)(due - now) : 1, 0);
+	timer_set(&d->timer, on_timer, due, now);
 }
 
 /* Before the poll, so that what timers did is on disk before the loop sleeps; after it, for what the poll brought. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * See drains.h. When a drain ends is a time of the wall clock, which may jump: so it is looked at every half minute at the
- * latest, and at the moment itself while the clock goes as it should.
+ * See drains.h.
  */
 #include "daemon/drains.h"
 
@@ -9,12 +8,12 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/timer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define PREFIX "drained:"
-#define LOOK_MS 30000
 
 struct drain {
 	char *uuid, *reason;	/* owned; reason may be NULL */
@@ -42,14 +41,11 @@ static void on_time(uv_timer_t *timer);
 
 static void drains_watch(struct drains *d)
 {
-	int64_t now = clock_wall_ms(), wait = INT64_MAX;
+	int64_t first_ms = INT64_MAX;
 	for (size_t i = 0; i < d->n; i++)
-		if (d->list[i].until_ms && d->list[i].until_ms - now < wait)
-			wait = d->list[i].until_ms - now;
-	if (wait == INT64_MAX)
-		uv_timer_stop(&d->timer);
-	else
-		uv_timer_start(&d->timer, on_time, wait < 1 ? 1 : wait < LOOK_MS ? (uint64_t)wait : LOOK_MS, 0);
+		if (d->list[i].until_ms && d->list[i].until_ms < first_ms)
+			first_ms = d->list[i].until_ms;
+	timer_set_wall(&d->timer, on_time, first_ms);
 }
 
 static void drain_clear(struct drain *one)

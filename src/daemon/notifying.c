@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/names.h"
+#include "daemon/timer.h"
 #include "daemon/turns.h"
 #include "daemon/untold.h"
 #include "launch/cgroup.h"
@@ -402,8 +403,7 @@ void notifying_work(struct notifying *n)
 		if (now < p->due_ms && p->due_ms < next)
 			next = p->due_ms;
 	forget_places(n, now);
-	if (next < INT64_MAX)
-		uv_timer_start(&n->timer, on_time, (uint64_t)(next - now), 0);
+	timer_set(&n->timer, on_time, next, now);
 }
 
 struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct names *names, struct store *store)

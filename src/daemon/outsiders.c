@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/timer.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -109,15 +110,13 @@ int outsiders_signal(struct outsiders *o, const struct task *t, int signal)
 
 static void on_time(uv_timer_t *timer);
 
-/* Not stopped where nothing is due: it is no repeating timer, and one that comes too early finds nothing to do. */
 static void outsiders_watch(struct outsiders *o)
 {
-	int64_t now = clock_mono_ms(), next = INT64_MAX;
+	int64_t next = INT64_MAX;
 	for (size_t i = 0; i < o->n; i++)
 		if (o->list[i].kill_ms && o->list[i].kill_ms < next)
 			next = o->list[i].kill_ms;
-	if (next != INT64_MAX)
-		uv_timer_start(&o->timer, on_time, next > now ? (uint64_t)(next - now) : 0, 0);
+	timer_set(&o->timer, on_time, next, clock_mono_ms());
 }
 
 /* Returns whether it has to be tried again: there was no descriptor to do it with. */

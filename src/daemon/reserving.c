@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * See reserving.h. Begins and ends are times of the wall clock, which may jump: so they are looked at every half minute at the
- * latest, and at the moment itself while the clock goes as it should.
+ * See reserving.h.
  */
 #include "daemon/reserving.h"
 
@@ -11,13 +10,13 @@
 #include "base/scope.h"
 #include "base/units.h"
 #include "daemon/now.h"
+#include "daemon/timer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define PREFIX "reserve:"
 #define LAST_KEY "reserve_last"	/* the newest id that was given out: none is given out twice */
-#define LOOK_MS 30000
 
 struct one {
 	struct core_reservation r;	/* r.gpus is owned */
@@ -75,16 +74,13 @@ static void on_time(uv_timer_t *timer);
 /* Each has one moment that comes next: its begin, then its end. */
 static void reserving_watch(struct reserving *v)
 {
-	int64_t now_ms = clock_wall_ms(), next = INT64_MAX;
+	int64_t next = INT64_MAX;
 	for (size_t i = 0; i < v->n; i++) {
 		const struct one *o = &v->list[i];
 		int64_t due = o->begun ? o->r.end_ms : o->r.begin_ms;
 		next = due < next ? due : next;
 	}
-	if (next == INT64_MAX)
-		uv_timer_stop(&v->timer);
-	else
-		uv_timer_start(&v->timer, on_time, next <= now_ms ? 1 : next - now_ms < LOOK_MS ? (uint64_t)(next - now_ms) : LOOK_MS, 0);
+	timer_set_wall(&v->timer, on_time, next);
 }
 
 /* The others move up, since the list is by begin. */
