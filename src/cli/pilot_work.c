@@ -239,13 +239,13 @@ static int carry_back(struct pilot_work *w, struct work *one, const struct pilot
 		next.ran_s += isnan(ran) || ran < 0 ? 0 : ran;
 	next.task = json_incref(local);
 	int rc = spool_change(w->p->s, one->h.id, &next, err);
-	if (!rc && next.state == SPOOL_ENDED)
-		note_unseen_start(w, one, t, local);
-	if (!rc)
+	if (!rc) {
+		if (next.state == SPOOL_ENDED)
+			note_unseen_start(w, one, t, local);
 		pilot_notices_note(w->p->notices, t->job->spec, one->h.id, &next);
+		pilot_known_set(w->k, one->h.id, &next);	/* which *t is: what it was is not asked any more */
+	}
 	spool_record_clear(&next);
-	if (!rc)
-		pilot_known_set(w->k, one->h.id, &next);
 	return rc;
 }
 
@@ -256,11 +256,12 @@ static int tell_start(struct pilot_work *w, struct work *one, const struct pilot
 	next.started = true;
 	next.task = json_incref(local);
 	int rc = spool_change(w->p->s, one->h.id, &next, err);
-	if (!rc && begins_first(w, t))
-		pilot_notices_note(w->p->notices, t->job->spec, one->h.id, &next);
-	spool_record_clear(&next);
-	if (!rc)
+	if (!rc) {
+		if (begins_first(w, t))
+			pilot_notices_note(w->p->notices, t->job->spec, one->h.id, &next);
 		pilot_known_set(w->k, one->h.id, &next);
+	}
+	spool_record_clear(&next);
 	one->started = !rc;
 	return rc < 0 ? -1 : 0;
 }
