@@ -179,7 +179,7 @@ static struct pilot_known_job *read_job(struct pilot_known *k, uint32_t number)
 	if (!j)
 		j = open_job(k, number, &why);
 	k->partial = k->partial || unseen || why.code == ERR_SYSTEM || why.code == ERR_UNAVAILABLE;
-	k->unread += unseen || (!j && why.code != ERR_NOT_FOUND && why.code != ERR_CORRUPT && why.code != ERR_INVALID);
+	k->unread += unseen || (!j && why.code != ERR_NOT_FOUND && !spool_is_damage(&why));
 	if (j && unseen)
 		return j;
 	if (!j || !stamp)	/* its folder was taken away by hand: it is forgotten, and read anew should it come back */

@@ -295,7 +295,7 @@ static int look_at_local(struct pilot_work *w, struct work *one, struct pilot_kn
 /* A folder of a job that was taken away, or damaged, by hand: no reason to take nothing else. */
 static int unread(struct work *one, const struct error *why, struct error *err)
 {
-	if (why->code != ERR_NOT_FOUND && why->code != ERR_CORRUPT && why->code != ERR_INVALID)
+	if (why->code != ERR_NOT_FOUND && !spool_is_damage(why))
 		return error_pass(err, why);
 	if (!one->unread)
 		cli_note("%s: what became of it can be told to nobody; it goes on", why->text);

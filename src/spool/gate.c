@@ -67,7 +67,7 @@ int spool_gate_read(const struct spool *s, uint32_t job, unsigned from, struct s
 	*g = (struct spool_gate){ .n = 0 };
 	gate_path(job, from, path);
 	if (from && spool_file_text(s, path, SPOOL_MAX_FILE, &text, &why)) {
-		if (why.code != ERR_CORRUPT && why.code != ERR_INVALID)
+		if (!spool_is_damage(&why))
 			return error_pass(err, &why);
 		g->broken = true;
 	} else if (from) {

@@ -124,7 +124,7 @@ int spool_read_version(const struct spool *s, task_id id, unsigned version, stru
 	version_path(id, version, path);
 	*r = (struct spool_record){ .version = version, .state = SPOOL_BROKEN };
 	if (spool_file_text(s, path, SPOOL_MAX_FILE, &text, &why)) {
-		if (why.code != ERR_CORRUPT && why.code != ERR_INVALID)
+		if (!spool_is_damage(&why))
 			return error_pass(err, &why);
 		text_printf(r->text, sizeof r->text, "its record cannot be read: %.300s", why.text);
 		return 0;
@@ -170,7 +170,7 @@ static int read_submission(const struct spool *s, task_id id, struct spool_recor
 	struct error why = ERROR_INIT;
 	*r = (struct spool_record){ .state = SPOOL_PENDING, .event = "submitted" };
 	int failed = see(s, TASK_JOB(id), &why);
-	if (failed && why.code != ERR_CORRUPT && why.code != ERR_INVALID)
+	if (failed && !spool_is_damage(&why))
 		return error_pass(err, &why);
 	if (failed) {
 		r->state = SPOOL_BROKEN;

@@ -48,6 +48,9 @@
 
 struct spool;
 
+/* Whether what cannot be read was damaged, or put there by hand, and so is no more readable later. */
+static inline bool spool_is_damage(const struct error *why) { return why->code == ERR_CORRUPT || why->code == ERR_INVALID; }
+
 /* Opens the queue in that folder; `create`: makes it where there is nothing yet, or an empty folder. Refused with one line: a
  * folder with other things in it, of another user, that others may write to, of a newer release, and where it is made, a file
  * system without exclusive names. */
