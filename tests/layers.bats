@@ -258,3 +258,17 @@ doc/README.md:1: names src/map/lost.h, which is not there'
 	[ -z "$missing" ] || { echo "not there:$missing"; return 1; }
 	[ "$n" -gt 60 ]
 }
+
+@test "HACKING: every file of the two large folders is in its lists" {
+	local file name pattern named missing=
+	mapfile -t named < <(awk '/^### / { on = /large folders/ } on' "$RAD_SOURCE_ROOT/HACKING.md" | grep -o '`[a-z_*]*`' | tr -d '`')
+	for file in "$RAD_SOURCE_ROOT"/src/daemon/*.c "$RAD_SOURCE_ROOT"/src/cli/*.c; do
+		name=$(basename "$file" .c)
+		[[ $name != test_* ]] || continue
+		for pattern in "${named[@]}"; do
+			[[ $name != $pattern ]] || continue 2
+		done
+		missing+=" $file"
+	done
+	[ -z "$missing" ] || { echo "not there:$missing"; return 1; }
+}
