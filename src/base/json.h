@@ -38,10 +38,10 @@ json_t *json_text(const char *text);
 /* The first `n` bytes. */
 json_t *json_text_n(const char *text, size_t n);
 json_t *json_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* As json_text; null for NULL and "". */
+json_t *json_text_or_null(const char *text);
 /* Text that is acted upon as it is, such as a word of a command: NULL if it is no UTF-8, and the caller says so. */
 json_t *json_exact(const char *text);
-/* The same; null for NULL and "". */
-json_t *json_text_or_null(const char *text);
 /* ISO time; null for 0. */
 json_t *json_time_or_null(int64_t wall_ms);
 /* An integer; null when `known` is false. */

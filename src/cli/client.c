@@ -187,6 +187,12 @@ static json_t *strip(json_t *reply)
 	return reply;
 }
 
+static json_t *receive(int fd, struct error *err)
+{
+	json_t *reply = wire_receive(fd, err);
+	return reply ? strip(reply) : NULL;
+}
+
 /* Whether something comes within that time; an interrupted wait counts as that. */
 static bool comes(int fd, int seconds)
 {
@@ -201,8 +207,7 @@ json_t *client_call_on(int fd, json_t *request, struct error *err)
 		return NULL;
 	if (!comes(fd, SILENT_S))
 		cli_note("radd has not answered for %d s: it is waited for (rad doctor tells what is amiss)", SILENT_S);
-	json_t *reply = wire_receive(fd, err);
-	return reply ? strip(reply) : NULL;
+	return receive(fd, err);
 }
 
 static int hangs(int seconds, struct error *err)
@@ -223,8 +228,7 @@ json_t *client_call_within(int fd, int seconds, json_t *request, struct error *e
 		return NULL;
 	if (!comes(fd, seconds))
 		return hangs(seconds, err), NULL;
-	json_t *reply = wire_receive(fd, err);
-	return reply ? strip(reply) : NULL;
+	return receive(fd, err);
 }
 
 json_t *client_call(json_t *request, struct error *err)
@@ -259,6 +263,12 @@ static bool is_closed(int fd)
 	return !got || (got < 0 && errno == ECONNRESET);
 }
 
+static int stays_away(const struct error *why, struct error *err)
+{
+	return error_set(err, ERR_UNAVAILABLE, "radd went away and did not come back in %d s (%.600s); running tasks go on",
+			 AWAY_MS / 1000, why->text);
+}
+
 /* A radd that answered a moment ago is gone: perhaps only restarted. */
 static int reconnect(const char *sign, struct error *err)
 {
@@ -269,8 +279,7 @@ static int reconnect(const char *sign, struct error *err)
 		return fd;
 	if (!over)
 		return error_pass(err, &why);
-	return error_set(err, ERR_UNAVAILABLE, "radd went away and did not come back in %d s (%.600s); running tasks go on",
-			 AWAY_MS / 1000, why.text);
+	return stays_away(&why, err);
 }
 
 json_t *client_look_on(int *fd, json_t *request, struct error *err)
@@ -459,8 +468,7 @@ static int find_again(struct client_wait *w, struct error *err)
 		return 0;
 	if (now - w->away_since_ms < AWAY_MS)
 		return 0;
-	return error_set(err, ERR_UNAVAILABLE, "radd went away and did not come back in %d s (%.600s); running tasks go on",
-			 AWAY_MS / 1000, why.text);
+	return stays_away(&why, err);
 }
 
 int client_wait_poll(struct client_wait *w, json_t **reply, struct error *err)
