@@ -17,6 +17,11 @@ struct proc_id {
 	uint64_t start_ticks;	/* field 22 of /proc/PID/stat: clock ticks since boot */
 };
 
+static inline bool proc_same(struct proc_id a, struct proc_id b)
+{
+	return a.pid == b.pid && a.start_ticks == b.start_ticks;
+}
+
 /* What one look at a process tells. */
 struct proc_seen {
 	struct proc_id id;

@@ -58,7 +58,7 @@ static bool is_known(const struct outsiders *o, const struct task *t, struct pro
 {
 	for (size_t i = 0; i < o->n; i++) {
 		const struct outsider *one = &o->list[i];
-		if (one->task == t->id && !one->kill_ms && one->id.pid == id.pid && one->id.start_ticks == id.start_ticks)
+		if (one->task == t->id && !one->kill_ms && proc_same(one->id, id))
 			return true;
 	}
 	return false;

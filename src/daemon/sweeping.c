@@ -79,7 +79,7 @@ bool sweeping_is_stray(const struct sweeping *s, struct proc_id id)
 	size_t n = 0;
 	const struct stray *strays = s ? leftovers_strays(s->found, &n) : NULL;
 	for (size_t i = 0; i < n; i++)
-		if (strays[i].shim.pid == id.pid && strays[i].shim.start_ticks == id.start_ticks)
+		if (proc_same(strays[i].shim, id))
 			return true;
 	return false;
 }

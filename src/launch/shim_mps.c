@@ -342,7 +342,7 @@ static void remove_pid(const struct mps *m, struct proc_id control)
 {
 	struct proc_id id;
 	scoped_fd int lock = lock_pid(m, 0), folder = open(m->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (lock >= 0 && claim_read(folder, "pid", &id, NULL) > 0 && id.pid == control.pid && id.start_ticks == control.start_ticks)
+	if (lock >= 0 && claim_read(folder, "pid", &id, NULL) > 0 && proc_same(id, control))
 		unlinkat(folder, "pid", 0);
 }
 

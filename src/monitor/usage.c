@@ -61,7 +61,7 @@ void usage_destroy(struct usage *u)
 static struct usage_tree *tree_of(const struct usage *u, struct proc_id root)
 {
 	for (size_t i = 0; i < u->n; i++)
-		if (u->trees[i].root.pid == root.pid && u->trees[i].root.start_ticks == root.start_ticks)
+		if (proc_same(u->trees[i].root, root))
 			return &u->trees[i];
 	return NULL;
 }
