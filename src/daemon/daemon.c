@@ -364,7 +364,7 @@ static void on_hangup(uv_signal_t *h, int signum)
 	settings_clear(&next);
 }
 
-/* Start-up ------------------------------------------------------------------------------------------------------------- */
+/* What parts ask of each other ----------------------------------------------------------------------------------------- */
 
 static bool state_of(task_id id, enum task_state *state, void *ctx)
 {
@@ -436,15 +436,6 @@ static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
 	return claims_settle(d->claims, d->core, claims, n);
 }
 
-/* Simulated GPUs are each daemon's own, unless a test says where they meet. */
-static const char *claims_place(const struct daemon *d)
-{
-	const char *said = getenv("RAD_CLAIMS_DIR");
-	if (said)
-		return *said ? said : NULL;
-	return device_kind(d->device)->needs_driver ? CLAIMS_FOLDER : NULL;
-}
-
 static const char *start_waits(void *ctx, const struct task *t)
 {
 	return runner_delay(((struct daemon *)ctx)->runner, t->id);
@@ -453,6 +444,17 @@ static const char *start_waits(void *ctx, const struct task *t)
 static void on_clock_set(void *ctx, int64_t by_ms)
 {
 	core_clock_set(((struct daemon *)ctx)->core, by_ms, now_read());
+}
+
+/* Start-up ------------------------------------------------------------------------------------------------------------- */
+
+/* Simulated GPUs are each daemon's own, unless a test says where they meet. */
+static const char *claims_place(const struct daemon *d)
+{
+	const char *said = getenv("RAD_CLAIMS_DIR");
+	if (said)
+		return *said ? said : NULL;
+	return device_kind(d->device)->needs_driver ? CLAIMS_FOLDER : NULL;
 }
 
 /* What users may have, and had, decides which task is next, so it comes before the tasks. */

@@ -40,6 +40,8 @@ struct launch {
 	struct buf request;
 };
 
+/* Names ---------------------------------------------------------------------------------------------------------------- */
+
 /* The moment keeps apart what two lives of one store placed: after it was put back from a copy, say. */
 char *launch_name(const struct launch_home *home, const struct task *t, char name[LAUNCH_NAME_LEN])
 {
@@ -57,6 +59,8 @@ char *launch_folder(const struct launch_home *home, const struct task *t)
 	char name[LAUNCH_NAME_LEN];
 	return alloc_printf("%s/attempts/%s", home->state_dir, launch_name(home, t, name));
 }
+
+/* What the shim is asked for ------------------------------------------------------------------------------------------- */
 
 /* A port that is free now. Whoever takes it before the task does was quicker; nothing can be reserved for another process. */
 static unsigned free_port(void)
@@ -130,6 +134,8 @@ static void encode(const struct launch_request *r, const char *token, struct buf
 	shim_request_encode(&request, out);
 	alloc_free_list(env);
 }
+
+/* Its folder ----------------------------------------------------------------------------------------------------------- */
 
 /* Whole or not at all, for a shim that may be reading. It need not survive a power cut: nothing was started then. */
 static int write_whole(int folder, const char *name, const void *data, size_t n, struct error *err)
@@ -211,6 +217,8 @@ static int fill_folder(int folder, const struct launch *l, bool made, struct err
 	return -1;
 }
 
+/* Launching ------------------------------------------------------------------------------------------------------------ */
+
 /* "" where the kernel has no chance left to give, which it always has once it is up. */
 static void make_token(char token[LAUNCH_TOKEN_LEN])
 {
@@ -256,6 +264,8 @@ int launch_run(const struct launch *l, struct proc_id *shim, struct error *err)
 	remove_unclaimed(folder, l->folder, made);
 	return error_wrap(err, "starting %s", l->label);
 }
+
+/* What became of it ---------------------------------------------------------------------------------------------------- */
 
 /* That of the task's last attempt; as attempt_open. */
 static int open_folder(const struct launch_home *home, const struct task *t, struct error *err)
@@ -373,6 +383,8 @@ int launch_unclaim(const struct launch_home *home, const struct task *t, char **
 	return unlinkat(folder, ATTEMPT_CLAIM, 0) ? error_errno(err, "%s/" ATTEMPT_CLAIM, path) : 0;
 }
 
+/* Its processes -------------------------------------------------------------------------------------------------------- */
+
 /* The claim says who started the program. The task's record does not, where radd was killed before it had written that down, or
  * where the shim that it started came second. */
 static void task_family(const struct launch_home *home, const struct task *t, struct family *f)
@@ -458,6 +470,8 @@ size_t launch_processes(const struct launch_home *home, const struct task *t, pi
 	task_family(home, t, &f);
 	return family_list(&f, pids);
 }
+
+/* Forgetting ----------------------------------------------------------------------------------------------------------- */
 
 /* The cgroup goes first: the folder is what names it. Where there is no descriptor just now, there will be one. */
 bool launch_forget(const char *path)
