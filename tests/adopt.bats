@@ -31,7 +31,6 @@ teardown()
 	timeout 100 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 }
 
-ends() { [ "$(state "$1")" = "$2" ]; }
 
 # A process that takes memory on GPU 2 without asking anybody; its pid is in FOREIGN. foreign SIZE [as USER]
 foreign()
@@ -81,17 +80,17 @@ sleeper()
 	local id next
 	rad limit max_gpus=1
 	next=$(rad submit --parsable --gpu-mem 1G sleep 300)
-	wait_for 10 ends "$next" RUNNING
+	wait_for 10 state_is "$next" RUNNING
 	foreign 3G
 	run --separate-stderr rad adopt --parsable "$FOREIGN"
 	id=$output
 	[[ "$stderr" == *"more now than max_gpus allows"* ]]
 	rad cancel "$next"
-	wait_for 15 ends "$next" CANCELLED
+	wait_for 15 state_is "$next" CANCELLED
 	next=$(rad submit --parsable --gpu-mem 1G true)
 	rad why --json "$next" | jq -e '.reason == "UserLimit"'
 	rad adopt --give-back "$id"
-	wait_for 15 ends "$next" COMPLETED
+	wait_for 15 state_is "$next" COMPLETED
 	rad limit max_gpus=default
 }
 

@@ -29,8 +29,6 @@ until_true()
 		read -r -t 0.05 <> <(:) || :
 	done
 }
-is() { [ "$(state "$1")" = "$2" ]; }
-because() { [ "$(field "$1" .reason)" = "$2" ]; }
 reload()
 {
 	local before
@@ -67,7 +65,7 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	local runs hers his
 	DEVICES=sim:1xa100-40g start_radd
 	runs=$(gated "$ALICE")
-	until_true is "$runs" RUNNING
+	until_true state_is "$runs" RUNNING
 	hers=$(gated "$ALICE")
 	his=$(gated "$BOB")
 	run rad why "$hers"
@@ -91,20 +89,20 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	one=$(gated "$ALICE")
 	two=$(gated "$ALICE")
 	his=$(gated "$BOB")
-	until_true is "$his" RUNNING
-	until_true is "$one" RUNNING
-	is "$two" PENDING
-	because "$two" UserLimit
+	until_true state_is "$his" RUNNING
+	until_true state_is "$one" RUNNING
+	state_is "$two" PENDING
+	reason_is "$two" UserLimit
 	run rad why "$two"
 	[[ "$output" == *"user $ALICE may have max_running 1 and has 1 now, and it asks for 1; the limit is group:$group in $RAD_CONFIG:"* ]]
 	# Nobody but the administrator raises it, and nobody sets another's.
 	run as "$ALICE" rad limit max_running=5
 	[[ "$output" == *"own max_running has no effect"* ]]
-	because "$two" UserLimit
+	reason_is "$two" UserLimit
 	run ! as "$BOB" rad limit --user "$ALICE" max_running=5
 	[[ "$output" == *"administrator"* ]]
 	rad limit --user "$ALICE" max_running=2
-	until_true is "$two" RUNNING
+	until_true state_is "$two" RUNNING
 	[ "$(user "$ALICE" .limits.max_running)" = 2 ]
 	# His own, lower than what he may have, and over a restart.
 	as "$BOB" rad limit max_running=1
@@ -113,14 +111,14 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	[ "$(user "$BOB" .limits.max_running)" = 1 ]
 	[ "$(user "$ALICE" .limits.max_running)" = 2 ]
 	two=$(gated "$BOB")
-	until_true because "$two" UserLimit
+	until_true reason_is "$two" UserLimit
 	as "$BOB" rad limit max_running=default
-	until_true is "$two" RUNNING
+	until_true state_is "$two" RUNNING
 	# A file that is read again.
 	printf 'user:%s: max_running=2\n' "$BOB" >>"$RAD_CONFIG"
 	reload
 	[ "$(user "$BOB" .limits.max_running)" = 2 ]
-	because "$(gated "$BOB")" UserLimit
+	reason_is "$(gated "$BOB")" UserLimit
 }
 
 @test "limits of a group are told as soon as the file is read again, of who has nothing there too" {
@@ -184,10 +182,10 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	rad limit max_running=1 | grep -q 'max_running=1'
 	one=$(rad submit --parsable -- bash -c "$GATED")
 	two=$(rad submit --parsable -- bash -c "$GATED")
-	until_true is "$one" RUNNING
-	until_true because "$two" UserLimit
+	until_true state_is "$one" RUNNING
+	until_true reason_is "$two" UserLimit
 	rad limit max_running=off
-	until_true is "$two" RUNNING
+	until_true state_is "$two" RUNNING
 }
 
 @test "acct: sums by user, group and month" {

@@ -30,8 +30,6 @@ teardown()
 gpu() { rad gpus --json | jq -r ".gpus[] | select(.index == $1) | $2"; }
 # gpu_is INDEX FILTER VALUE
 gpu_is() { [ "$(gpu "$1" "$2")" = "$3" ]; }
-# reason_is ID WORD
-reason_is() { [ "$(field "$1" .reason)" = "$2" ]; }
 
 # ---- tasks that went elsewhere ----
 

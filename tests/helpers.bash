@@ -39,6 +39,10 @@ fake_driver()
 	export RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1 RAD_DCGM_LIBRARY=$WORLD/none.so
 }
 
+# How many control daemons of MPS run.
+controls() { pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f" | wc -l; }
+no_controls() { [ "$(controls)" -eq 0 ]; }
+
 # gone PID: waits until no such process is left; a zombie is none.
 gone()
 {
@@ -94,6 +98,10 @@ end_world()
 state() { rad show --json "$1" | jq -r '.tasks[0].state'; }
 # field ID FILTER
 field() { rad show --json "$1" | jq -r ".tasks[0]$2"; }
+state_is() { [ "$(state "$1")" = "$2" ]; }
+reason_is() { [ "$(field "$1" .reason)" = "$2" ]; }
+# shim_of FILE: the shim of the task that wrote its pid into that file.
+shim_of() { ps -o ppid= -p "$(cat "$1")" | tr -d ' '; }
 
 # A deadline is for what never comes. Those below are met on a machine that does nothing else, and one that does much gets four times
 # as long.

@@ -9,8 +9,6 @@ load helpers.bash
 setup() { new_world; start_radd; }
 teardown() { touch "$WORLD/work/go"; [ -z "${STRAY:-}" ] || kill -9 -- "-$STRAY" 2>/dev/null || :; end_world; }
 
-shim_of() { ps -o ppid= -p "$(cat "$1")" | tr -d ' '; }
-
 # A task that writes its pid and runs until `go` is there, then exits with 7.
 begin_first()
 {

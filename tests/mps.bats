@@ -37,8 +37,6 @@ teardown()
 
 # What an MPS task says of its world until the file GO is there.
 look='env | grep -E "CUDA_(VISIBLE|MPS)" | sort >'
-controls() { pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f" | wc -l; }
-no_controls() { [ "$(controls)" -eq 0 ]; }
 one_control() { [ "$(controls)" -eq 1 ]; }	# beside one that was begun to be tried, and ends
 
 @test "one server for all GPUs serves tasks of one GPU and of two, fenced on each" {

@@ -45,12 +45,8 @@ teardown()
 	rm -f "$WORLD/fake/mode"
 }
 
-controls() { pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f" | wc -l; }
 are_controls() { [ "$(controls)" -eq "$1" ]; }
-no_controls() { [ "$(controls)" -eq 0 ]; }
 has_line() { grep -qx "$2" "$WORLD/$1"; }
-reason() { field "$1" .reason; }
-has_reason() { [ "$(reason "$1")" = "$2" ]; }
 out() { cat "$WORLD/$1/rad-$2.out"; }
 # set_config LINE...: in force when radd says so.
 set_config()
@@ -130,12 +126,12 @@ restart() { stop_radd; start_radd; }
 	wait_for 20 has_line "$ALICE/rad-$a.out" started
 	set_config "mps_users: apart"
 	b=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c "$COME; echo \$CUDA_MPS_PIPE_DIRECTORY")
-	wait_for 10 has_reason "$b" MpsUser
+	wait_for 10 reason_is "$b" MpsUser
 	rad why "$b" | grep -q "from before mps_users was changed"
 	# The same after a restart: which server an attempt is a client of is kept with it.
 	kill_radd
 	start_radd
-	wait_for 10 has_reason "$b" MpsUser
+	wait_for 10 reason_is "$b" MpsUser
 	touch "$GO"
 	rad wait "$a" "$b"
 	has_line "$ALICE/rad-$b.out" "served by uid $(id -u "$ALICE")"
@@ -157,7 +153,7 @@ restart() { stop_radd; start_radd; }
 	pipe=$(out "$ALICE" "$a" | grep /pipe)
 	[ "$(stat -c '%U %a' "$pipe")" = "$ALICE 700" ]
 	b=$(as "$BOB" rad submit --parsable --gpu-mem 4G -- sh -c "$COME")
-	wait_for 10 has_reason "$b" MpsUser
+	wait_for 10 reason_is "$b" MpsUser
 	wait_for 10 eval "rad why $b | grep -q \"user $ALICE's MPS server runs there\""
 	touch "$GO"
 	rad wait "$a" "$b"
@@ -186,7 +182,7 @@ restart() { stop_radd; start_radd; }
 	wait_for 20 are_controls 0	# one that is there still would serve it
 	echo dies >"$WORLD/fake/mode"
 	a=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c "$COME")
-	wait_for 20 has_reason "$a" Delayed
+	wait_for 20 reason_is "$a" Delayed
 	wait_for 20 eval "rad doctor --json | jq -e 'any(.checks[]; .check == \"starts\" and (.text | test(\"MPS server of all users did not start\")))'"
 	wait_for 20 eval "[ \$(grep -c 'MPS control daemon of all users: ended' $WORLD/radd.log) -ge 4 ]"
 	rm "$WORLD/fake/mode"

@@ -29,8 +29,6 @@ teardown()
 
 # out USER ID: the output of that task once it has ended.
 out() { rad wait "$2" >/dev/null || :; cat "$WORLD/$1/rad-$2.out"; }
-shim_of() { ps -o ppid= -p "$(cat "$1")" | tr -d ' '; }
-ends() { [ "$(state "$1")" = "$2" ]; }
 
 # ---- what tasks run with ----
 
@@ -310,7 +308,7 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	done
 	wait_for 10 grep -q "too many connections" "$WORLD/radd.log"
 	id=$(as "$ALICE" rad submit --parsable -- true)
-	wait_for 10 ends "$id" COMPLETED
+	wait_for 10 state_is "$id" COMPLETED
 	rad cancel "$held"
 	wait_for 10 sh -c "! pgrep -x -f 'rad wait $held'"
 	stop_radd
