@@ -13,11 +13,6 @@
 #include <ctype.h>
 #include <string.h>
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
 bool radfile_is_name(const char *path)
 {
 	size_t len = strlen(path);

@@ -16,11 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
 struct radfile_line radfile_trim(const char *text, size_t len)
 {
 	while (len && is_blank(text[len - 1]))

@@ -36,6 +36,7 @@ struct radfile_reader {
 };
 
 /* Lines and blanks. */
+static inline bool is_blank(char c) { return c == ' ' || c == '\t'; }
 struct radfile_line radfile_trim(const char *text, size_t len);
 /* A copy; free it. */
 char *radfile_copy(struct radfile_line l);
