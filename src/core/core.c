@@ -577,9 +577,14 @@ size_t core_count(const struct core *c, enum task_state state)
 	return tasks_count(c->tasks, state);
 }
 
-size_t core_user_tasks(const struct core *c, uid_t uid, size_t *bytes)
+size_t core_user_tasks(const struct core *c, uid_t uid)
 {
-	return tasks_of_user(c->tasks, uid, bytes);
+	return tasks_of_user(c->tasks, uid);
+}
+
+size_t core_user_bytes(const struct core *c, uid_t uid)
+{
+	return tasks_user_bytes(c->tasks, uid);
 }
 
 #define TURNS_LOOKED_AT 10000	/* tasks, for the first of each user */
@@ -616,12 +621,12 @@ static void note_turns(const struct core *c, struct core_user *list, size_t n)
  * back. */
 size_t core_users(struct core *c, struct core_user **list)
 {
-	size_t at = 0, n = 0, cap = 0, bytes;
+	size_t at = 0, n = 0, cap = 0;
 	*list = NULL;
 	for (const struct fair_user *u; (u = fair_next(c->fair, &at));) {
 		alloc_grow(*list, n, cap);
 		struct fair_standing s = fair_look(c->fair, u);
-		(*list)[n++] = (struct core_user){ .standing = s, .live = tasks_of_user(c->tasks, s.uid, &bytes) };
+		(*list)[n++] = (struct core_user){ .standing = s, .live = tasks_of_user(c->tasks, s.uid) };
 	}
 	note_turns(c, *list, n);
 	return n;

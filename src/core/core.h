@@ -193,8 +193,9 @@ void core_each_task(const struct core *c, void (*each)(void *ctx, const struct t
 /* As tasks_jobs_named. */
 size_t core_jobs_named(const struct core *c, uid_t uid, const char *name, size_t most, uint32_t **jobs);
 size_t core_count(const struct core *c, enum task_state state);
-/* How many live tasks the user has; *bytes: the size of what was submitted for them. */
-size_t core_user_tasks(const struct core *c, uid_t uid, size_t *bytes);
+/* How many live tasks the user has; the size of what was submitted for them. */
+size_t core_user_tasks(const struct core *c, uid_t uid);
+size_t core_user_bytes(const struct core *c, uid_t uid);
 /* Every user of whom something is known: those with tasks in the queue first, in the order of their turns. Returns how many;
  * the caller frees *list. */
 struct core_user {

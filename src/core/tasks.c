@@ -490,11 +490,16 @@ size_t tasks_live(const struct tasks *ts)
 	return ts->by_id.n;
 }
 
-size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes)
+size_t tasks_of_user(const struct tasks *ts, uid_t uid)
 {
 	const struct user_sum *u = sum_of(ts, uid);
-	*bytes = u ? u->bytes : 0;
 	return u ? u->tasks : 0;
+}
+
+size_t tasks_user_bytes(const struct tasks *ts, uid_t uid)
+{
+	const struct user_sum *u = sum_of(ts, uid);
+	return u ? u->bytes : 0;
 }
 
 size_t tasks_jobs_named(const struct tasks *ts, uid_t uid, const char *name, size_t most, uint32_t **jobs)

@@ -68,8 +68,9 @@ struct task *tasks_find_any(const struct tasks *ts, task_id id, struct error *er
 struct task *tasks_find_for(const struct tasks *ts, task_id id, enum event_kind kind, const char *what, struct error *err);
 size_t tasks_count(const struct tasks *ts, enum task_state state);
 size_t tasks_live(const struct tasks *ts);
-/* How many live tasks the user has; *bytes: the size of their specs. */
-size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes);
+/* How many live tasks the user has; the size of their specs. */
+size_t tasks_of_user(const struct tasks *ts, uid_t uid);
+size_t tasks_user_bytes(const struct tasks *ts, uid_t uid);
 /* Jobs of which the user has a live task of that name: as named_jobs. */
 size_t tasks_jobs_named(const struct tasks *ts, uid_t uid, const char *name, size_t most, uint32_t **jobs);
 /* The state of the job's least advanced live element. False: none is live. */

@@ -65,7 +65,7 @@ int request_need_room(const struct requests *q, struct error *err)
 /* Every task costs everybody a line of `rad queue` and a look at each placement. */
 int request_need_user_room(const struct requests *q, const struct message *m, uid_t uid, size_t more, struct error *err)
 {
-	size_t bytes, max = q->config->user_tasks, has = core_user_tasks(q->core, uid, &bytes);
+	size_t max = q->config->user_tasks, has = core_user_tasks(q->core, uid);
 	if (!max || request_is_admin(m->uid) || has + more <= max)
 		return 0;
 	return error_set(err, ERR_UNAVAILABLE, "%zu more tasks: you have %zu unfinished ones, and a user may have %zu at a time "
@@ -100,7 +100,7 @@ static int need_ever(const struct requests *q, uid_t uid, const struct spec *s, 
 int request_need_allowance(const struct requests *q, const struct message *m, uid_t uid, size_t more, const struct spec *s,
 			   struct error *err)
 {
-	size_t bytes, has = core_user_tasks(q->core, uid, &bytes), most = allowing_of(q->allowing, uid).most[ALLOWANCE_QUEUED];
+	size_t has = core_user_tasks(q->core, uid), most = allowing_of(q->allowing, uid).most[ALLOWANCE_QUEUED];
 	if (most && !request_is_admin(m->uid) && has + more > most)
 		return error_set(err, ERR_UNAVAILABLE, "%zu more task%s: you have %zu unfinished ones, and may have %zu (max_queued: %s): "
 				 "wait for some to end, or cancel some", more, more == 1 ? "" : "s", has, most,
@@ -111,8 +111,7 @@ int request_need_allowance(const struct requests *q, const struct message *m, ui
 /* Of what is unfinished: it is in our memory. What ended is in the store, which has a bound of its own (user_store). */
 int request_need_size(const struct requests *q, const struct message *m, size_t more, struct error *err)
 {
-	size_t has, max = (size_t)q->config->user_size_mib << 20;
-	core_user_tasks(q->core, m->uid, &has);
+	size_t has = core_user_bytes(q->core, m->uid), max = (size_t)q->config->user_size_mib << 20;
 	if (!max || request_is_admin(m->uid) || has + more <= max)
 		return 0;
 	return error_set(err, ERR_UNAVAILABLE, "%.1f MiB more: what you submitted for unfinished tasks takes %.1f MiB, and may take "

@@ -154,7 +154,7 @@ json_t *request_submit_job(const struct requests *q, struct spec *s, struct proc
 {
 	char text[TASK_ID_TEXT];
 	uint32_t job = store_next_job(q->store);
-	size_t bytes, others = core_user_tasks(q->core, s->uid, &bytes);
+	size_t others = core_user_tasks(q->core, s->uid);
 	task_id first = TASK_ID(job, s->n_array ? (int32_t)s->array[0] : -1);
 	scoped_free char *log = spec_expand_path(s, s->output ? s->output : "", first);
 	struct now now = now_read();

@@ -60,13 +60,6 @@ static void capture_comes(struct asking *s, task_id id, const char *capture)
 	json_decref(good(s, STRANGER, "captured", fields));
 }
 
-static size_t bytes_of_stranger(const struct asking *s)
-{
-	size_t bytes;
-	core_user_tasks(s->w.core, STRANGER, &bytes);
-	return bytes;
-}
-
 /* A capture that comes later counts as one that was submitted. */
 static void captures_that_come_later_are_bounded(void **state)
 {
@@ -86,11 +79,11 @@ static void captures_that_come_later_are_bounded(void **state)
 	}
 	assert_int_equal(s->captures_declined, 1);
 	assert_non_null(strstr(s->declined, "0.4 MiB more"));
-	assert_in_range(bytes_of_stranger(s), 800000, 810000);
+	assert_in_range(core_user_bytes(s->w.core, STRANGER), 800000, 810000);
 	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1_0\""));
-	assert_in_range(bytes_of_stranger(s), 600000, 610000);
+	assert_in_range(core_user_bytes(s->w.core, STRANGER), 600000, 610000);
 	json_decref(good(s, STRANGER, "cancel", "\"ids\":[\"1\",\"2\",\"3\"]"));
-	assert_int_equal(bytes_of_stranger(s), 0);
+	assert_int_equal(core_user_bytes(s->w.core, STRANGER), 0);
 	scoped_free char *what = submission(s, "{\"hold\":true}");
 	uint32_t job = 4;
 	for (; job < 20 && !ask(s, STRANGER, "submit", what, &reply, &err); job++) {
