@@ -111,8 +111,10 @@ static void show_load(const struct term *term, const char *label, const json_t *
 static void show_run(const struct term *term, const json_t *load)
 {
 	char text[FORMAT_LEN];
-	double run_s = member_number(load, "run_s");
-	if (run_s > 0)
+	double run_s = member_number(load, "run_s"), limit_s = member_number(load, "limit_s");
+	if (limit_s > 0 && !(run_s < limit_s))
+		line(term, "takes", "%s, after which its own clock ends it, by its capture", format_seconds(limit_s, text));
+	else if (run_s > 0)
 		line(term, "takes", "%s alone, by its capture; what it does between training steps is not counted",
 		     format_seconds(run_s, text));
 }

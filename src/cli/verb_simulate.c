@@ -191,6 +191,8 @@ static void print_result(const struct setup *s, const struct sim_result *r)
 	print_seconds("95 % completed within", account_jct_percentile(a, 0.95));
 	printf("%-24s %12u\n", "out-of-memory crashes", a->ooms);
 	printf("%-24s %12u\n", "tasks not completed", a->n - a->by_state[TASK_COMPLETED]);
+	if (r->undone_s > 0)
+		print_seconds("undone, clocks being over", r->undone_s);
 	printf("%-24s %12s\n", "energy of the GPUs", format_energy(r->energy_j, energy));
 	printf("%-24s %12s\n", "mean SMACT", format_percent(r->mean_smact, smact));
 }

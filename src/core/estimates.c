@@ -481,3 +481,27 @@ double estimates_work_s(const struct estimates *e, const struct task *t, enum wo
 		return *how = WORK_LIMIT, limit;
 	return isfinite(s) ? s : e->typical_n ? e->typical_s : UNKNOWN_S;
 }
+
+double estimates_clock_s(const struct estimates *e, const struct task *t, struct now now)
+{
+	const struct fleet_clock *running = fleet_clock_of(e->fleet, t->id);
+	double limit_s = t->estimate.prior.limit_s, ran_s = running ? (double)(now.mono_ms - running->began_ms) / 1000 : 0;
+	struct measured m;
+	if (!(limit_s > 0))
+		return INFINITY;
+	bool told = running && fleet_measured(e->fleet, t->id, &m) && isfinite(m.begin_s);
+	return fabs((told ? m.begin_s : ESTIMATES_BEGIN_S) + limit_s - ran_s);
+}
+
+/* The clock tells the end of one that goes on without saying how far it has to go, too. */
+bool estimates_progress(const struct estimates *e, const struct task *t, struct now now, struct progress_report *out)
+{
+	if (!fleet_progress(e->fleet, t->id, now.mono_ms, out))
+		return false;
+	double clock_s = estimates_clock_s(e, t, now);
+	if (isfinite(clock_s) && out->per_s > 0 && !(out->left_s >= 0 && out->left_s <= clock_s)) {
+		out->left_s = clock_s;
+		out->spread_s = -1;
+	}
+	return true;
+}

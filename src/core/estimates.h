@@ -13,6 +13,7 @@
 
 struct estimates;
 
+#define ESTIMATES_BEGIN_S 10	/* Python, CUDA and a model take 8 to 18 s before anything is computed */
 #define ESTIMATES_OVERDUE 0.125	/* a task that runs longer than expected is taken to have this part of that time left */
 
 /* Uses ctx, estimate and outcome of `ops`, which are copied. The other owners outlive it; of the fleet it reads models and
@@ -74,5 +75,10 @@ enum work_known { WORK_RUNS, WORK_LIMIT, WORK_COUNTED, WORK_UNKNOWN };
 /* What time the task takes alone, in seconds: by the first of these that is known, at most its limit; *how says which. With
  * none (WORK_UNKNOWN), what tasks took here on average. */
 double estimates_work_s(const struct estimates *e, const struct task *t, enum work_known *how);
+/* In how many seconds its own clock ends the task (load.h: limit_s), from its start, or from now if it runs; INFINITY: nobody
+ * knows of one. Company does not lengthen that. One that is over it is taken to need as long again as it is late. */
+double estimates_clock_s(const struct estimates *e, const struct task *t, struct now now);
+/* As fleet_progress, but left_s no longer than its own clock lets it go on. */
+bool estimates_progress(const struct estimates *e, const struct task *t, struct now now, struct progress_report *out);
 
 #endif

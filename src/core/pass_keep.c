@@ -14,16 +14,14 @@
 
 #define PROMISE_SLIP 2	/* a start that is planned in an hour may come in two, and pass_max later, before GPUs are kept for it */
 
-double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
+double pass_left_s(const struct pass *p, const struct fleet_run *r, struct now now, bool *known)
 {
 	enum work_known how;
-	double all = estimates_work_s(p->estimates, r->task, &how);
-	*known = how != WORK_UNKNOWN;
-	if (isfinite(r->left_s)) {	/* what it says itself beats what others took */
-		*known = true;
-		return r->left_s;
-	}
-	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * ESTIMATES_OVERDUE);
+	double all = estimates_work_s(p->estimates, r->task, &how), clock_s = estimates_clock_s(p->estimates, r->task, now);
+	*known = isfinite(r->left_s) || isfinite(clock_s) || how != WORK_UNKNOWN;
+	if (isfinite(r->left_s))	/* what it says itself beats what others took */
+		return fmin(r->left_s, clock_s);
+	return fmin(fmax(isfinite(r->work_s) ? all - r->work_s : all, all * ESTIMATES_OVERDUE), clock_s);
 }
 
 const struct vacated *pass_vacated_for(const struct pass *p, task_id id)
@@ -270,7 +268,7 @@ static double expected_left_s(const struct pass *p, const struct fleet_run *r, s
 	bool known = false;
 	if (r->task->suspended || may_go_at_any_moment(p, r->task))
 		return INFINITY;
-	double work_s = isfinite(r->left_s) || isfinite(r->work_s) ? pass_left_s(p, r, &known) : INFINITY;
+	double work_s = isfinite(r->left_s) || isfinite(r->work_s) ? pass_left_s(p, r, now, &known) : INFINITY;
 	return fmax(fmin(limit_s, known ? work_s : INFINITY), 0);
 }
 

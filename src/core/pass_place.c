@@ -38,12 +38,13 @@ static void say_planned(const struct pass *p, struct map_request *r, struct now 
 #define OVERRUN 1.5	/* what runs like it took is no promise */
 
 /* How long the task may run, in seconds, at most or nearly so; 0: not known. What a capture counts is too little for that,
- * since it leaves out what a script does between its steps. */
-static double expected_run_s(const struct pass *p, const struct task *t)
+ * since it leaves out what a script does between its steps; its own clock does not. */
+static double expected_run_s(const struct pass *p, const struct task *t, struct now now)
 {
 	enum work_known how;
-	double s = OVERRUN * estimates_work_s(p->estimates, t, &how), limit = (double)t->time_limit_s;
-	if (how == WORK_UNKNOWN || how == WORK_COUNTED)
+	double work_s = estimates_work_s(p->estimates, t, &how), clock_s = estimates_clock_s(p->estimates, t, now);
+	double s = OVERRUN * fmin(how < WORK_COUNTED ? work_s : INFINITY, clock_s), limit = (double)t->time_limit_s;
+	if (isinf(s))
 		return limit;
 	return t->time_limit_s && limit < s ? limit : s;
 }
@@ -74,7 +75,7 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 		say_planned(p, &r, now);
 	r.lent_by = pass_ends_in_time(p, t, now) ? p->head.task : 0;
 	r.now_ms = now.wall_ms;
-	r.run_s = fleet_has_reserves(p->fleet) ? expected_run_s(p, t) : 0;
+	r.run_s = fleet_has_reserves(p->fleet) ? expected_run_s(p, t, now) : 0;
 	return r;
 }
 

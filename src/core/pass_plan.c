@@ -18,8 +18,7 @@
 #define MEAN_SURE 0.2		/* what the mean of all ends counts where nothing of those who wait is guessed, */
 #define MEAN 0.05		/* and elsewhere */
 #define UNKNOWN_LOAD 0.7	/* what a plan takes a load for that nobody knows, more than placement does: decision 215 */
-#define BEGIN_S 10		/* Python, CUDA and a model take 8 to 18 s before anything is computed; */
-#define PATIENT_S (10 * BEGIN_S)	/* who has less to do than that is not held back: to begin is a good part of it */
+#define PATIENT_S (10 * ESTIMATES_BEGIN_S)	/* who has less to do than that is not held back: to begin is a good part of it */
 
 /* The problem --------------------------------------------------------------------------------------------------------- */
 
@@ -125,17 +124,24 @@ static struct share_task plan_loads(struct share_task l)
 /* How much of its beginning a task has left that did so much of its work (NaN: not known; it is taken to have begun). */
 static double begin_left_s(double left_s, double done_s)
 {
-	return done_s < BEGIN_S ? fmin(BEGIN_S - done_s, left_s / 2) : 0;
+	return done_s < ESTIMATES_BEGIN_S ? fmin(ESTIMATES_BEGIN_S - done_s, left_s / 2) : 0;
 }
 
-static bool plan_list_running(struct pass *p, struct plan *out, struct siblings *all)
+/* As a plan has it: whole seconds, 0: none. */
+static double plan_clock_s(const struct pass *p, const struct task *t, struct now now)
+{
+	double clock_s = estimates_clock_s(p->estimates, t, now);
+	return isfinite(clock_s) ? fmax(round(clock_s), 1) : 0;
+}
+
+static bool plan_list_running(struct pass *p, struct plan *out, struct siblings *all, struct now now)
 {
 	struct fleet_run r;
 	for (size_t at = 0; fleet_next_run(p->fleet, &at, &r);) {
 		bool known;
-		struct plan_task t = { .id = r.task->id, .left_s = round(pass_left_s(p, &r, &known)), .gpus = r.n_slots, .mib = r.held_mib,
-				       .load = plan_loads(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
-				       .on = bits_of(&p->plan, r.slots, r.n_slots) };
+		struct plan_task t = { .id = r.task->id, .left_s = round(pass_left_s(p, &r, now, &known)), .gpus = r.n_slots,
+				       .mib = r.held_mib, .load = plan_loads(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
+				       .on = bits_of(&p->plan, r.slots, r.n_slots), .clock_s = plan_clock_s(p, r.task, now) };
 		t.begin_s = begin_left_s(t.left_s, r.work_s);
 		if (!t.on)
 			continue;
@@ -241,6 +247,8 @@ static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struc
 		return;
 	enum work_known how;
 	w.left_s = round(plan_work_s(p, l->siblings, t, &how));
+	w.clock_s = plan_clock_s(p, t, now);
+	w.left_s = w.clock_s > 0 ? fmin(w.left_s, w.clock_s) : w.left_s;
 	w.begin_s = begin_left_s(w.left_s, 0);
 	bool sure = plan_is_sure(p, t, how);
 	k->n_known += how != WORK_UNKNOWN;
@@ -361,7 +369,7 @@ static void plan_make(struct pass *p, struct now now)
 	k->usable = plan_usable(p, now);
 	k->broken = k->other_gpus = false;
 	k->n_known = 0;
-	bool small = plan_look(p, gpus, now) && plan_list_running(p, &made, &all);
+	bool small = plan_look(p, gpus, now) && plan_list_running(p, &made, &all, now);
 	if (small)
 		plan_list_waiting(p, &made, &all, now);
 	made.n_gpus = k->n_gpus;

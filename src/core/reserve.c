@@ -39,15 +39,14 @@ static const struct core_reservation *meets(const struct core_reservation *other
 static int64_t run_ends_ms(const struct core *c, const struct fleet_run *r, struct now now)
 {
 	const struct task *t = r->task;
-	int64_t limit = task_limit_ends_ms(t), left = INT64_MAX;
+	int64_t limit = task_limit_ends_ms(t);
 	enum work_known how;
-	double work_s = estimates_work_s(c->estimates, t, &how);
+	double work_s = estimates_work_s(c->estimates, t, &how), clock_s = estimates_clock_s(c->estimates, t, now);
 	if (t->suspended)
 		return INT64_MAX;
-	if (isfinite(r->left_s))
-		left = now.wall_ms + (int64_t)(r->left_s * 1000);
-	else if (how != WORK_UNKNOWN && isfinite(r->work_s) && work_s > r->work_s)
-		left = now.wall_ms + (int64_t)((work_s - r->work_s) * 1000);
+	bool known = how != WORK_UNKNOWN && isfinite(r->work_s) && work_s > r->work_s;
+	double left_s = fmin(isfinite(r->left_s) ? r->left_s : known ? work_s - r->work_s : INFINITY, clock_s);
+	int64_t left = isfinite(left_s) ? now.wall_ms + (int64_t)(left_s * 1000) : INT64_MAX;
 	return left < limit ? left : limit;
 }
 

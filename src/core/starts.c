@@ -132,11 +132,12 @@ static double time_left(const struct starts *s, const struct task *t, enum known
 	struct progress_report p;
 	if (t->suspended)
 		return *how = KNOWN_NOT, INFINITY;
-	if (fleet_progress(s->c->fleet, t->id, s->now.mono_ms, &p) && p.left_s >= 0)
+	if (estimates_progress(s->c->estimates, t, s->now, &p) && p.left_s >= 0)
 		return *how = KNOWN_PROGRESS, p.left_s;
 	int64_t stood_ms = task_suspended_ms(t, s->now.wall_ms);
 	double all = run_time(s->c, t, how), ran = (double)(s->now.wall_ms - task_attempt(t)->start_ms - stood_ms) / 1000;
-	return isfinite(all) ? fmax(all - ran, all * ESTIMATES_OVERDUE) : INFINITY;
+	double left = isfinite(all) ? fmax(all - ran, all * ESTIMATES_OVERDUE) : INFINITY;
+	return fmin(left, estimates_clock_s(s->c->estimates, t, s->now));
 }
 
 static void add_stay(struct starts *s, struct stay one)

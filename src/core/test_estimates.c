@@ -568,6 +568,64 @@ static void a_capture_tells_the_time_of_a_run(void **unused)
 	}
 }
 
+/* One that its own clock ends after an hour, of two that all its steps would take. */
+static task_id submit_clocked(struct world *w)
+{
+	task_id a = submit(w, declared_with_capture());
+	struct load_belief guess = { .load = { 0.9, 0.4 }, .source = LOAD_GUESSED, .run_s = 7200, .limit_s = 3600 };
+	struct estimate_result r = { .value = { "declared", 3000, 3000, 3000, .prior = guess } };
+	core_estimated(w->c, w->question, true, &r, w->now);
+	core_turn(w->c, w->now);
+	return a;
+}
+
+static double next_start_s(struct world *w)
+{
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	return json_number_value(json_object_get(json_array_get(json_object_get(starts, "starts"), 0), "in_s"));
+}
+
+static void progress_is(struct world *w, task_id id, double fraction, double left_s)
+{
+	const struct progress_report said = { .source = PROGRESS_LINES, .t_ms = w->now.mono_ms, .fraction = fraction, .left_s = left_s,
+		.spread_s = 10, .stands_ms = INT64_MAX, .whole_units = 1000, .advanced = 1000 * fraction, .per_s = 0.1, .series = 1 };
+	core_progress(w->c, id, &said, 7, w->now);
+}
+
+/* Two beside each other, each slowed by the other: each ends when its clock says so all the same, whatever its progress
+ * promises, and is learnt as one that takes so long. */
+static void a_run_that_its_own_clock_ends_is_as_long_in_company(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	struct measured m;
+	task_id a = submit_clocked(w), b = submit_clocked(w);
+	hold_memory(w, a, 2900);
+	hold_memory(w, b, 2900);
+	assert_true(fabs(estimates_clock_s(w->c->estimates, core_task(w->c, a), w->now) - 3610) < 2);
+	pass(w, 10);
+	progress_is(w, a, 0.001, 9000);
+	pass(w, 100);
+	progress_is(w, a, 0.011, 9000);
+	pass(w, 1490);
+	progress_is(w, a, 0.15, 9000);
+	assert_true(fleet_measured(w->c->fleet, a, &m) && m.work_s < 1500);	/* of 1600 s */
+	struct spec *alone = spec_of(1000, 1);
+	alone->exclusive = true;
+	submit(w, alone);
+	assert_true(fabs(next_start_s(w) - 2010) < 3);
+	assert_true(fabs(estimates_clock_s(w->c->estimates, core_task(w->c, a), w->now) - 2010) < 3);
+	scoped_json *told = core_task_json(w->c, core_task(w->c, a), w->now, NULL);
+	assert_true(fabs(json_number_value(json_object_get(json_object_get(told, "progress"), "left_s")) - 2010) < 3);
+	pass(w, 2020);
+	exits(w, a, 0, SCAN_NOTHING);
+	assert_true(fleet_measured(w->c->fleet, b, &m) && m.work_s < 3500);
+	enum work_known how;
+	double s = estimates_work_s(w->c->estimates, core_task(w->c, b), &how);
+	assert_true(how == WORK_RUNS && fabs(s - 3620) < 3);
+	end_world(w);
+}
+
 /* When others may start is told by it, as a guess; whether it is out of the way of a reservation is not: it runs for longer. */
 static void what_a_capture_counted_is_no_promise(void **unused)
 {
@@ -770,6 +828,7 @@ int main(void)
 		cmocka_unit_test(slow_answers_are_not_asked_for_again),
 		cmocka_unit_test(a_declaration_with_a_capture_waits_for_its_load),
 		cmocka_unit_test(a_capture_tells_the_time_of_a_run), cmocka_unit_test(what_a_capture_counted_is_no_promise),
+		cmocka_unit_test(a_run_that_its_own_clock_ends_is_as_long_in_company),
 		cmocka_unit_test(a_declaration_outlives_a_capture_that_cannot_be_read),
 		cmocka_unit_test(guesses_hold_nobody_back),
 		cmocka_unit_test(a_slower_host_is_learnt),

@@ -408,7 +408,7 @@ static void add_running(struct core *c, const struct task *t, struct now now, js
 {
 	struct measured m;
 	struct progress_report p;
-	if (fleet_progress(c->fleet, t->id, now.mono_ms, &p))
+	if (estimates_progress(c->estimates, t, now, &p))
 		json_object_set_new(o, "progress", progress_json(&p, now));
 	if (!fleet_measured(c->fleet, t->id, &m) && !endings_open(c->endings, t->id, &m))
 		return;

@@ -192,11 +192,13 @@ static struct on_model *model_of(struct history_entry *e, const char *gpu_name)
 
 /* Learning ------------------------------------------------------------------------------------------------------------ */
 
-/* A run that was over before its second sample took what the clock says. */
-static double work_of(const struct attempt *a)
+/* A run that was over before its second sample took what the clock says. So did one that its own clock ended, whatever it did
+ * in that time: company does not lengthen it. */
+static double work_of(const struct task *t, const struct attempt *a)
 {
-	bool known = isfinite(a->seen.work_s) || a->end_ms <= a->start_ms;
-	return known ? a->seen.work_s : (double)(a->end_ms - a->start_ms) / 1000;
+	double ran_s = (double)(a->end_ms - a->start_ms) / 1000, limit_s = t->estimate.prior.limit_s;
+	bool clocked = limit_s > 0 && ran_s >= limit_s, known = isfinite(a->seen.work_s) || ran_s <= 0;
+	return known && !clocked ? a->seen.work_s : ran_s;
 }
 
 /* Loads count only from time without neighbours: what a GPU shows beside others is nobody's in particular. */
@@ -230,7 +232,7 @@ struct outcome history_outcome(const struct task *t, const char *gpu_name, int64
 		.fenced = a->fence_mib > 0, .claim_mib = attempt_limit_mib(a), .host_pace = host_pace_of(t, a),
 		.cores = cores_of(&a->seen.cpu), .seen = a->seen };
 	/* One that went on after slots did the last part of the task: all of them together are it. A slot alone is no time of it. */
-	o.seen.work_s = work_of(a) + (t->n_slots && a->verdict != VERDICT_SLOT ? t->slot_work_s : 0);
+	o.seen.work_s = work_of(t, a) + (t->n_slots && a->verdict != VERDICT_SLOT ? t->slot_work_s : 0);
 	if (a->verdict == VERDICT_SLOT)
 		o.seen.work_s = NAN;
 	return o;

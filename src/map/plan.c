@@ -62,10 +62,11 @@ struct plan_player {
 	double waiting_s;		/* the work of those who wait, in sum; what was left of those who ran at the last end, */
 	double running_s, longest_s;	/* in sum, and of the one with most */
 	struct solved solved[SOLVED];
-	double now_s;
+	double now_s, done_s;		/* done_s: the last end, with what clocks left undone */
 	uint16_t running[PLAN_TASKS], waiting[PLAN_TASKS];	/* those who run in no order, */
 	double left_s[PLAN_TASKS], rate[PLAN_TASKS];		/* with what is left of each of them, or of its beginning, how fast */
 	double later_s[PLAN_TASKS];				/* that goes, and what comes after it: 0, unless it begins; */
+	double until_s[PLAN_TASKS];				/* when its clock ends it (INFINITY: it has none); */
 	uint16_t place[PLAN_TASKS];				/* of a task: where it stands among them */
 	unsigned n_running, n_waiting;
 	unsigned long work;		/* tasks that were looked at, the costly way to find speeds counted as more */
@@ -122,11 +123,12 @@ static bool fits(const struct plan_player *p, const struct draft *d, uint16_t ta
 	return true;
 }
 
-static void stand(struct plan_player *p, unsigned place, uint16_t task, double left_s, double later_s)
+static void stand(struct plan_player *p, unsigned place, uint16_t task, double left_s, double later_s, double until_s)
 {
 	p->running[place] = task;
 	p->left_s[place] = left_s;
 	p->later_s[place] = later_s;
+	p->until_s[place] = until_s;
 	p->place[task] = (uint16_t)place;
 }
 
@@ -157,11 +159,11 @@ static void come(struct plan_player *p, uint16_t task, uint64_t on)
 		p->n_places++;
 	}
 	p->stale |= on;
-	double work_s = t->left_s - t->begin_s;
+	double work_s = t->left_s - t->begin_s, until_s = t->clock_s > 0 ? p->now_s + t->clock_s : INFINITY;
 	if (t->begin_s > LEAST_S && work_s > LEAST_S)
-		stand(p, p->n_running++, task, t->begin_s, work_s);
+		stand(p, p->n_running++, task, t->begin_s, work_s, until_s);
 	else
-		stand(p, p->n_running++, task, t->left_s > LEAST_S ? t->left_s : LEAST_S, 0);
+		stand(p, p->n_running++, task, t->left_s > LEAST_S ? t->left_s : LEAST_S, 0, until_s);
 }
 
 /* The last of those who run takes its place. */
@@ -181,13 +183,13 @@ static void leave(struct plan_player *p, const struct draft *d, unsigned place)
 	p->stale |= on;
 	p->freed |= on;
 	unsigned last = --p->n_running;
-	stand(p, place, p->running[last], p->left_s[last], p->later_s[last]);
+	stand(p, place, p->running[last], p->left_s[last], p->later_s[last], p->until_s[last]);
 	p->rate[place] = p->rate[last];
 }
 
 static void begin(struct plan_player *p)
 {
-	p->now_s = 0;
+	p->now_s = p->done_s = 0;
 	p->work = 0;
 	p->n_running = p->n_waiting = p->n_places = 0;
 	p->stale = 0;
@@ -299,22 +301,32 @@ static void set_rates(struct plan_player *p, const struct draft *d)
 	p->stale = 0;
 }
 
-/* Ends those who have nothing left, and has those work who have begun. From the last to the first, since whoever leaves has his
- * place filled by one that was looked at. Returns the sum of the ends. */
+/* Its end as it counts: this is where to slow a run that its clock ends is a cost, and the only place. */
+static double counted_end_s(const struct plan_player *p, unsigned place)
+{
+	return p->now_s + (isfinite(p->until_s[place]) ? fmax(p->left_s[place] + p->later_s[place], 0) : 0);
+}
+
+/* Ends those who have nothing left or whose clock is over, and has those work who have begun. From the last to the first, since
+ * whoever leaves has his place filled by one that was looked at. Returns the sum of the ends. */
 static double end_those_done(struct plan_player *p, const struct draft *d)
 {
 	double ends = 0;
-	for (unsigned i = p->n_running; i-- > 0;)
-		if (p->left_s[i] > LEAST_S / 2) {
+	for (unsigned i = p->n_running; i-- > 0;) {
+		bool over = p->until_s[i] - p->now_s <= LEAST_S / 2;
+		if (p->left_s[i] > LEAST_S / 2 && !over)
 			continue;
-		} else if (p->later_s[i] > 0) {
+		if (p->later_s[i] > 0 && !over) {
 			p->left_s[i] = p->later_s[i];
 			p->later_s[i] = 0;
 			p->stale |= gpus_of(p, d, p->running[i]);
-		} else {
-			leave(p, d, i);
-			ends += p->now_s;
+			continue;
 		}
+		double end_s = counted_end_s(p, i);
+		p->done_s = p->done_s < end_s ? end_s : p->done_s;
+		leave(p, d, i);
+		ends += end_s;
+	}
 	return ends;
 }
 
@@ -325,7 +337,7 @@ static double go_on(struct plan_player *p, const struct draft *d)
 	double next = INFINITY, longest_s = 0, sum_s = 0;
 	set_rates(p, d);
 	for (unsigned i = 0; i < p->n_running; i++)
-		next = least(next, p->left_s[i] / p->rate[i]);
+		next = least(next, least(p->left_s[i] / p->rate[i], p->until_s[i] - p->now_s));
 	p->now_s += next;
 	for (unsigned i = 0; i < p->n_running; i++)
 		p->left_s[i] -= next * p->rate[i];
@@ -357,11 +369,13 @@ static double costs(const struct plan_player *p, double end_s, double ends)
 	return end_s + p->plan->mean * ends / (double)p->plan->n;
 }
 
-/* What it costs at least, as far as it was played: nobody is faster than alone, and who waits starts now at the soonest. */
+/* What it costs at least, as far as it was played: nobody is faster than alone, what a clock leaves undone counts as if done
+ * alone, and who waits starts now at the soonest. */
 static double at_least(const struct plan_player *p, double ends)
 {
 	double n = p->n_running + p->n_waiting;
-	return costs(p, p->now_s + p->longest_s, ends + n * p->now_s + p->running_s + p->waiting_s);
+	double longest_s = p->now_s + p->longest_s;
+	return costs(p, longest_s < p->done_s ? p->done_s : longest_s, ends + n * p->now_s + p->running_s + p->waiting_s);
 }
 
 /* Fills start_s, end_s and cost. What never fits (its tasks leave more free than there is) costs as nothing else. One that is
@@ -381,7 +395,7 @@ static void play(struct search *s, struct draft *d, double most)
 	}
 	for (unsigned i = 0; i < p->n_waiting; i++)
 		d->start_s[p->waiting[i]] = p->now_s;
-	d->end_s = p->n_waiting ? INFINITY : p->now_s;
+	d->end_s = p->n_waiting ? INFINITY : p->done_s;
 	d->cost = costs(p, d->end_s, ends);
 }
 
@@ -562,9 +576,9 @@ static void first_draft(struct search *s, bool afresh)
 
 static bool alike(const struct plan_task *a, const struct plan_task *b)
 {
-	return a->left_s == b->left_s && a->begin_s == b->begin_s && a->mib == b->mib && a->gpus == b->gpus && a->may == b->may &&
-	       a->alone == b->alone && a->no_mps == b->no_mps && a->patient == b->patient && !a->first && !b->first &&
-	       !memcmp(&a->load, &b->load, sizeof a->load);
+	return a->left_s == b->left_s && a->begin_s == b->begin_s && a->clock_s == b->clock_s && a->mib == b->mib &&
+	       a->gpus == b->gpus && a->may == b->may && a->alone == b->alone && a->no_mps == b->no_mps &&
+	       a->patient == b->patient && !a->first && !b->first && !memcmp(&a->load, &b->load, sizeof a->load);
 }
 
 /* Whether one starts before the other though the queue has it behind; of those who start at the same time, the first in the

@@ -8,7 +8,9 @@
  * comes or goes, so wrong expectations cost no more than the decisions taken on them. Places and order are all that is planned:
  * whether a task may start now is asked of the filter (map/map.h), as ever.
  *
- * The search minimizes, in seconds from now: the end of the last task + `mean` x the mean of all ends.
+ * The search minimizes, in seconds from now: the end of the last task + `mean` x the mean of all ends. A run that its own clock
+ * ends is not lengthened by company but does less, so slowing it would cost nothing: what it has left to do when its clock ends
+ * it is counted as if it did that afterwards, alone.
  *
  * One more task on a GPU that is full leaves the last end where it is, and makes all others there end later. So a task may be
  * held back until fewer tasks run there; which ones go first is found by the search, as order and places are. While a task
@@ -42,6 +44,8 @@ struct plan_task {
 	struct share_task load;	/* what it does alone; NaN: not known */
 	double left_s;		/* what is left of its work, in seconds alone; above 0 */
 	double begin_s;		/* the part of that in which it begins; 0: it has begun */
+	double clock_s;		/* after which its own clock ends it, whatever is left, from now or from its start; not below left_s; 0:
+				 * nothing but its work does */
 	uint64_t mib;		/* held on each of its GPUs, or to be held */
 	unsigned gpus;
 	bool alone;		/* has its GPUs to itself */
@@ -68,7 +72,7 @@ struct plan {
 
 /* Improves the plan: sets order, `on`, `keeps`, `among` and `start_s` of the waiting tasks. `steps`: how many plans are tried
  * at most; fewer where one takes long to play. `may` must name enough GPUs for every waiting task. Returns when the last task
- * ends, in seconds from now. */
+ * ends (with what clocks leave undone, as above), in seconds from now. */
 double plan_improve(struct plan *p, unsigned steps);
 
 #endif

@@ -171,6 +171,41 @@ static void tasks_begin_beside_each_other(void **state)
 	near(plan_improve(&p, 200), 100);
 }
 
+/* What its clock ends leaves then, however slow it was: the one that needs all memory starts at 600, not after 600 / 0.46. */
+static void company_does_not_lengthen_what_a_clock_ends(void **state)
+{
+	(void)state;
+	some_gpus(1, SHARE_STREAMS);
+	for (int i = 0; i < 2; i++) {
+		struct plan_task *runs = add(600, 5 * GIB, 1, HEAVY);
+		runs->on = 1, runs->clock_s = 600;
+	}
+	p.n_running = 2;
+	gpus[0].mode = SHARE_STREAMS;
+	gpus[0].free_mib = 30 * GIB;
+	add(100, 38 * GIB, 1, HEAVY);
+	near(plan_improve(&p, 500), 600 + 0.54 * 600);	/* as which it counts, more than the last end at 700 */
+	near(planned(3)->start_s, 600);
+	/* Where its work is done first, its clock does not matter. */
+	tasks[0].clock_s = tasks[1].clock_s = 2000;
+	near(plan_improve(&p, 500), 1200 / 0.92 + 100);
+}
+
+/* Beside it the new one would be done at 624; but the other would have done 276 s of its 600. */
+static void to_slow_what_a_clock_ends_is_a_cost(void **state)
+{
+	(void)state;
+	some_gpus(1, SHARE_STREAMS);
+	p.mean = 0.2;
+	struct plan_task *runs = add(600, 5 * GIB, 1, HEAVY);
+	runs->on = 1, runs->clock_s = 600;
+	p.n_running = 1;
+	gpus[0].mode = SHARE_STREAMS;
+	add(300, 5 * GIB, 1, HEAVY)->patient = true;
+	near(plan_improve(&p, 500), 900);
+	near(planned(2)->start_s, 600);
+}
+
 static void those_who_are_alike_keep_their_turns(void **state)
 {
 	(void)state;
@@ -297,6 +332,8 @@ int main(void)
 		cmocka_unit_test(who_would_only_slow_those_there_is_held_back),
 		cmocka_unit_test(nobody_is_held_back_where_all_gain),
 		cmocka_unit_test(tasks_begin_beside_each_other),
+		cmocka_unit_test(company_does_not_lengthen_what_a_clock_ends),
+		cmocka_unit_test(to_slow_what_a_clock_ends_is_a_cost),
 		cmocka_unit_test(those_who_are_alike_keep_their_turns),
 		cmocka_unit_test(equal_problems_have_equal_plans),
 		cmocka_unit_test(a_better_plan_is_never_given_up),

@@ -14,6 +14,13 @@
 #define GOLDEN 0x9e3779b97f4a7c15u
 #define SEED_APART 64
 
+/* Work that its own clock allows for. */
+static int64_t within_clock(const struct sim_workload *w, int64_t solo_ms)
+{
+	int64_t most_ms = w->start_ms + w->clock_ms;
+	return w->clock_ms && most_ms < solo_ms ? most_ms : solo_ms;
+}
+
 /* Each task of each seed has a die of its own. */
 int64_t known_solo_ms(const struct sim_options *o, size_t place)
 {
@@ -22,7 +29,7 @@ int64_t known_solo_ms(const struct sim_options *o, size_t place)
 	struct dice d = { o->seed + place * GOLDEN };
 	int64_t parts = (int64_t)dice_below(&d, 40001) - 20000;	/* millionths */
 	int64_t ms = o->seed ? solo_ms + solo_ms / 1000000 * parts + solo_ms % 1000000 * parts / 1000000 : solo_ms;
-	return ms > 0 ? ms : 1;
+	return ms > 0 ? within_clock(&o->workloads->list[a->workload], ms) : 1;
 }
 
 /* Sum of three even throws. */
@@ -90,6 +97,7 @@ static struct load_belief guess(const struct sim_options *o, uint32_t workload)
 	b.smact_sd = GUESSES_SMACT_SD;
 	b.host = host / step;
 	b.run_s = (double)(w->solo_ms > w->start_ms ? w->solo_ms - w->start_ms : w->solo_ms) / 1000 * step;
+	b.limit_s = (double)w->clock_ms / 1000;
 	return b;
 }
 
@@ -116,7 +124,7 @@ static void remember_one(const struct sim_workload *w, const struct device_model
 	struct outcome o = { .signature = w->name, .gpu_name = device->gpu_name, .estimator = "", .verdict = VERDICT_OK,
 			     .seen = { .peak_mib = w->mem_mib, .alone_s = 3600, .warm = true, .alone_gract = w->gract,
 				       .alone_smact = w->smact, .alone_dram = NAN, .alone_watts = NAN,
-				       .work_s = (double)w->solo_ms / 1000 } };
+				       .work_s = (double)within_clock(w, w->solo_ms) / 1000 } };
 	core_remember(core, &o);
 }
 

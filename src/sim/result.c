@@ -54,6 +54,7 @@ json_t *sim_result_json(const struct sim_options *o, const struct sim_result *r)
 	for (size_t i = 0; i < COUNT_OF(sums); i++)
 		copy(out, account, sums[i]);
 	json_object_set_new(out, "neighbours_lost", json_integer((json_int_t)r->neighbours_lost));
+	json_object_set_new(out, "undone_s", json_round3(r->undone_s));
 	json_object_set_new(out, "slots", json_integer((json_int_t)r->slots));
 	json_object_set_new(out, "energy_j", json_round3(r->energy_j));
 	json_object_set_new(out, "mean_smact", json_round3(r->mean_smact));

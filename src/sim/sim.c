@@ -256,6 +256,7 @@ static void submit_due(struct simulation *s)
 static void leave(struct simulation *s, struct world_task *t, enum world_event met)
 {
 	const struct exit_report r = look_exit(met == WORLD_OUT_OF_MEMORY ? t : NULL);
+	s->out->undone_s += met == WORLD_DONE ? (double)world_left_ms(&s->world, t) / 1000 : 0;
 	core_exited(s->core, t->id, &r, now_of(s));
 	world_end(&s->world, t);
 }

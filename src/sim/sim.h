@@ -88,6 +88,7 @@ struct sim_result {
 	double mean_smact;	/* the same time, mean over devices */
 	double lower_bound_s;	/* no placement can be quicker (sim/bound.h) */
 	size_t slots;		/* times a task made place at the end of its time slot */
+	double undone_s;	/* work that company kept tasks from doing before their own clocks ended them, in seconds alone */
 	size_t neighbours_lost;	/* attempts that another task's fault ended */
 	size_t events;		/* how often the clock stopped */
 };

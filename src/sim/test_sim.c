@@ -95,6 +95,34 @@ static void assert_near(double a, double b, double within)
 		fail_msg("%.6f is not %.6f", a, b);
 }
 
+/* Two that keep the GPU busy, 100 s each by their clocks, and one that needs all memory. With the clocks told it is planned at
+ * 100 s, and comes then; what the two did not do is told. */
+static void company_does_not_lengthen_what_a_clock_ends(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	uint32_t of = workload(s, 500, 10000, 1, 1, 1), all = workload(s, 50, 38000, 1, 1, 1);
+	s->workloads.list[of].clock_ms = 90000;
+	s->workloads.list[of].start_ms = 10000;
+	set(s, "order", "plan");
+	set(s, "share", "streams");
+	s->o.loads = SIM_LOADS_GUESSED;
+	arrive(s, 0, of);
+	arrive(s, 0, of);
+	arrive(s, 1, all);
+	simulate(s);
+	assert_int_equal(s->r.tasks[0].end_ms, 100000);
+	assert_int_equal(s->r.tasks[1].end_ms, 100000);
+	assert_in_range(s->r.tasks[2].start_ms, 100000, 102000);	/* when its memory is seen to be free */
+	assert_near(s->r.undone_s, 2 * 90 * (1 - 0.92 / 2), 0.1);
+	assert_near(s->r.lower_bound_s, 250, 50);
+	/* Alone it does all that its clock allows for. */
+	s->trace.n = 1;
+	simulate(s);
+	assert_int_equal(s->r.tasks[0].end_ms, 100000);
+	assert_near(s->r.undone_s, 0, 1e-3);
+}
+
 static void one_task_takes_its_time(void **state)
 {
 	(void)state;
@@ -744,7 +772,7 @@ static void guesses_are_wrong_as_captures_are(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_task_takes_its_time),
+		cmocka_unit_test(company_does_not_lengthen_what_a_clock_ends), cmocka_unit_test(one_task_takes_its_time),
 		cmocka_unit_test(two_tasks_share_by_the_law),
 		cmocka_unit_test(energy_is_parted_by_what_each_adds),
 		cmocka_unit_test(starts_disturb_nobody),

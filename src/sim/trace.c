@@ -23,12 +23,12 @@ const char *const sim_class_names[SIM_CLASSES] = { "light", "medium", "heavy" };
 
 enum column {
 	NAME, GPUS, SOLO, MEM, GRACT, SMACT, N_NEEDED,
-	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, START, DECLARED, NEED, KERNELS, CPUS, CLASS, N_COLUMNS,
+	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, START, DECLARED, NEED, KERNELS, CPUS, CLOCK, CLASS, N_COLUMNS,
 };
 
 static const char *const column_names[N_COLUMNS] = {
 	"workload", "gpus", "solo_s", "mem_mib", "gract", "smact", "horus_mib", "faketensor_mib", "gpumemnet_mib",
-	"watts", "start_s", "declared_mib", "need_mib", "kernels_s", "cpus", "class",
+	"watts", "start_s", "declared_mib", "need_mib", "kernels_s", "cpus", "clock_s", "class",
 };
 const char *const *const sim_estimator_columns = column_names + ESTIMATES;
 
@@ -82,6 +82,7 @@ static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workl
 	w->cpus = (unsigned)v[CPUS];
 	w->solo_ms = (int64_t)ceil(v[SOLO] * 1000);
 	w->start_ms = (int64_t)(v[START] * 1000);
+	w->clock_ms = (int64_t)ceil(v[CLOCK] * 1000);
 	w->mem_mib = (uint64_t)ceil(v[MEM]);
 	w->need_mib = (uint64_t)ceil(v[NEED]);
 	w->declared_mib = (uint64_t)ceil(v[DECLARED]);

@@ -4,7 +4,8 @@
  *
  *	workloads	workload,gpus,solo_s,mem_mib,gract,smact are needed; others are read if there: horus_mib, faketensor_mib,
  *			gpumemnet_mib; watts, what the GPU draws with the task alone; start_s, the part of solo_s at its
- *			beginning in which it computes nothing yet; declared_mib, what its user says it needs; need_mib, the
+ *			beginning in which it computes nothing yet; clock_s, how long after that a clock of its own ends it, done or
+ *			not (--max-hours), as its capture tells; declared_mib, what its user says it needs; need_mib, the
  *			least with which it still works (a caching allocator frees what it keeps before it gives up; mem_mib,
  *			what it takes where nothing limits it, if not given); kernels_s, how many kernels it runs in a
  *			second; cpus, which it asks for; and class (light, medium, heavy). Memory, loads, kernels and watts
@@ -33,7 +34,7 @@
 struct sim_workload {
 	char *name;		/* owned */
 	unsigned gpus, cpus;
-	int64_t solo_ms, start_ms;	/* start_ms: of solo_ms */
+	int64_t solo_ms, start_ms, clock_ms;	/* start_ms: of solo_ms; clock_ms: 0: it has none */
 	uint64_t mem_mib, need_mib, declared_mib;	/* need_mib: 0: all of mem_mib; declared_mib: 0: the truth */
 	double gract, smact;	/* 0..1 */
 	double watts, kernels;	/* of a GPU that it has alone; kernels in a second; 0: not given */

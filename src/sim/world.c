@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Devices and tasks under a clock of their own. Something happens to a task at three moments: when its memory grows (twice)
- * and when its work is done. Between changes of who runs where, all speeds are constant, so these moments are known ahead.
+ * and when its work is done, or before that when its own clock ends it. Between changes of who runs where, all speeds are
+ * constant, so these moments are known ahead.
  */
 #include "sim/world.h"
 
@@ -134,7 +135,7 @@ static void plan(struct world *w, struct world_task *t)
 {
 	int64_t left = milestone(t) - t->done;
 	int64_t ms = left > 0 ? (left + t->rate - 1) / t->rate : 0;
-	heap_set(&w->heap, t->place, t->since_ms + ms);
+	heap_set(&w->heap, t->place, t->since_ms + ms < t->until_ms ? t->since_ms + ms : t->until_ms);
 }
 
 static int64_t slowest(const struct world_task *t)
@@ -194,9 +195,15 @@ static void share_among(struct world *w, uint32_t gpu)
 	w->gpus[gpu].changed_ms = w->now_ms;
 }
 
+static void start_clock(const struct world *w, struct world_task *t)
+{
+	t->until_ms = t->of->clock_ms ? w->now_ms + t->of->clock_ms : INT64_MAX;
+}
+
 static void begin_to_compute(struct world *w, struct world_task *t)
 {
 	t->computes = true;
+	start_clock(w, t);
 	plan(w, t);
 	for (unsigned i = 0; i < t->n_gpus; i++) {
 		w->gpus[t->on[i].gpu].drift_ms = w->now_ms;
@@ -274,10 +281,12 @@ struct world_task *world_start(struct world *w, const struct world_begin *b, enu
 	struct world_task *t = alloc_zero(sizeof *t + b->n_gpus * sizeof *t->on);
 	*t = (struct world_task){ .id = b->id, .of = b->of, .place = take_place(w), .mode = b->mode, .fence_mib = b->fence_mib,
 				  .total = b->solo_ms * MILLION, .since_ms = w->now_ms, .start_ms = w->now_ms, .rate = MILLION,
-				  .n_gpus = b->n_gpus };
+				  .until_ms = INT64_MAX, .n_gpus = b->n_gpus };
 	if (b->of->start_ms < b->solo_ms)
 		t->start = b->of->start_ms * MILLION;
 	t->computes = !t->start;
+	if (t->computes)
+		start_clock(w, t);
 	w->tasks[t->place] = t;
 	for (unsigned i = 0; i < b->n_gpus; i++) {
 		t->on[i].gpu = b->gpus[i];
@@ -349,7 +358,7 @@ struct world_task *world_happen(struct world *w, enum world_event *met)
 			begin_to_compute(w, t);
 			continue;
 		}
-		if (t->step >= MEMORY_STEPS) {
+		if (t->step >= MEMORY_STEPS || t->until_ms <= w->now_ms) {
 			*met = WORLD_DONE;
 			return t;
 		}

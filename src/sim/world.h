@@ -34,7 +34,7 @@ struct world_task {
 	int64_t start;			/* the part of it before the task computes */
 	bool computes;
 	int64_t rate;			/* millionths of full speed */
-	int64_t start_ms;
+	int64_t start_ms, until_ms;	/* until_ms: when its own clock ends it; INT64_MAX: never, or not while it begins */
 	unsigned step;			/* of its memory, that comes next */
 	unsigned n_gpus;
 	struct { uint32_t gpu; int64_t rate; } on[];
@@ -109,7 +109,8 @@ void world_end(struct world *w, struct world_task *t);
 int64_t world_next(const struct world *w);
 /* Time goes on to `now_ms`, not past world_next. */
 void world_go(struct world *w, int64_t now_ms);
-/* The next task to which something happens now, and what; NULL: nobody. DONE and OUT_OF_MEMORY ask for world_end. */
+/* The next task to which something happens now, and what; NULL: nobody. One that its clock ends is DONE. DONE and OUT_OF_MEMORY
+ * ask for world_end. */
 struct world_task *world_happen(struct world *w, enum world_event *met);
 
 /* Its reading is wanted, though nothing may have changed. */
