@@ -117,11 +117,31 @@ static int answer_yes(struct feed_writer *w, struct peer *p)
 	return rc;
 }
 
+static bool is_expected(const struct feed_writer *w, uint64_t token)
+{
+	for (size_t i = 0; i < w->expected_count; i++)
+		if (w->expected[i] == token)
+			return true;
+	return false;
+}
+
 static void unexpect(struct feed_writer *w, uint64_t token)
 {
 	for (size_t i = 0; i < w->expected_count; i++)
 		if (w->expected[i] == token)
 			w->expected[i--] = w->expected[--w->expected_count];
+}
+
+/* Who is expected has a seat; another takes none of theirs. */
+static bool has_seat(struct feed_writer *w, uint64_t token)
+{
+	feed_peers_expect(w);
+	return is_expected(w, token) || feed_peers_count(w) + w->expected_count < FEED_READERS_MAX;
+}
+
+static void answer_full(struct peer *p)
+{
+	answer_no(p, ERR_UNAVAILABLE, "this feed has as many readers as it can%s", "");
 }
 
 /* Returns -1 where the connection is to be closed. */
@@ -140,6 +160,10 @@ static int on_hello(struct feed_writer *w, struct peer *p, const unsigned char *
 	}
 	if (hello.want != FEED_NEVER && hello.want < position_of(w, oldest(w))) {
 		answer_no(p, ERR_DENIED, "the batches that this task needs next are gone%s", "");
+		return -1;
+	}
+	if (!has_seat(w, hello.token)) {
+		answer_full(p);
 		return -1;
 	}
 	p->token = hello.token;
@@ -197,7 +221,7 @@ static void on_connect(struct feed_writer *w)
 		if (i == FEED_READERS_MAX || !feed_folder_trusts(&w->place.party, fresh.sock, &fresh.pid)) {
 			unsigned char hello[FEED_WIRE_MAX];	/* left unread, it would take the answer away */
 			feed_wire_receive(fresh.sock, hello, sizeof hello, NULL);
-			answer_no(&fresh, ERR_UNAVAILABLE, "this feed has as many readers as it can%s", "");
+			answer_full(&fresh);
 			feed_fds_close(&fresh.sock);
 			continue;
 		}
@@ -254,12 +278,17 @@ uint64_t feed_peers_least(struct feed_writer *w)
 	return least;
 }
 
+uint32_t feed_peers_count(const struct feed_writer *w)
+{
+	uint32_t n = 0;
+	for (size_t i = 0; i < FEED_READERS_MAX; i++)
+		n += w->peer[i].stage > PEER_NEW;
+	return n;
+}
+
 bool feed_peers_any(const struct feed_writer *w)
 {
-	for (size_t i = 0; i < FEED_READERS_MAX; i++)
-		if (w->peer[i].stage > PEER_NEW)
-			return true;
-	return w->expected_count > 0;
+	return feed_peers_count(w) || w->expected_count;
 }
 
 void feed_peers_expect(struct feed_writer *w)

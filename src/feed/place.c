@@ -183,12 +183,21 @@ bool feed_place_goes_on(const struct feed_state *state, int fd)
 	return any && state->magic == FEED_STATE_MAGIC;
 }
 
+/* The first row of a token is its own; others are in files that somebody else wrote. */
+static bool member_stays(const struct feed_state *state, size_t i, int fd)
+{
+	for (size_t before = 0; before < i; before++)
+		if (state->member[before].token == state->member[i].token)
+			return false;
+	return member_alive(&state->member[i], fd);
+}
+
 uint64_t feed_place_position(struct feed_state *state, int fd)
 {
 	uint64_t from = state->next;
 	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
 		struct feed_member *m = &state->member[i];
-		if (!member_alive(m, fd))
+		if (!member_stays(state, i, fd))
 			m->token = 0;
 		else if (m->want < from)
 			from = m->want;
@@ -207,7 +216,7 @@ void feed_place_begin(struct feed_state *state, int fd, const char *sign, uint64
 	save_state(state, fd);
 }
 
-int feed_place_note(struct feed_state *state, int fd, uint64_t token, uint64_t want)
+void feed_place_note(struct feed_state *state, int fd, uint64_t token, uint64_t want)
 {
 	struct feed_member *there = NULL, *room = NULL;
 	for (size_t i = 0; i < FEED_READERS_MAX && !there; i++) {
@@ -217,11 +226,8 @@ int feed_place_note(struct feed_state *state, int fd, uint64_t token, uint64_t w
 		else if (!m->token && !room)
 			room = m;
 	}
-	if (!there && !room)
-		return -1;
 	*(there ? there : room) = (struct feed_member){ .token = token, .want = want };
 	save_state(state, fd);
-	return 0;
 }
 
 void feed_place_forget(struct feed_state *state, int fd, uint64_t token)

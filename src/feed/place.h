@@ -73,8 +73,9 @@ bool feed_place_goes_on(const struct feed_state *state, int fd);
 uint64_t feed_place_position(struct feed_state *state, int fd);
 /* Begins anew. */
 void feed_place_begin(struct feed_state *state, int fd, const char *sign, uint64_t seed);
-/* Notes a member, with what it wants; if it is there already, only that. Returns -1 if there are too many. */
-int feed_place_note(struct feed_state *state, int fd, uint64_t token, uint64_t want);
+/* Notes a member, with what it wants; if it is there already, only that. There must be a row for it: who holds the lock of the
+ * writer lets no more in (struct feed_writer). */
+void feed_place_note(struct feed_state *state, int fd, uint64_t token, uint64_t want);
 /* That member has left. */
 void feed_place_forget(struct feed_state *state, int fd, uint64_t token);
 /* All before that position was published. */

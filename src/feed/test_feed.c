@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "feed/feed.h"
 #include "feed/place.h"
+#include "feed/test_one.h"
 #include "feed/wire.h"
 #include "feed/writer.h"
 
@@ -30,8 +31,6 @@
 
 #include <cmocka.h>
 
-enum { SLOTS = 4, SLOT_BYTES = 4096 };
-
 static char dir[] = "/tmp/radfeed-test-XXXXXX";
 
 /* A file system without locks, as some of a network are: with that errno (the linker's --wrap); 0: locks are there. */
@@ -47,32 +46,6 @@ int __wrap_fcntl64(int fd, int what, void *arg)
 	return -1;
 }
 
-static struct feed_writer *writer_of(const char *name)
-{
-	struct error err = ERROR_INIT;
-	struct feed_writer *w = feed_writer_claim(name, "data", 7, &err);
-	assert_non_null(w);
-	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, 0, &err), 0);
-	return w;
-}
-
-static void write_item(struct feed_writer *w, enum feed_kind kind, int value)
-{
-	struct error err = ERROR_INIT;
-	void *data;
-	if (feed_writer_reserve(w, kind == FEED_END ? 0 : sizeof value, &data, &err))
-		fail_msg("%s", err.text);
-	if (kind == FEED_BATCH)
-		memcpy(data, &value, sizeof value);
-	feed_writer_publish(w, kind, kind == FEED_END ? 0 : sizeof value);
-}
-
-/* The code of what the reader is told; 0 with an item. */
-static enum error_code next(struct feed_reader *r, struct feed_item *item, struct error *err)
-{
-	return feed_reader_next(r, 0, item, err) ? err->code : ERR_NONE;
-}
-
 /* The reader asks, and the writer looks, which it does as it makes room. */
 static void join(struct feed_writer *w, struct feed_reader *r)
 {
@@ -81,26 +54,6 @@ static void join(struct feed_writer *w, struct feed_reader *r)
 	void *data;
 	assert_int_equal(next(r, &item, &err), ERR_UNAVAILABLE);
 	feed_writer_reserve(w, 0, &data, &err);
-}
-
-static struct feed_reader *reader_of(const char *name, enum feed_join how)
-{
-	struct feed_reader *r = feed_reader_open(name, "data", how, NULL);
-	assert_non_null(r);
-	return r;
-}
-
-static void expect_item(struct feed_reader *r, uint64_t epoch, uint64_t index, int value)
-{
-	struct error err = ERROR_INIT;
-	struct feed_item item;
-	if (next(r, &item, &err))
-		fail_msg("%s", err.text);
-	assert_int_equal(item.epoch, epoch);
-	assert_int_equal(item.index, index);
-	if (item.kind == FEED_BATCH)
-		assert_memory_equal(item.data, &value, sizeof value);
-	feed_reader_release(r, item.ring, item.slot);
 }
 
 static void readers_join_where_they_may(void **state)
@@ -182,69 +135,6 @@ static void one_that_holds_back_for_too_long_is_dropped(void **state)
 	feed_reader_release(r, item.ring, item.slot);
 	feed_reader_close(r);
 	feed_reader_close(other);
-	feed_writer_close(w);
-}
-
-static struct feed_reader *joined(struct feed_writer *w, const char *name)
-{
-	struct error err = ERROR_INIT;
-	struct feed_item item;
-	uint32_t before = feed_writer_readers(w);
-	struct feed_reader *r = reader_of(name, FEED_JOIN_NOW);
-	assert_int_equal(next(r, &item, &err), ERR_UNAVAILABLE);
-	feed_peers_serve(w, 0);
-	assert_int_equal(feed_writer_readers(w), before + 1);
-	return r;
-}
-
-static void a_place_is_free_again_once_its_reader_was_dropped_and_left(void **state)
-{
-	(void)state;
-	struct error err = ERROR_INIT;
-	struct feed_item item;
-	void *data;
-	struct feed_writer *w = feed_writer_claim("places", "data", 7, NULL);
-	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, 1, &err), 0);
-	struct feed_reader *steady = joined(w, "places");
-	for (int i = 0; i <= FEED_READERS_MAX; i++) {
-		struct feed_reader *slow = joined(w, "places");
-		for (uint64_t n = 0; n < SLOTS; n++) {
-			write_item(w, FEED_BATCH, i);
-			expect_item(steady, 0, (uint64_t)i * SLOTS + n, i);
-		}
-		assert_int_equal(feed_writer_reserve(w, 0, &data, &err), 0);
-		assert_int_equal(feed_writer_readers(w), 1);
-		struct feed_reader *other = joined(w, "places");
-		assert_int_equal(next(slow, &item, &err), ERR_DENIED);	/* its number is not the other's */
-		feed_reader_close(slow);
-		feed_reader_close(other);
-		feed_peers_serve(w, 0);
-	}
-	feed_reader_close(steady);
-	feed_writer_close(w);
-}
-
-static void who_finds_no_place_does_not_ask_again_at_once(void **state)
-{
-	(void)state;
-	enum { WAIT_MS = 50 };
-	struct error err = ERROR_INIT;
-	struct feed_item item;
-	struct feed_reader *all[FEED_READERS_MAX];
-	struct feed_writer *w = writer_of("full");
-	for (int i = 0; i < FEED_READERS_MAX; i++)
-		all[i] = joined(w, "full");
-	struct feed_reader *r = reader_of("full", FEED_JOIN_NOW);
-	assert_int_equal(next(r, &item, &err), ERR_UNAVAILABLE);
-	feed_peers_serve(w, 0);
-	int64_t from = clock_mono_ms();
-	assert_int_equal(feed_reader_next(r, WAIT_MS, &item, &err), -1);
-	assert_non_null(strstr(err.text, "as many readers as it can"));
-	assert_int_equal(err.no, EBUSY);
-	assert_true(clock_mono_ms() - from >= WAIT_MS);
-	for (int i = 0; i < FEED_READERS_MAX; i++)
-		feed_reader_close(all[i]);
-	feed_reader_close(r);
 	feed_writer_close(w);
 }
 
@@ -764,8 +654,6 @@ int main(void)
 		cmocka_unit_test(one_that_holds_back_for_too_long_is_dropped),
 		cmocka_unit_test(who_joins_a_writer_that_has_waited_is_given_time),
 		cmocka_unit_test(who_joins_beside_one_that_is_dropped_stays),
-		cmocka_unit_test(a_place_is_free_again_once_its_reader_was_dropped_and_left),
-		cmocka_unit_test(who_finds_no_place_does_not_ask_again_at_once),
 		cmocka_unit_test(a_writer_without_descriptors_sleeps_all_the_same),
 		cmocka_unit_test(other_data_of_that_name_are_refused),
 		cmocka_unit_test(names_and_folders_are_looked_at),

@@ -35,18 +35,39 @@ static int listen_at(const struct feed_place *place, struct error *err)
 	return fd;
 }
 
+static void expect(struct feed_writer *w, uint64_t token)
+{
+	for (size_t i = 0; i < w->expected_count; i++)
+		if (w->expected[i] == token)
+			return;
+	if (token && w->expected_count < FEED_READERS_MAX)
+		w->expected[w->expected_count++] = token;
+}
+
+/* Members first: the others have nothing to lose. */
+static void expect_all(struct feed_writer *w)
+{
+	uint64_t living[FEED_READERS_MAX];
+	size_t n = feed_place_tokens(w->lock_fd, living, FEED_READERS_MAX);
+	for (size_t i = 0; i < FEED_READERS_MAX; i++)
+		expect(w, w->state.member[i].token);
+	for (size_t i = 0; i < n; i++)
+		expect(w, living[i]);
+}
+
 /* Goes on where living readers need it, or begins anew. */
 static int begin(struct feed_writer *w, const char *sign, uint64_t seed, struct error *err)
 {
-	w->expected_count = feed_place_tokens(w->lock_fd, w->expected, FEED_READERS_MAX);
 	if (!feed_place_goes_on(&w->state, w->lock_fd)) {
 		feed_place_begin(&w->state, w->lock_fd, sign, seed);
+		expect_all(w);
 		return 0;
 	}
 	if (strcmp(w->state.sign, sign))
 		return error_set(err, ERR_INVALID, "this name is used for other data, \"%.400s\": give one of them another name",
 				 w->state.sign);
 	w->from = w->pos = feed_place_position(&w->state, w->lock_fd);
+	expect_all(w);
 	return 0;
 }
 
@@ -233,10 +254,7 @@ void feed_writer_publish(struct feed_writer *w, enum feed_kind kind, uint64_t by
 
 uint32_t feed_writer_readers(const struct feed_writer *w)
 {
-	uint32_t n = 0;
-	for (size_t i = 0; i < FEED_READERS_MAX; i++)
-		n += w->peer[i].stage > PEER_NEW;
-	return n;
+	return feed_peers_count(w);
 }
 
 void feed_writer_clean(const struct feed_writer *w)

@@ -53,6 +53,8 @@ struct feed_writer {
 	uint64_t sleeps_us;		/* since when it waits for room; 0: it does not */
 	size_t kept_count;
 	struct feed_kept kept[FEED_KEPT_MAX];	/* of this ring */
+	/* Who is to come again, from the writer before: all that are noted in `state` and are no peers yet, and of the others that
+	 * live as many as there are seats. With the peers that said hello they are no more than these, so each finds a row. */
 	size_t expected_count;
 	uint64_t expected[FEED_READERS_MAX];
 	struct peer peer[FEED_READERS_MAX];	/* by the reader's number */
@@ -72,6 +74,8 @@ void feed_kept_close(struct feed_writer *w);
 int feed_peers_serve(struct feed_writer *w, int timeout_ms);
 /* The least item that somebody may still need; head if nobody does. */
 uint64_t feed_peers_least(struct feed_writer *w);
+/* How many read or wait. */
+uint32_t feed_peers_count(const struct feed_writer *w);
 /* Whether anybody reads, waits or is expected. */
 bool feed_peers_any(const struct feed_writer *w);
 /* Forgets the expected ones that are no more. */
