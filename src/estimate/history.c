@@ -15,6 +15,7 @@
 #include "base/idmap.h"
 #include "base/least.h"
 #include "estimate/margin.h"
+#include "estimate/whose.h"
 #include "models/margins.h"
 
 #include <math.h>
@@ -59,8 +60,8 @@ struct history_entry {
 	struct history_entry *newer, *older;
 };
 
-/* What one signature took, as far as it was among the last that were new. */
-struct usual { int64_t key; uint64_t peak_mib; };
+/* What one signature took, as far as it counts. */
+struct usual { int64_t key, user; uint64_t peak_mib; };
 
 struct history {
 	struct idmap entries;	/* hash of the signature, or the next free number -> struct history_entry */
@@ -68,8 +69,8 @@ struct history {
 	size_t max;
 	struct margins *margins;
 	struct hostpaces *paces;
-	struct usual usual[HISTORY_USUAL];
-	size_t n_usual;		/* that there ever were */
+	struct usual usual[HISTORY_USUAL];	/* the oldest first */
+	size_t n_usual;
 };
 
 struct history *history_create(size_t max_signatures)
@@ -324,6 +325,24 @@ static void learn_residual(struct margins *margins, const struct outcome *o)
 		margins_note(margins, o->estimator, o->signature, (double)o->seen.peak_mib / (double)o->comfort_mib - 1);
 }
 
+/* The oldest of the user who has most, so that nobody's many push out others' few (as margin.h). */
+static void drop_usual(struct history *h)
+{
+	struct { int64_t user; size_t n, oldest; } users[HISTORY_USUAL];
+	size_t n = 0, most = 0;
+	for (size_t i = 0; i < h->n_usual; i++) {
+		size_t u = 0;
+		while (u < n && users[u].user != h->usual[i].user)
+			u++;
+		if (u == n)
+			users[n].user = h->usual[i].user, users[n].n = 0, users[n++].oldest = i;
+		users[u].n++;
+		most = users[u].n > users[most].n ? u : most;
+	}
+	size_t at = users[most].oldest;
+	memmove(&h->usual[at], &h->usual[at + 1], (--h->n_usual - at) * sizeof *h->usual);
+}
+
 /* One of which nothing is known is of a kind that was not there before: so each kind counts once, however often it ran. Of one
  * that was not seen whole nothing is learnt here, but that it ran out of memory: then it takes what the next run is to have. */
 static void learn_usual(struct history *h, const struct outcome *o)
@@ -333,12 +352,14 @@ static void learn_usual(struct history *h, const struct outcome *o)
 	int64_t key = hash_key(o->signature);
 	if (!mib || (!whole && !oom))
 		return;
-	for (size_t i = 0; i < h->n_usual && i < HISTORY_USUAL; i++)
+	for (size_t i = 0; i < h->n_usual; i++)
 		if (h->usual[i].key == key) {
 			h->usual[i].peak_mib = largest_of(h->usual[i].peak_mib, mib);
 			return;
 		}
-	h->usual[h->n_usual++ % HISTORY_USUAL] = (struct usual){ key, mib };
+	if (h->n_usual == HISTORY_USUAL)
+		drop_usual(h);
+	h->usual[h->n_usual++] = (struct usual){ key, whose(o->signature), mib };
 }
 
 /* What teaches nothing makes no entry: a user whose tasks all fail at once must not push out what is known. */
@@ -445,7 +466,7 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 /* The smallest that fewer than one in twenty took more than. */
 uint64_t history_usual_mib(const struct history *h)
 {
-	size_t n = h->n_usual < HISTORY_USUAL ? h->n_usual : HISTORY_USUAL;
+	size_t n = h->n_usual;
 	uint64_t usual_mib = 0;
 	if (n < HISTORY_USUAL_LEAST)
 		return MARGIN_USUAL_MIB;

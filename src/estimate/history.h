@@ -25,7 +25,8 @@
 #define HISTORY_MODELS 4		/* models of GPU remembered of one signature; then the one heard of least recently goes */
 #define HISTORY_ALONE_S 1.5		/* alone and computing for less than that says nothing of a task's load */
 #define HISTORY_WORKED 8		/* runs over which a mean time goes: what a task takes may change */
-#define HISTORY_USUAL 100		/* signatures of which it is told what tasks usually take, */
+#define HISTORY_USUAL 100		/* signatures of which it is told what tasks usually take: the newest. Of that many the
+					 * oldest of the user who has most gives way, */
 #define HISTORY_USUAL_LEAST 5		/* once there are so many */
 
 /* An attempt that ended. Texts are borrowed. */
@@ -64,8 +65,8 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 /* When (wall) something was last learnt of it; 0: never. */
 int64_t history_told_ms(const struct history *h, const char *signature);
 
-/* Memory that tasks of which nothing is known will most likely not go beyond: what 19 in 20 of the last HISTORY_USUAL
- * signatures were seen to take at most, with a margin; MARGIN_USUAL_MIB where too few were. */
+/* Memory that tasks of which nothing is known will most likely not go beyond: what 19 in 20 of the HISTORY_USUAL
+ * signatures that count were seen to take at most, with a margin; MARGIN_USUAL_MIB where too few do. */
 uint64_t history_usual_mib(const struct history *h);
 
 size_t history_count(const struct history *h);

@@ -328,14 +328,32 @@ static void one_hash_is_not_one_signature(void **state)
 	history_destroy(h);
 }
 
-/* A run of that kind. */
-static void took(struct history *h, unsigned kind, const struct lived *l)
+/* A run of that kind, of that user. */
+static void took_of(struct history *h, unsigned user, unsigned kind, const struct lived *l)
 {
 	char signature[40];
-	snprintf(signature, sizeof signature, "u1-%016x", kind);
+	snprintf(signature, sizeof signature, "u%u-%016x", user, kind);
 	struct outcome o = outcome(l, 1);
 	o.signature = signature;
 	history_note(h, &o);
+}
+
+static void took(struct history *h, unsigned kind, const struct lived *l)
+{
+	took_of(h, 1, kind, l);
+}
+
+/* However many kinds one of them tries. */
+static void nobodys_many_kinds_push_out_others_few(void **state)
+{
+	struct history *h = history_create(1000);
+	(void)state;
+	for (unsigned i = 0; i < 6; i++)
+		took_of(h, 2, i, &(struct lived)OK(false, 0, 10000));
+	for (unsigned i = 0; i < 3 * HISTORY_USUAL; i++)
+		took(h, i, &(struct lived)OK(false, 0, 1000));
+	assert_int_equal(history_usual_mib(h), 10500);
+	history_destroy(h);
 }
 
 static void what_is_usual_is_told_by_kinds(void **state)
@@ -369,6 +387,7 @@ int main(void)
 		cmocka_unit_test(every_completed_run_teaches_its_time), cmocka_unit_test(residuals_correct_the_margin),
 		cmocka_unit_test(the_oldest_signatures_are_forgotten), cmocka_unit_test(models_of_a_signature_are_bounded),
 		cmocka_unit_test(one_hash_is_not_one_signature), cmocka_unit_test(what_is_usual_is_told_by_kinds),
+		cmocka_unit_test(nobodys_many_kinds_push_out_others_few),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
