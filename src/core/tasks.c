@@ -361,7 +361,7 @@ void tasks_clock_set(struct tasks *ts, int64_t by_ms, int64_t wall_ms)
 			continue;
 		struct event ev = { .kind = EV_CLOCK_SET, .t_ms = wall_ms, .u.clock.by_ms = by_ms };
 		tasks_emit(ts, t, &ev, wall_ms);
-		if (t->retrying)	/* its time moved along */
+		if (t->delayed)	/* its time moved along */
 			begins_add(ts->begins, t);
 	}
 }

@@ -276,6 +276,42 @@ static void a_delay_before_a_retry_is_no_promise(void **unused)
 	end_world(w);
 }
 
+/* What a person says in the delay is a time of the clock, which stays when that is set, and when it is to wait for another,
+ * too; the delay of another moves along. */
+static void a_time_that_is_said_in_a_delay_is_one_of_the_clock(void **unused)
+{
+	(void)unused;
+	for (int by_s = -3600; by_s <= 3600; by_s += 7200) {
+		struct world *w = new_world(4, NULL);
+		task_id said = submit(w, retried(1)), after = submit(w, retried(1)), a = submit(w, retried(1));
+		task_id other = submit(w, spec_of(1000, 1));
+		const int64_t begin_s = w->now.wall_ms / 1000 + 3700;
+		exits(w, said, 1, SCAN_NOTHING);
+		exits(w, after, 1, SCAN_NOTHING);
+		exits(w, a, 1, SCAN_NOTHING);
+		assert_int_equal(begins_at(w, said, begin_s), 0);
+		assert_int_equal(begins_at(w, after, begin_s), 0);
+		struct dependency ends = { DEP_AFTERANY, other };
+		struct event ev = { .u.updated = { .set_deps = true, .deps = &ends, .n_deps = 1 } };
+		assert_int_equal(core_update(w->c, after, &ev, w->now, NULL), 0);
+		exits(w, other, 0, SCAN_NOTHING);
+		pass(w, 1);
+		w->now.wall_ms += by_s * 1000;
+		core_clock_set(w->c, by_s * 1000, w->now);
+		assert_int_equal(core_task(w->c, said)->begin_s, begin_s);
+		assert_int_equal(core_task(w->c, after)->begin_s, begin_s);
+		pass(w, 12);
+		assert_int_equal(state(w, a), TASK_RUNNING);
+		assert_int_equal(state(w, said), TASK_PENDING);
+		pass(w, by_s < 0 ? 7270 : 70);
+		assert_int_equal(state(w, said), TASK_PENDING);
+		pass(w, 30);
+		assert_int_equal(state(w, said), TASK_RUNNING);
+		assert_int_equal(state(w, after), TASK_RUNNING);
+		end_world(w);
+	}
+}
+
 /* Of so many elements; held where it waits for nothing else. */
 static struct spec *array_after(uint32_t n, task_id other, enum dependency_kind kind)
 {
@@ -556,6 +592,7 @@ int main(void)
 		cmocka_unit_test(a_tasks_time_is_changed),
 		cmocka_unit_test(a_task_that_failed_runs_again),
 		cmocka_unit_test(a_delay_before_a_retry_is_no_promise),
+		cmocka_unit_test(a_time_that_is_said_in_a_delay_is_one_of_the_clock),
 		cmocka_unit_test(an_array_after_an_array_is_no_square),
 		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
 		cmocka_unit_test(a_requeued_task_is_waited_for),

@@ -183,9 +183,9 @@ static void apply_submitted(struct task *t, const struct event *ev)
 /* A time that a person said was over when the task first started, and the delay's was nobody's word. */
 static void task_end_delay(struct task *t)
 {
-	if (t->retrying)
+	if (t->delayed)
 		t->begin_s = 0;
-	t->retrying = false;
+	t->retrying = t->delayed = false;
 }
 
 /* Whether they are met already is the core's to say, by EV_ELIGIBLE. A retry that is to wait for others does so in place of its
@@ -229,6 +229,7 @@ static void apply_updated(struct task *t, const struct event *ev)
 	}
 	if (ev->u.updated.set_begin) {	/* the other way it is EV_ELIGIBLE that ends the wait */
 		t->begin_s = ev->u.updated.begin_s;
+		t->delayed = false;
 		t->waiting_for_deps = t->waiting_for_deps || t->begin_s * 1000 > ev->t_ms;
 	}
 	if (ev->u.updated.set_host_mem)
@@ -337,7 +338,7 @@ static void task_enqueue(struct task *t, enum task_queue queue, int64_t now_ms)
 /* Whole seconds, so never sooner than that. */
 static void task_delay(struct task *t, int64_t delay_s, int64_t now_ms)
 {
-	t->retrying = t->waiting_for_deps = true;
+	t->retrying = t->delayed = t->waiting_for_deps = true;
 	t->begin_s = (now_ms + 999) / 1000 + delay_s;
 }
 
@@ -423,7 +424,7 @@ static void apply_requeued(struct task *t, const struct event *ev)
 	t->slot_ran_ms = 0;
 	t->claim_floor_mib = 0;
 	t->estimated = false;
-	if (t->retrying)	/* it was cancelled in its delay */
+	if (t->delayed)	/* it was cancelled in its delay */
 		t->waiting_for_deps = false;
 	task_end_delay(t);
 	t->queued_ms = ev->t_ms;
@@ -473,7 +474,7 @@ static void apply_clock_set(struct task *t, int64_t by_ms)
 		move_moment(moments[i], by_ms);
 	if (by_ms < 0)	/* never past what was learnt since, which keeps its time */
 		move_moment(&t->estimated_ms, by_ms);
-	if (t->retrying)
+	if (t->delayed)
 		t->begin_s += by_ms / 1000;
 	for (size_t i = 0; i < t->n_attempts; i++) {
 		struct attempt *a = &t->attempts[i];

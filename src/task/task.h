@@ -260,7 +260,8 @@ struct task {
 	enum task_state state;
 	enum task_queue queue;		/* while pending */
 	bool waiting_for_deps;		/* or for its time (begin_s) */
-	bool retrying;			/* while it waits: for nothing but begin_s, the end of the delay before a retry */
+	bool retrying;			/* while it waits: for nothing but begin_s, before a retry */
+	bool delayed;			/* begin_s is the end of the delay before a retry, no word of a person: it moves with the clock */
 	struct dependency unmet;	/* cancelled because this could no longer be met; task 0: it was not */
 	enum stop_reason stopping;	/* while running */
 	bool suspended;			/* while running: its processes are stopped */
