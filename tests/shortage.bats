@@ -165,3 +165,17 @@ small_disk()
 	id=$(submit --gpu-mem 100M --array 0-99 true)
 	all_completed "$id" 100
 }
+
+@test "more words and variables than a program is started with are refused at once, where radd's stack limit is less than its users', too" {
+	local long
+	long=$(printf '%090000d' 0)
+	(ulimit -s 512; start_radd)
+	ulimit -s 8192
+	run -2 rad submit --gpu-mem 100M -- true "$long" "$long"
+	[[ "$output" == "rad: 'argv' has 176 KiB and 'environ' "*", and a program is started with 96 KiB of both"*"(--export), or raise that limit (ulimit -s)" ]]
+	ulimit -s 512
+	run -2 env -i PATH="$PATH" RAD_SOCKET="$RAD_SOCKET" rad submit --gpu-mem 100M --export "A=$long,B=x" -- true "$(printf '%010000d' 0)"
+	[[ "$output" == "rad: 'argv' has 10 KiB and 'environ' 8"*", and a program is started with 96 KiB of both"* ]]
+	[ "$(rad queue --json | jq '.tasks | length')" = 0 ]
+	all_completed "$(submit --gpu-mem 100M -- true "${long:0:80000}")" 1
+}

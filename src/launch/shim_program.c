@@ -138,19 +138,15 @@ static int prepare_script(const struct shim_request *r, struct program *p, const
 	return r->conda_env || strstr(script, "conda activate") ? add_prelude(r, p) : 0;
 }
 
-/* The submitter's limits, but never above what the daemon was given: they come from the client's words. */
+/* The submitter's limits, which come from the client's words. */
 static void set_limits(const struct shim_request *r)
 {
 	for (size_t i = 0; i < r->n_rlimits; i++) {
-		const struct spec_rlimit *want = &r->rlimits[i];
-		rlim_t soft = want->soft < 0 ? RLIM_INFINITY : (rlim_t)want->soft;
-		rlim_t hard = want->hard < 0 ? RLIM_INFINITY : (rlim_t)want->hard;
 		struct rlimit limit;
-		if (getrlimit((__rlimit_resource_t)want->resource, &limit))
+		if (getrlimit((__rlimit_resource_t)r->rlimits[i].resource, &limit))
 			continue;
-		limit.rlim_max = hard < limit.rlim_max ? hard : limit.rlim_max;
-		limit.rlim_cur = soft < limit.rlim_max ? soft : limit.rlim_max;
-		setrlimit((__rlimit_resource_t)want->resource, &limit);
+		spec_limit_apply(&r->rlimits[i], &limit);
+		setrlimit((__rlimit_resource_t)r->rlimits[i].resource, &limit);
 	}
 }
 

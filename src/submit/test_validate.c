@@ -8,11 +8,16 @@
 #include "submit/signature.h"
 #include "task/task.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -68,6 +73,52 @@ static void long_word(struct spec *s)
 	scoped_free char *word = alloc_zero(200001);
 	memset(word, 'x', 200000);
 	spec_set_argv(s, (char *[]){ word, NULL });
+}
+
+static void long_variable(struct spec *s)
+{
+	scoped_free char *word = alloc_zero(200001);
+	memset(word, 'x', 200000);
+	memcpy(word, "LONG=", 5);
+	spec_set_environ(s, (char *[]){ word, NULL });
+}
+
+/* So many strings of 100 KiB each. */
+static void set_words(struct spec *s, void (*set)(struct spec *, char *const *), size_t n)
+{
+	scoped_free char **words = alloc_zero((n + 1) * sizeof *words), *word = alloc_zero(100 << 10);
+	memset(word, 'x', (100 << 10) - 1);
+	word[1] = '=';
+	for (size_t i = 0; i < n; i++)
+		words[i] = word;
+	set(s, words);
+}
+
+static void stack_of(struct spec *s, int64_t soft)
+{
+	free(s->rlimits);
+	s->rlimits = alloc_zero(sizeof *s->rlimits);
+	s->rlimits[0] = (struct spec_rlimit){ .resource = RLIMIT_STACK, .soft = soft, .hard = -1 };
+	s->n_rlimits = 1;
+}
+
+/* 1.2 MiB each: too much together, though neither is. */
+static void long_together(struct spec *s)
+{
+	stack_of(s, 8 << 20);
+	set_words(s, spec_set_argv, 12);
+	assert_int_equal(submit_validate(s, NULL), 0);
+	set_words(s, spec_set_environ, 12);
+}
+
+static void many_short_ones(struct spec *s)
+{
+	enum { N = 240000 };	/* "a" and its end are 480 KB, but there is a pointer to each */
+	scoped_free char **words = alloc_zero((N + 1) * sizeof *words);
+	stack_of(s, 8 << 20);
+	for (size_t i = 0; i < N; i++)
+		words[i] = (char *)"a";
+	spec_set_argv(s, words);
 }
 
 static void bad_limit(struct spec *s)
@@ -135,7 +186,10 @@ static void test_refused(void **state)
 		{ no_cwd, "'cwd'" }, { relative_output, "'output'" }, { relative_error, "'error'" }, { no_name, "'name' is missing" },
 		{ bad_name, "control character" }, { foreign_signature, "not one of user 1001" }, { nan_slowdown, "'max_slowdown'" },
 		{ small_slowdown, "'max_slowdown'" }, { signal_without_time, "needs a time limit" }, { mig_of_two, "ask for 1 GPU" },
-		{ bad_variable, "'novalue' is not NAME=value" }, { long_word, "'argv' is too long" }, { bad_limit, "'rlimits'" },
+		{ bad_variable, "'novalue' is not NAME=value" }, { long_word, "'argv': 'xxxx" },
+		{ long_variable, "'environ': 'LONG=xxx" },
+		{ long_together, "'argv' has 1201 KiB and 'environ' 1201, and a program is started with 2016 KiB" },
+		{ many_short_ones, "'argv' has 2344 KiB" }, { bad_limit, "'rlimits'" },
 		{ bad_resource, "'rlimits'" }, { twice_in_array, "'array'" }, { nobody_dependency, "'deps'" },
 		{ too_many_pairs, "their product may be 50000" },
 		{ retried_and_not, "'retries' and --no-requeue" }, { retried_at_a_terminal, "is run once" },
@@ -191,8 +245,43 @@ static void test_dependencies(void **state)
 	}
 }
 
+/* What is accepted is started, and what is refused would not be: by execve, with as much beside it as a task may get. */
+static void test_what_execve_takes(void **state)
+{
+	static const int64_t stacks[] = { 256 << 10, 8 << 20, 16 << 20, -1 };
+	struct rlimit own;
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_STACK, &own), 0);
+	for (size_t i = 0; i < COUNT_OF(stacks); i++) {
+		struct spec *s = good();
+		struct rlimit limit = own;
+		size_t n = 1;
+		stack_of(s, stacks[i]);
+		for (set_words(s, spec_set_environ, n); !submit_validate(s, NULL); set_words(s, spec_set_environ, n))
+			n++;
+		spec_limit_apply(&s->rlimits[0], &limit);
+		if (setrlimit(RLIMIT_STACK, &limit))
+			skip();
+		set_words(s, spec_set_environ, n - 1);
+		for (int more = 0; more < 2; more++) {
+			pid_t pid = fork();
+			int status;
+			if (!pid) {
+				execve("/bin/true", (char *[]){ (char *)"true", NULL }, s->environ);
+				_exit(errno == E2BIG ? 7 : 8);
+			}
+			assert_int_equal(waitpid(pid, &status, 0), pid);
+			assert_int_equal(WEXITSTATUS(status), more ? 7 : 0);
+			set_words(s, spec_set_environ, n + 1);	/* what is refused may just fit into what is left for us */
+		}
+		assert_int_equal(setrlimit(RLIMIT_STACK, &own), 0);
+		spec_unref(s);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused), cmocka_unit_test(test_dependencies) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused), cmocka_unit_test(test_dependencies),
+					    cmocka_unit_test(test_what_execve_takes) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,10 +14,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define MAX_WORDS_BYTES (2u << 20)	/* what execve takes on Linux with the usual 8 MiB stack limit */
+#define EXEC_MOST (6u << 20)	/* what execve takes at most, of words and variables together, and at least; else it is a */
+#define EXEC_LEAST (128u << 10)	/* quarter of the stack's limit (bprm_stack_limits of Linux), pointers to them included */
+#define EXEC_OURS (32u << 10)	/* of it, for what a task gets beside that: variables, a shell and its prelude, its path */
 #define MAX_PAIRS 50000	/* of an element and what it alone waits for, all made in one turn */
 #define LATEST_BEGIN_S INT64_C(253402300799)	/* the end of the year 9999, behind which no time can be shown */
-#define MAX_WORD_BYTES ((128u << 10) - 1)	/* one string of it (MAX_ARG_STRLEN) */
+#define EXEC_STRING ((128u << 10) - 1)	/* one of them (MAX_ARG_STRLEN) */
 
 static int check_path(const char *what, const char *path, struct error *err)
 {
@@ -38,18 +40,43 @@ static int check_pattern(const char *what, const struct spec *s, const char *pat
 			 SPEC_MAX_PATH);
 }
 
-/* A list of words that execve would take. */
-static int check_words(const char *what, char *const *words, struct error *err)
+/* Adds what execve needs for them. */
+static int add_strings(const char *what, char *const *strings, size_t *bytes, struct error *err)
 {
-	size_t total = 0;
-	for (; words && *words; words++) {
-		size_t len = strlen(*words);
-		total += len + 1;
-		if (len > MAX_WORD_BYTES || total > MAX_WORDS_BYTES)
-			return error_set(err, ERR_INVALID, "'%s' is too long to start a program with: %u KiB in all, %u KiB each", what,
-					 MAX_WORDS_BYTES >> 10, (MAX_WORD_BYTES + 1) >> 10);
+	for (char *const *one = strings; one && *one; one++) {
+		size_t len = strlen(*one);
+		*bytes += len + 1 + sizeof *one;
+		if (len > EXEC_STRING)
+			return error_set(err, ERR_INVALID, "'%s': '%.40s...' has %zu bytes, and a program is started with none of more than "
+					 "%u: put it in a file", what, *one, len, EXEC_STRING);
 	}
 	return 0;
+}
+
+/* By the limit that the task will have if this process starts it. */
+static size_t exec_room(const struct spec *s)
+{
+	struct rlimit stack;
+	if (getrlimit(RLIMIT_STACK, &stack))
+		return EXEC_LEAST - EXEC_OURS;
+	for (size_t i = 0; i < s->n_rlimits; i++)
+		if (s->rlimits[i].resource == RLIMIT_STACK)
+			spec_limit_apply(&s->rlimits[i], &stack);
+	rlim_t room = stack.rlim_cur / 4 < EXEC_MOST ? stack.rlim_cur / 4 : EXEC_MOST;
+	return (size_t)(room > EXEC_LEAST ? room : EXEC_LEAST) - EXEC_OURS;
+}
+
+/* Whether execve will take it: that it does not would else be found out when the task's turn has come. */
+static int check_exec(const struct spec *s, struct error *err)
+{
+	size_t words = 0, variables = 0, room = exec_room(s);
+	if (add_strings("argv", s->argv, &words, err) || add_strings("environ", s->environ, &variables, err))
+		return -1;
+	if (words + variables <= room)
+		return 0;
+	return error_set(err, ERR_INVALID, "'argv' has %zu KiB and 'environ' %zu, and a program is started with %zu KiB of both (a "
+			 "quarter of the stack's limit, 128 KiB to 6 MiB): put words in a file, leave variables out (--export), or raise "
+			 "that limit (ulimit -s)", (words + 1023) >> 10, (variables + 1023) >> 10, room >> 10);
 }
 
 int submit_check_slowdown(double most, struct error *err)
@@ -81,7 +108,7 @@ static int check_what_runs(const struct spec *s, struct error *err)
 	for (char *const *e = s->environ; e && *e; e++)
 		if (**e == '=' || !strchr(*e, '='))
 			return error_set(err, ERR_INVALID, "'environ': '%.40s' is not NAME=value", *e);
-	return check_words("argv", s->argv, err) || check_words("environ", s->environ, err) ? -1 : 0;
+	return s->process_pid ? 0 : check_exec(s, err);
 }
 
 /* A terminal is one, its owner waits at it, and all that is written goes there. */

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 /* How a GPU is shared. SHARE_AUTO and SHARE_NEVER are wishes; the others are also what a placement gets. */
@@ -205,6 +206,15 @@ struct proc_id spec_process(const struct spec *s);
 char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
 /* The pattern that becomes this path, whatever is in it. */
 char *spec_literal_path(const char *path);
+
+/* What becomes of `limit` of the process that starts the task: the submitter's word, but never above what that one may. */
+static inline void spec_limit_apply(const struct spec_rlimit *want, struct rlimit *limit)
+{
+	rlim_t soft = want->soft < 0 ? RLIM_INFINITY : (rlim_t)want->soft;
+	rlim_t hard = want->hard < 0 ? RLIM_INFINITY : (rlim_t)want->hard;
+	limit->rlim_max = hard < limit->rlim_max ? hard : limit->rlim_max;
+	limit->rlim_cur = soft < limit->rlim_max ? soft : limit->rlim_max;
+}
 
 /* Bounds of what may be asked for. */
 #define SPEC_MAX_GPUS 64
