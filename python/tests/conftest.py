@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -61,6 +62,17 @@ def capture(tmp_path, monkeypatch, capfd):
         said = capfd.readouterr()
         return code, said.out + said.err, File(out.read_bytes()) if out.exists() else None
     return run
+
+
+@pytest.fixture
+def own_address():
+    """This machine's own in a network."""
+    with socket.socket(type=socket.SOCK_DGRAM) as one:
+        try:
+            one.connect(("192.0.2.1", 9))  # which sends nothing
+        except OSError:
+            pytest.skip("this machine is in no network")
+        return one.getsockname()[0]
 
 
 @pytest.fixture

@@ -74,12 +74,14 @@ for step in range(9):
 """
 
 
-@pytest.mark.parametrize("host", ["", "127.0.0.1", "localhost"])
-def test_a_port_that_the_run_has(capture, tmp_path, monkeypatch, host):
+@pytest.mark.parametrize("host", ["", "127.0.0.1", "localhost", None])
+def test_a_port_that_the_run_has(capture, tmp_path, monkeypatch, request, host):
+    host = request.getfixturevalue("own_address") if host is None else host
     monkeypatch.setenv("RADRM_CAPTURE_LIBRARY", os.path.join(os.environ.get("RAD_BUILD_ROOT", "/"), "libradcapture.so"))
-    with socket.create_server(("127.0.0.1", 0)) as runs:  # its answers would never come
+    script = SCRIPT.replace("HOST", host).replace("//localhost", f"//{host or 'localhost'}")
+    with socket.create_server(("", 0)) as runs:  # its answers would never come
         port = runs.getsockname()[1]
-        code, said, _ = capture(SCRIPT.replace("HOST", host), str(port), options=["--in-place"])
+        code, said, _ = capture(script, str(port), options=["--in-place"])
     assert code == 0, said
     told = json.loads((tmp_path / "told").read_text())
     assert told.pop("port") != port and told.pop("twice") == errno.EADDRINUSE

@@ -75,9 +75,11 @@ with torch.no_grad(): model(torch.randn(4000, 512, device="cuda"))
 """
 
 
-@pytest.fixture
-def here():
-    """The address of a server."""
+@pytest.fixture(params=["127.0.0.1", "own"])
+def here(request):
+    """The address of a server, as this machine's own."""
+    host = request.getfixturevalue("own_address") if request.param == "own" else request.param
+
     class Answers(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(200)
@@ -87,9 +89,9 @@ def here():
 
         def log_message(self, *_):
             pass
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+    with http.server.ThreadingHTTPServer((host, 0), Answers) as server:
         threading.Thread(target=server.serve_forever).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
+        yield f"http://{host}:{server.server_port}/"
         server.shutdown()
 
 

@@ -20,14 +20,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* One at whose address nobody can listen here. */
 static bool is_another_machine(const struct sockaddr *a, socklen_t len)
 {
-	if (len >= sizeof(struct sockaddr_in) && a->sa_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET;
-	if (len < sizeof(struct sockaddr_in6) || a->sa_family != AF_INET6)
+	struct sockaddr_storage there = { 0 };
+	if (len < sizeof(struct sockaddr_in) || len > sizeof(there) || (a->sa_family != AF_INET && a->sa_family != AF_INET6))
 		return false;
-	const struct in6_addr *to = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-	return IN6_IS_ADDR_V4MAPPED(to) ? to->s6_addr[12] != IN_LOOPBACKNET : !IN6_IS_ADDR_LOOPBACK(to);
+	memcpy(&there, a, len);
+	((struct sockaddr_in *)(void *)&there)->sin_port = 0;	/* at the same place in both */
+	int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool another = fd < 0 || bind(fd, (const struct sockaddr *)&there, len);
+	if (fd >= 0)
+		close(fd);
+	return another;
 }
 
 /* Where the capture listens that wanted this port of this machine, by "8080>40123 6006>41234"; 0: nowhere. */

@@ -21,13 +21,20 @@ def preload(library):
     return True
 
 
-def is_here(host):
-    """Whether that is this machine, as far as its name tells."""
+def is_here(host, bind=socket.socket.bind):
+    """Whether that is this machine: by its name, or since one can listen at that address."""
     try:
         at = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         return host in ("", "localhost", socket.gethostname())
-    return at.is_loopback or at.is_unspecified
+    if at.is_multicast:
+        return False
+    try:
+        with socket.socket(socket.AF_INET6 if at.version == 6 else socket.AF_INET) as one:
+            bind(one, (str(at), 0))
+    except OSError:
+        return at.is_loopback or at.is_unspecified
+    return True
 
 
 def names_port(own, address):
@@ -53,13 +60,13 @@ def binding(real, library):
     return bind
 
 
-def is_free(own, port, bind=socket.socket.bind):
+def is_free(own, address, bind=socket.socket.bind):
     """Whether nobody listens there any more: who only asked whether the port is free has a program listen at it."""
     with socket.socket(own.family, own.type) as one:
         if own.type == socket.SOCK_STREAM:  # or it is not, as long as the last connections are remembered
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            bind(one, ("::1" if own.family == socket.AF_INET6 else "127.0.0.1", port))
+            bind(one, address)
         except OSError:
             return False
     return True
@@ -69,7 +76,8 @@ def found(own, address):
     """That address, as the capture's own clients are to see it."""
     if names_port(own, address) and isinstance(address[0], str) and is_here(address[0]):
         port = given.get((own.type, address[1]))
-        return with_port(address, port) if port and not is_free(own, port) else address
+        there = with_port(address, port)
+        return there if port and not is_free(own, there) else address
     return address
 
 
