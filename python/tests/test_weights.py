@@ -226,6 +226,7 @@ def test_folders_of_many_files_are_removed(weights, tmp_path, monkeypatch):
     ("torch.load('whole.pt', weights_only=False).state_dict()", 1),
     ("torch.load('within.pt', weights_only=False)['ema'].state_dict()", 1),
     ("torch.load('within.pt', 'cpu', weights_only=False)['ema'].state_dict()", 0),
+    ("torch.load(open('copy.ckpt', 'rb'))['model']", 1), ("torch.load(open('moved.ckpt', 'rb'))['model']", 1),
 ])
 def test_the_best_weights_are_tested(capture, load, copies):
     """They were not saved, and are loaded: the test behind the training was missing without a word."""
@@ -251,6 +252,10 @@ def test_the_best_weights_are_tested(capture, load, copies):
         memory = io.BytesIO()
         torch.save({{"model": model.state_dict()}}, memory)
         torch.save({{"model": model.state_dict()}}, passing.name)
+        for name in ("copy.ckpt", "part"):
+            with open(name, "wb") as f:
+                f.write(memory.getvalue())
+        os.replace("part", "moved.ckpt")
     best = {load}
     model.load_state_dict(best)
     with torch.no_grad():

@@ -223,13 +223,31 @@ class Weights:
                 if path.endswith(NAMES) and self.used() and "r" not in mode or self.is_theirs(path):
                     self.leaves(path)
                     read = "+" in mode and not {"w", "x"} & set(mode) and os.path.exists(path)
-                    return (copied if read else empty)(real, file, mode, *args, **kwargs)
+                    return self.heard((copied if read else empty)(real, file, mode, *args, **kwargs), path)
                 if path and not os.path.exists(path) or "w" in mode:
                     self.own.add(path)
             if "r" in str(mode) and self.unsaved and (path := located(file)) in self.unsaved and not os.path.exists(path):
                 return empty(real, file, mode, *args, **kwargs)
             return real(file, mode, *args, **kwargs)
         return run
+
+    def heard(self, opened, path):
+        """That file of nothing, as one into which somebody writes what was saved in memory."""
+        real = opened.write
+
+        def write(data):
+            if isinstance(data, (bytes, bytearray, memoryview)) and (mark := bytes(data[:MARK])) in self.marks:
+                self.leaves(path, self.marks[mark])
+            return real(data)
+        opened.write = write
+        return opened
+
+    def saved(self, path):
+        """What the script believes to have saved there."""
+        if path in self.unsaved or path not in self.own or not self.marks or not os.path.isfile(path):
+            return self.unsaved.get(path)
+        with open(path, "rb") as f:
+            return self.marks.get(f.read(MARK))
 
     def moves(self, owner, real):
         @functools.wraps(real)
@@ -239,9 +257,10 @@ class Weights:
                 path = os.path.join(path, os.path.basename(before))
             moved = owner is os and self.used() and before.endswith(NAMES) and self.is_kept(before)  # an earlier run's
             if before in self.unsaved or moved or self.is_theirs(path) or self.used() and before in self.own and path.endswith(NAMES):
+                saved = self.saved(before)
                 if owner is os and before in self.own and os.path.isfile(before):
                     os.remove(before)
-                self.leaves(path, self.unsaved.get(before))
+                self.leaves(path, saved)
                 return dst if owner is shutil else None
             if before in self.own:
                 self.own.add(path)
