@@ -315,3 +315,32 @@ def test_tests_of_one_counter_hold_together(capture, body):
     """What one has made is there for the other, wherever in a round the capture goes on."""
     code, said, f = capture(BODY + "    def more(kept): torch.zeros(40 << 18, device='cuda') + kept.sum()\n    " + body)
     assert code == 0 and most(said) > EVALUATED and f.header["flags"] == 0, said
+
+
+def test_a_sum_that_each_call_begins_anew_counts_nothing(capture):
+    code, said, f = capture("""
+    import torch
+    from torch.nn import functional as F
+    from torch.utils.data import DataLoader, TensorDataset
+    class Fold(torch.nn.Module):
+        def __init__(self, period):
+            super().__init__()
+            self.period, self.layer = period, torch.nn.Conv2d(1, 8, 3, padding=1)
+        def forward(self, x):
+            b, c, t = x.shape
+            if t % self.period != 0:
+                pad = self.period - t % self.period
+                x = F.pad(x, (0, pad))
+                t = t + pad
+            return self.layer(x.view(b, c, t // self.period, self.period)).sum()
+    folds = torch.nn.ModuleList(map(Fold, (2, 3, 5, 7))).cuda()
+    optimizer = torch.optim.SGD(folds.parameters(), lr=0.1)
+    for epoch in range(200):
+        for (x,) in DataLoader(TensorDataset(torch.randn(64, 1, 4096)), batch_size=4):
+            optimizer.zero_grad()
+            sum(fold(x.cuda()) for fold in folds).backward()
+            optimizer.step()
+        with torch.no_grad():
+            sum(fold(torch.randn(1, 1, 66150).cuda()) for fold in folds)
+    """)
+    assert code == 0 and f.steps == 3200 and "not seen" not in said, said

@@ -135,6 +135,8 @@ def matters(node, named, scope, leaves=False):
 def counts_of(scope, nodes, asks):
     """What counts there, as growing.py has it, by whatever amount, or by a factor; how many are left in a list; 0, what the functions
     `asks` give that only ask a clock, as clocks.py has them."""
+    anew = begun_anew(scope, nodes)
+    nodes = [node for node in nodes if node not in anew]
     found = growing.counters(scope, nodes)
     for node in nodes:
         name = called(node)
@@ -148,6 +150,17 @@ def counts_of(scope, nodes, asks):
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Mult, ast.Div)) and is_amount(node.value):
             found.setdefault(ast.unparse(node.target), 1)
     return found
+
+
+def begun_anew(scope, nodes):
+    """Sums in a function, of variables that are its own, in none of its loops: `t = t + pad`. The next call begins with others."""
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return set()
+    given = {a.arg for a in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)}
+    given |= {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+    looped = {inside for node in nodes if isinstance(node, (ast.For, ast.While)) for inside in ast.walk(node)}
+    sums = ((node, growing.added(node)) for node in nodes if node not in looped)
+    return {node for node, found in sums if found and isinstance(found[0], ast.Name) and found[0].id not in given}
 
 
 def is_amount(node):
