@@ -34,6 +34,7 @@ setup_file()
 		    sys.exit(1)
 		if what != "hang":
 		    shutil.copy(what, out)
+		sys.exit(int(os.environ.get("STATUS", 0)))
 	PYTHON
 	touch "$WORLD/python/radrm/__init__.py" "$WORLD/python/radrm/capture/__init__.py"
 	# The task itself: nothing of Python's is needed to run it.
@@ -46,7 +47,7 @@ setup_file()
 # No GPU is idle, where a task would not wait for its capture.
 keep_busy() { export BUSY=$(submit --gpus 4 --gpu-mem 1G -- rad simtask --mem 500M --smact 0.01 --gract 0.01 --seconds 3600); }
 
-setup() { cd "$WORLD/work"; rm -f "$WORLD/captured" go; unset STAND_IN NOTES; }
+setup() { cd "$WORLD/work"; rm -f "$WORLD/captured" go; unset STAND_IN NOTES STATUS; }
 teardown_file() { end_world; }
 
 @test "a capture is made while the task waits, and decides where it goes" {
@@ -140,6 +141,15 @@ teardown_file() { end_world; }
 	[ "$(state "$id")" = COMPLETED ]
 	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "none" and (.note | test("no capture: ModuleNotFoundError"))'
 	rad show "$id" | grep -q "no capture: ModuleNotFoundError: No module named 'nothere'"
+}
+
+@test "a script that ends in an error of its own: what it did before is its estimate" {
+	STAND_IN=$captures/max-split STATUS=3 NOTES="rad: capture: cut short after 2 steps: ValueError"
+	export STAND_IN STATUS NOTES
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	rad show --json "$id" | jq -e '.tasks[0].estimate.estimator == "replay"'
+	rad show "$id" | grep "cut short after 2 steps: ValueError"
 }
 
 @test "its notes are in rad show, for each element of an array, also when radd is started anew" {

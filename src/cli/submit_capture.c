@@ -281,6 +281,12 @@ static int run_until(char **argv, int said, int64_t until_ms, capture_turn_wante
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* Whether a capture that ended so has made a file: where the script ended in an error of its own, of what it did before. */
+static bool has_made(int code)
+{
+	return code == 0 || code == 3;	/* FAILED (radrm/capture/__main__.py) */
+}
+
 /* One that waits for its turn, or has it. */
 struct in_queue {
 	const char *id;
@@ -330,8 +336,8 @@ int submit_capture_deliver(char **argv, size_t output, const char *id, bool asid
 	struct spec *s = spec_create();
 	scoped_free char *why = NULL;
 	s->capture_notes = spoken(said, &why);
-	bool good = !code && !submit_read_capture(s, path, &err);
-	int rc = tell(id, good ? s : NULL, good ? "" : code < 0 ? "it took too long" : code ? why : err.text,
+	bool made = has_made(code), good = made && !submit_read_capture(s, path, &err);
+	int rc = tell(id, good ? s : NULL, good ? "" : code < 0 ? "it took too long" : made ? err.text : why,
 		      clock_mono_ms() + wait_s * 1000);
 	unlink(path);
 	spec_unref(s);
@@ -353,7 +359,7 @@ int submit_capture_now(struct spec *s, char *const *words, int64_t wait_s, struc
 	int code = run_until((char **)argv, said, clock_mono_ms() + wait_s * 1000, NULL, NULL);
 	scoped_free char *why = NULL, *notes = spoken(said, &why);
 	int rc = code < 0 ? error_set(err, ERR_UNAVAILABLE, "it took longer than %lld s", (long long)wait_s) :
-		 code ? error_set(err, ERR_INVALID, "%.900s", why) : submit_read_capture(s, path, err);
+		 has_made(code) ? submit_read_capture(s, path, err) : error_set(err, ERR_INVALID, "%.900s", why);
 	if (!rc)
 		s->capture_notes = steal(notes);
 	unlink(path);

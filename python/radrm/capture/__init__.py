@@ -23,10 +23,11 @@ class Capture:
     notes       list of str: what makes it less than the whole story, and where ("train.py:12: data-dependent: ...")
     peak_bytes  most bytes in tensors at one time, as torch.cuda.max_memory_allocated() would say without its rounding
     flags       of the file (radrm.capture.fileformat)
+    failed      whether the script ended in an error of its own before as many steps were seen as were to be
     """
 
-    def __init__(self, data, notes, peak_bytes, flags):
-        self.data, self.notes, self.peak_bytes, self.flags = data, notes, peak_bytes, flags
+    def __init__(self, data, notes, peak_bytes, flags, failed=False):
+        self.data, self.notes, self.peak_bytes, self.flags, self.failed = data, notes, peak_bytes, flags, failed
 
     def save(self, path):
         """Writes the file, whole or not at all. OSError as open() and replace() raise it."""

@@ -12,7 +12,7 @@ from . import Capture, CaptureError, Limits, cache, command, commands, fileforma
 from .aside import Aside
 from .sandbox import ENDINGS, KEEP, Unused
 
-UNUSED = 4  # exit code: the script never used a GPU
+FAILED, UNUSED = 3, 4  # exit codes: the script ended in an error, and the file has what it did before; it never used a GPU
 
 
 def arguments(argv):
@@ -123,7 +123,7 @@ def main(argv=None):
     print(f"{args.output}: {len(result.data)} bytes, {(result.peak_bytes + (1 << 20) - 1) >> 20} MiB in tensors at most"
           + (f", {steps} steps in all" if steps else "") + (f" and evaluations as long as {beside}" if beside else "")
           + (", from the cache" if known else ""))
-    return 0
+    return FAILED if result.failed else 0
 
 
 if __name__ == "__main__":

@@ -44,11 +44,13 @@ def calls(statements):
 
 
 def has_steps(statements, frame, optimizer, deep=DEEP):
-    """Whether something there has steps of that optimizer, as far as can be told."""
+    """Whether something there has steps of that optimizer, as far as can be told; None: backward passes are steps."""
     return any(steps(call, frame, optimizer, deep) for call in calls(statements))
 
 
 def steps(call, frame, optimizer, deep):
+    if optimizer is None and called(call) == "backward":
+        return True
     if called(call) == "step" and isinstance(call.func, ast.Attribute):
         known = [found for node in (call.func.value, *call.args) if (found := asked(node, frame)) is not None]
         own = [each for one in known for each in (one, getattr(one, "optimizer", None)) if hasattr(each, "param_groups")]

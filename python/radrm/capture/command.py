@@ -55,7 +55,7 @@ def capture(args, output, folder, files):
     if "file" not in answer:
         raise Unused(answer["ended"] + ("" if args.library else INCOMPLETE), 0 if answer["code"] == 0 else 1)
     with open(answer["file"], "rb") as f:
-        found = Capture(f.read(), answer["notes"], answer["peak_bytes"], answer["flags"])
+        found = Capture(f.read(), answer["notes"], answer["peak_bytes"], answer["flags"], answer["failed"])
     unseen = others(args.words, *(count(folder, what) for what in ("begun", "ended")))
     if unseen:
         found.data, found.flags = fileformat.with_flags(found.data, fileformat.CUT_SHORT), found.flags | fileformat.CUT_SHORT
@@ -181,7 +181,8 @@ class Within:
             result, known = work(programs, dict(os.environ))
             path = os.path.join(self.folder, f"{os.getpid()}.radcap")
             result.save(path)
-            answer = {"file": path, "notes": result.notes, "peak_bytes": result.peak_bytes, "flags": result.flags, "known": known}
+            answer = {"file": path, "notes": result.notes, "peak_bytes": result.peak_bytes, "flags": result.flags,
+                      "failed": result.failed, "known": known}
         except Unused as e:
             if e.code is not None:
                 with open(os.path.join(self.folder, "ended"), "ab") as f:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What ends the loops of a script, as it stands there: what is compared, what counts, and whether a round counts, learns or asks first."""
 import ast
+import copy
 import functools
+import itertools
 
 from . import growing
 from .source import FUNCTION, called
@@ -133,19 +135,28 @@ def names(node):
 
 # --- conditions ---
 
-def comparisons(test, going_on, falling):
-    """(comparison, whether the loop goes on while it holds) of a condition for going on, or for leaving it. `falling`: variables that
-    are greater than 0 where they hold; others may be lists."""
-    if isinstance(test, ast.Compare):
-        yield test, going_on
-    elif isinstance(test, ast.BoolOp):
-        for part in test.values:
-            yield from comparisons(part, going_on, falling)
-    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yield from comparisons(test.operand, not going_on, falling)
-    elif isinstance(test, (ast.Name, ast.Attribute)):
-        left = test if ast.unparse(test) in falling else ast.Call(ast.Name("len", ast.Load()), [test], [])
-        yield ast.fix_missing_locations(ast.copy_location(ast.Compare(left, [ast.Gt()], [ast.Constant(0)]), test)), going_on
+def alternatives(test, going_on):
+    """[[(part, whether it is one for going on)]] of a condition for going on, or for leaving: the loop ends where all parts of one of these
+    say so."""
+    if isinstance(test, ast.BoolOp):
+        each = [alternatives(part, going_on) for part in test.values]
+        if isinstance(test.op, ast.And) == going_on:
+            return [parts for found in each for parts in found]
+        return [[part for parts in found for part in parts] for found in itertools.product(*each)]
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return alternatives(test.operand, not going_on)
+    if isinstance(test, ast.Constant):
+        return [] if bool(test.value) == going_on else [[]]
+    return [[(test, going_on)]]
+
+
+def compared(test, falling):
+    """A part as a comparison: of what is none, whether there is any of it. `falling`: variables that are greater than 0 where they hold;
+    others may be lists."""
+    if not isinstance(test, (ast.Name, ast.Attribute)):
+        return test
+    left = test if ast.unparse(test) in falling else ast.Call(ast.Name("len", ast.Load()), [test], [])
+    return ast.fix_missing_locations(ast.copy_location(ast.Compare(left, [ast.Gt()], [ast.Constant(0)]), test))
 
 
 def is_leaving(statement):
@@ -187,10 +198,57 @@ def around(loop, test):
 
 @functools.lru_cache(256)
 def guards(loop):
-    """What comparisons() gives of these."""
-    falling = {one.name for one in counts(loop) if one.way < 0 and isinstance(one.node, (ast.AugAssign, ast.Assign)) and not (
+    """[(parts that all have to say so, as alternatives() has them; `if`s around, as around() has them)] of all that ends a loop."""
+    return [(parts, around(loop, test)) for test, going_on in conditions(loop)
+            for parts in alternatives(Meant(loop, test).of(test), going_on) if parts]
+
+
+class Meant(ast.NodeTransformer):
+    """Puts what a variable was set to in the round in its place, in a condition of that: `last = step == most; ...; if last: break`."""
+
+    def __init__(self, loop, test):
+        self.block = list(flat(loop.body))
+        at = next((n for n, node in enumerate(self.block) if any(part is test for part in ast.walk(node))), len(self.block))
+        self.before, self.known = self.block[:at], {}
+        for n, node in enumerate(self.before):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+                self.known[ast.unparse(node.targets[0])] = n
+
+    def of(self, test):
+        return self.visit(copy.deepcopy(test)) if names(test) & self.known.keys() else test
+
+    def visit_Compare(self, node):
+        return node
+
+    def visit_Name(self, node):
+        n = self.known.pop(node.id, None)
+        if n is None or sum(node.id in stored([each]) for each in self.block) > 1:
+            return node
+        value = self.before[n].value
+        if stored(self.before[n + 1:]) & {ast.unparse(part) for part in ast.walk(value) if isinstance(part, (ast.Name, ast.Attribute))}:
+            return node
+        found = self.visit(copy.deepcopy(value))
+        for part in ast.walk(found):
+            ast.copy_location(part, node)
+        return found
+
+
+@functools.lru_cache(256)
+def falling(loop):
+    """Variables that are counted down in it."""
+    return {one.name for one in counts(loop) if one.way < 0 and isinstance(one.node, (ast.AugAssign, ast.Assign)) and not (
         isinstance(one.node, ast.Assign) and shortened(one.node))}
-    return [part for test, going_on in conditions(loop) for part in comparisons(test, going_on, falling)]
+
+
+@functools.lru_cache(256)
+def set_in(loop):
+    """What is set in it, as it stands there."""
+    return stored(([loop.target] if isinstance(loop, ast.For) else []) + loop.body)
+
+
+def stored(nodes):
+    found = (n for node in nodes for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute)))
+    return {ast.unparse(n) for n in found if isinstance(n.ctx, ast.Store)}
 
 
 def goes_on(statements):

@@ -39,7 +39,7 @@ class Solvers:
         few = 0 < steps < STEADY and not going
         most = min(group["history_size"], group["max_iter"] * steps)
         rounds = AGAIN if going else ROUNDS
-        self.cut |= not going and group["max_eval"] > ROUNDS * EVALUATIONS
+        self.cut |= group["max_eval"] > ROUNDS * EVALUATIONS
         self.said[optimizer] = {name: group[name] for name in ("max_iter", "max_eval", "tolerance_change")}
         group["max_iter"], group["tolerance_change"] = min(group["max_iter"], rounds), -1
         group["max_eval"] = min(group["max_eval"], rounds * EVALUATIONS)

@@ -26,6 +26,7 @@ from collections.abc import Mapping
 
 from . import beside, clocks, ends, growing, limits, passes, queues, shorter, through
 from .alike import Round, longer, plain_lengths, sums_up, unlike
+from .deciding import decides
 from .ends import POPS, names as names_in  # noqa: F401  for others
 from .expressions import ENDLESS, OVER, RANGES, amount, elements, length, lengthwise, local, number, of_call, value
 from .passes import Unknown, rounds_of, unwrapped
@@ -205,7 +206,7 @@ def counted(test, going_on, frame):
     return left, right, abs(right - left), 1 if left <= right else -1
 
 
-PASSED = ("torch", "radrm", "accelerate")  # have no loop of a training
+PASSED = ("torch", "radrm", "accelerate", "fire")  # have no loop of a training; the last calls what the command line names in one
 BEGINNING = {"runpy", "multiprocessing.process"}  # what began the script, or the process that it is in
 
 
@@ -277,7 +278,7 @@ class Length:
             bounds, innermost = [], loops[-1] if first and loops else None
             for n in reversed(range(len(loops))):
                 rounds, bound, stretches = self.rounds(loops, n, frame, within, None if first else product, now)
-                if n + 1 < len(loops) and (found := self.differing(loops[n], loops[n + 1], bounds, frame)):
+                if n + 1 < len(loops) and (found := self.differing(loops, n, bounds, frame)):
                     rounds = found
                 bounds += bound
                 over, since = self.passed_over(loops[n], frame, since, stretches, loops[:n]), []
@@ -327,12 +328,25 @@ class Length:
                 list(beside.in_round(block.body, place(frame))), frame, self.optimizer)
         return self.others[key]
 
-    def differing(self, outer, inner, bounds, frame):
-        """Rounds of a loop where those of the one in it are as many as hangs on the round; 0: they do not."""
-        hangs = ends.moving(outer)
-        if isinstance(inner, ast.For) and called(inner.iter) in RANGES and names_in(inner.iter) & hangs:
-            return sums_up(outer, inner, frame, length(inner.iter, frame)) if isinstance(outer, ast.For) else math.inf
+    def differing(self, loops, n, bounds, frame):
+        """Rounds of a loop where those of one in it are as many as hangs on the round; 0: they do not."""
+        outer, hangs = loops[n], ends.moving(loops[n])
+        inner = [loop for loop in loops[n + 1:]
+                 if isinstance(loop, ast.For) and called(loop.iter) in RANGES and names_in(loop.iter) & hangs]
+        if inner:
+            one = len(inner) == 1 and isinstance(outer, ast.For)
+            return sums_up(outer, inner[0], frame, length(inner[0].iter, frame)) if one else math.inf
         return math.inf if any(one.limit & hangs and one.scope > 0 for one in bounds) else 0
+
+    def leaves_out(self, frame, optimizers):
+        """Whether a round of a loop that it is in has steps of one of these, too."""
+        while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
+            if is_own(frame.f_code.co_filename) and any(
+                    beside.has_steps(list(beside.in_round(loop.body, place(frame))), frame, one)
+                    for loop in loops_around(frame) for one in optimizers):
+                return True
+            frame = frame.f_back
+        return False
 
     def moves(self, loop, frame, now):
         """Rounds of the innermost loop for a step; 0: that is not known yet."""
@@ -489,11 +503,11 @@ class Length:
         rounds = 1 if ends.leaves(loop.body) else rounds_of(stretches)
         self.ends_by(timed(loops, n, frame))
         _, scope = by_the_clock(loop, frame.f_code.co_filename)
-        for test, going_on in ends.guards(loop):
+        for test, going_on in filter(None, (decides(*guard, loop, frame) for guard in ends.guards(loop))):
             if test in shorter.leaving(loop) or self.clock and clocks.hangs(test, scope, tree_of(frame.f_code.co_filename)):
                 continue  # passed_over() and the clock know
             try:
-                guard = Guard(test, going_on, loops, n, frame, within)
+                guard = Guard(ends.compared(test, ends.falling(loop)), going_on, loops, n, frame, within)
                 if guard.own:
                     least, rounds = rounds, math.inf  # where it ends nobody knows, but by this
                     rounds = min(least, guard.whole_of_own())
@@ -667,9 +681,10 @@ class Guard:
 def counting(loop, frame):
     """Rounds of a generator's `while` behind the one that it is at, where it counts to an end: `while at < len(x): yield ...; at += n`."""
     tests = ends.guards(loop)
-    if len(tests) != 1 or ends.turns(loop):
+    found = decides(*tests[0], loop, frame) if len(tests) == 1 and not ends.turns(loop) else None
+    if found is None:
         raise Unknown
-    guard = Guard(*tests[0], [loop], 0, frame, ())
+    guard = Guard(ends.compared(found[0], ends.falling(loop)), found[1], [loop], 0, frame, ())
     if not guard.counts or not all(one.sure and one.way for one in guard.counts):
         raise Unknown
     return guard.further(guard.gap / guard.each(None))

@@ -91,6 +91,7 @@ def outcome(session, run):
         unlimited()  # what is left to do may take longer than the limit waits before it comes again
         session.later.broken(e)
     session.files.end()
+    session.over = error is None or isinstance(error, SystemExit) and not error.code
     if session.finished and isinstance(error, Exception) and session.recorder.recording:
         session.recorder.note(0, f"what comes behind {session.steps} steps was not seen: {failure(error)}")
     if session.finished or session.late and session.since >= session.iterations:
@@ -137,6 +138,7 @@ def conclude(session, ended, code, whole):
         session.recorder.note(0, "no training: the script made no optimizer step, and the memory of what it did was captured"
                               if not seen else f"no optimizer: {seen} were captured" if session.taught else
                               f"no training: {seen} without an optimizer were captured")
+    session.failed = code not in (None, 0)
     if ended and not whole:
         after = f"{session.steps} steps" if session.steps else seen or ("the forward pass of the first step, with room for its "
                                                                         "optimizer's state")

@@ -65,6 +65,7 @@ class Session:
         self.varied = Varied(self.recorder)
         self.iterations = iterations
         self.finished = self.late = False  # Finished was raised; the limit of time was reached
+        self.over = self.failed = False  # the script came to its end; it ended in an error before enough was seen
         self.steps = 0
         self.world = 0  # processes of the job, where it is distributed
         self.length = Length()
@@ -83,6 +84,7 @@ class Session:
         self.depth = 0
         self.stepped = []  # weak references to optimizers that have stepped, in the order of their first steps
         self.waiting = weakref.WeakSet()  # those that have not
+        self.awaits = False  # one of these comes in a round of the loops, later than was waited for
         self.optimizer = ""  # what the first is called
         self.parameters = 0  # tensors that they hold
         self.since = 0  # steps since the last one's first
@@ -171,11 +173,13 @@ class Session:
                 finally:
                     session.repeated.backward_ends()
                 session.later.teaches(sys._getframe(1))
-                session._after_backward()
+                session._after_backward(sys._getframe(1))
                 return result
             return run
 
         def make(optimizer, *args, **kwargs):
+            if not session.optimizes:
+                session.length.begin()  # what were steps without one are parts of one
             session.learns = session.optimizes = True
             session.waiting.add(optimizer)
             session.later.trainings.made(optimizer)
@@ -247,13 +251,15 @@ class Session:
             return None if self.world or self.repeated.asked or self.later.trying else self.repeated.learn
         return self.repeated.run
 
-    def _after_backward(self):
+    def _after_backward(self, frame):
         if self.iterations is None or self.optimizes or not self.used():
             return
         if not self.taught:
             self.steady = (0, 0)
         self.taught += 1
-        self.later.trainings.step()
+        self.later.trainings.step(frame)
+        if not self.later.going:
+            self.length.step(frame)
         self._pass(self.taught, TAUGHT)
 
     def _pass(self, number, enough):
@@ -333,7 +339,7 @@ class Session:
 
     def _after_step(self, optimizer, args, kwargs):
         self.solvers.end(optimizer)
-        self.later.trainings.step(optimizer)
+        self.later.trainings.step(sys._getframe(1), optimizer)
         if optimizer is not self.stepped[-1]():
             return  # of several, the last one's step ends an iteration
         self.parameters = sum(len(group["params"]) for one in self.stepped if one() for group in one().param_groups)
@@ -355,6 +361,7 @@ class Session:
 
     def _go_on(self, frame):
         """Enough was seen of its steps; of its memory not, where something comes later."""
+        self.awaits = self.length.leaves_out(frame, list(self.waiting))
         self.lives.append(self.recorder.held())
         self.seen = self._figures()
         self._tell_growth()
@@ -421,12 +428,15 @@ class Session:
         return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "fp32"
 
     def result(self, key=""):
-        """(file, notes, peak in bytes, flags)"""
-        return self.finish(key), self.recorder.notes, self.recorder.peak_bytes, self.header.flags
+        """(file, notes, peak in bytes, flags, whether the script failed)"""
+        return self.finish(key), self.recorder.notes, self.recorder.peak_bytes, self.header.flags, self.failed
 
     def finish(self, key=""):
         """The header filled; returns the file's bytes."""
         self.later.end()
+        if self.awaits and self.waiting:
+            self.recorder.note(ff.CUT_SHORT, "another optimizer comes later: what its step takes was not seen: say what it needs (rad submit "
+                                             "--gpu-mem)")
         header, (work, flags, header.growth) = self.header, self.seen or self._figures()
         header.key, header.flags = key, flags | self.recorder.flags
         header.batch, header.seq_len = self.batch, self.seq_len
@@ -435,12 +445,17 @@ class Session:
             header.params = sum(p.numel() for p in self.model.parameters())
             header.precision = self.precision()
         header.optimizer = self.optimizer
-        length, whole = self.length, not (self.later.trainings.another or self.solvers.cut)  # those of the first alone were counted
-        steps, limit = (length.most_steps if length.limit_ms else length.steps, length.limit_ms) if whole else (0, 0)
-        if length.clock:
-            self.recorder.note(0, f"{length.clock.where}: the run ends by the clock"
+        length, trainings, beside = self.length, self.later.trainings, 0
+        steps, limit = (length.most_steps, length.limit_ms) if length.limit_ms else (length.steps, 0)
+        if self.solvers.cut or trainings.unseen or self.failed or self.awaits:
+            steps = limit = 0
+        elif trainings.stages.another:
+            limit, (steps, beside) = 0, trainings.stages.steps(self)
+        for where in [length.clock.where] if length.clock and not trainings.stages.another else trainings.stages.clocks():
+            self.recorder.note(0, f"{where}: the run ends by the clock"
                                   + (f" {limit / 1000:.0f} s after its first step" if limit else ": how many steps it has is not known"))
-        return self._whole().file(header, *work, steps=steps, beside=self.later.beside() if steps and not limit else 0, limit=limit,
+        beside += self.later.beside() if steps and not limit else 0
+        return self._whole().file(header, *work, steps=steps, beside=beside, limit=limit,
                                   loaders=self.loading.result())
 
     def _whole(self):
@@ -461,7 +476,7 @@ class Session:
         if self.varies():
             flags |= ff.VARIABLE_SHAPES
         elif self.varied.drawn():
-            self.recorder.note(ff.VARIABLE_SHAPES, f"steps differ in size: the largest of {self.steps} was taken")
+            self.recorder.note(ff.VARIABLE_SHAPES, f"steps differ in size: the largest of {self.learnt()} was taken")
         if torch.backends.cudnn.benchmark:
             flags |= ff.CUDNN_BENCHMARK
         if not torch.backends.cudnn.enabled:

@@ -76,9 +76,21 @@ def of_stable_baselines(frame):
     return Told(math.ceil((own._total_timesteps - own._num_timesteps_at_start) / played) * each)
 
 
+def of_keras(frame):
+    """Its fit() has the loops; of data that come from a stream it is told how many batches are an epoch, or nobody knows."""
+    own, batches = local(frame, "self"), None
+    if frame.f_code.co_name == "fit":
+        batches = getattr(local(frame, "epoch_iterator"), "num_batches", None)
+
+    def stop():
+        own.stop_training = True
+    epochs = (local(frame, "epochs") or 0) - (local(frame, "initial_epoch") or 0) if batches else 0
+    return Told(epochs * batches if batches else 0, stop, batches or math.inf)
+
+
 def nothing():
     pass
 
 
-LIBRARIES = {"ignite": of_ignite, "lightning": of_lightning, "pytorch_lightning": of_lightning, "stable_baselines3": of_stable_baselines,
-             "transformers": of_transformers}
+LIBRARIES = {"ignite": of_ignite, "keras": of_keras, "lightning": of_lightning, "pytorch_lightning": of_lightning,
+             "stable_baselines3": of_stable_baselines, "transformers": of_transformers}

@@ -25,6 +25,7 @@ from . import expressions, fileformat as ff, length
 from .length import WHILE
 from .passes import unwrapped
 from .source import tree_of
+from .stages import Stages
 
 FOR = "__radrm_for__"  # what loops call; a `while`
 NUMBA = {"jit", "njit", "vectorize", "guvectorize", "stencil"}  # its decorators
@@ -37,10 +38,10 @@ QUIET = 20_000  # likewise, in batches without gradients, or rounds of an evalua
 MANY = 10_000  # rounds of one of which it is not known how many it has
 RECORDS = 1_000_000
 BACKWARD = {"backward", "manual_backward"}
-LIBRARY = {"fit", "fit_one_cycle", "fine_tune", "train"}  # methods that train, of what is called like that:
+LIBRARY = {"fit", "fit_one_cycle", "fine_tune", "train", "learn"}  # methods that train, of what is called like that:
 TRAINER = re.compile(r"(trainer|learn|learner)\b(\(.*\))?$", re.IGNORECASE | re.DOTALL)
 KERAS = re.compile(r"model$", re.IGNORECASE)
-# Names of functions that are no training's own: many other things are called so.
+# Names of methods that are no training's own: many other things are called so.
 NEVER = {"step", "zero_grad", "forward", "__call__", "backward", "closure", "eval"}
 RUNS = re.compile(r"train|engine|agent|exper|runner|self$|solver|exp$", re.IGNORECASE)  # of x.train(): x is no module
 TUNERS = {"optuna", "ray", "hyperopt", "skopt", "wandb", "nevergrad", "ax", "bayes_opt"}  # libraries that call a training again and again
@@ -123,7 +124,7 @@ class Names(set):
 
     def has(self, call):
         """Whether it may be one of these."""
-        return length.called(call) in self and self.owns(call)
+        return length.called(call) in self and self.owns(call) and (length.called(call) not in NEVER or isinstance(call.func, ast.Name))
 
     def owns(self, call):
         """Whether what is called may be the script's: what something else has of a function's name, as the `run` of a library's
@@ -146,15 +147,17 @@ class Names(set):
 
 def functions(paths):
     """Names of functions, methods and classes of these files that train when they are called."""
-    bodies, found = [], Names()
+    bodies, found, inside_class = [], Names(), set()
     for path in paths:
         found.modules |= {alias.asname or alias.name for node in ast.walk(tree_of(path))
                           if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
-                found.methods |= {inside.name for inside in node.body if isinstance(inside, SCOPES[:2])}
+                methods = [inside for inside in node.body if isinstance(inside, SCOPES[:2])]
+                found.methods |= {inside.name for inside in methods}
+                inside_class |= set(methods)
                 bodies += [(node.name, inside) for inside in node.body if isinstance(inside, ast.FunctionDef) and inside.name == "__init__"]
-            elif isinstance(node, SCOPES[:2]) and node.name not in NEVER and node.name != "__init__":
+            elif isinstance(node, SCOPES[:2]) and node.name != "__init__" and not (node.name in NEVER and node in inside_class):
                 bodies.append((node.name, node))
             if isinstance(node, SCOPES[:2]) and any(length.called(inside) in BACKWARD for inside in ast.walk(node)):
                 found.closures.add(node.name)
@@ -216,7 +219,7 @@ def may_begin(call, names):
     """As begins_one(), whatever is said to what is called; a function may be given to somebody else who calls it."""
     if trains(call) or any(isinstance(a, ast.Name) and a.id in names for a in (*call.args, *(k.value for k in call.keywords))):
         return True
-    if length.called(call) == "step":
+    if length.called(call) == "step" and isinstance(call.func, ast.Attribute):
         return any(getattr(a, "id", getattr(a, "attr", "")) in names.closures for a in call.args)
     if not names.has(call):
         return False
@@ -279,6 +282,13 @@ def body_of(frame):
     return [] if found is None else found.body if isinstance(found.body, list) else [found.body]
 
 
+def call_at(frame):
+    """The call that it is at; None: nobody can tell."""
+    found = length.place(frame)
+    return next((node for node in ast.walk(tree_of(frame.f_code.co_filename)) if isinstance(node, ast.Call)
+                 and ((node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)) == found), None)
+
+
 def comprehensions(frame):
     """Those that what it is at stands in: one that trains does so for each of something."""
     return (node for node in ast.walk(tree_of(frame.f_code.co_filename)) if isinstance(node, length.COMPREHENSIONS)
@@ -295,14 +305,15 @@ def follows(frames, names, is_own, stepping=True, parts=(), taught=()):
     """Whether the script's own code has another training further on, beside the loop whose rounds are steps, if it is in one.
     `frames`: from where it is outwards; `parts`: where loops stand whose rounds are parts of one training; `taught`: lines from
     which backward passes came: what they stand in is none."""
+    within = False  # a library, whose object's method the script calls to train
     for frame in frames:
         library = frame.f_globals.get("__name__", "").partition(".")[0]
+        outer, within = within, False
         if library in TUNERS:
             return True
-        if library in length.LIBRARIES:
-            stepping = False
-            continue
         if not is_own(frame.f_code.co_filename):
+            within = library not in length.PASSED
+            stepping = stepping and not (library in length.LIBRARIES or within and length.loops_around(frame))
             continue
         if any(begins_one(call, names) for call in calls(comprehensions(frame))):
             return True
@@ -313,9 +324,18 @@ def follows(frames, names, is_own, stepping=True, parts=(), taught=()):
         stepping = False
         left = [one for one in rest(body_of(frame), frame, steps)
                 if not any((frame.f_code.co_filename, line) in taught for line in range(one.lineno, one.end_lineno + 1))]
-        if any(begins_one(call, names) for call in calls(left)):
+        own = call_at(frame) if outer else None
+        if any(begins_one(call, names) or own is not None and is_like(call, own) for call in calls(left)):
             return True
     return False
+
+
+def is_like(call, other):
+    """Whether a call is of a library's training, as the other is."""
+    if not (isinstance(call.func, ast.Attribute) and length.called(call) == length.called(other)):
+        return False
+    owner = ast.unparse(call.func.value)
+    return length.called(call) in LIBRARY or owner == ast.unparse(getattr(other.func, "value", other)) or bool(TRAINER.search(owner))
 
 
 # --- what they tell ---
@@ -447,10 +467,11 @@ class Trainings:
         self.going = self.held = self.phased = False
         self.numbers, self.loops = itertools.count(), {}  # number -> weak reference to a loop that is being gone through
         self.steps, self.passing = 0, weakref.WeakKeyDictionary()  # of any optimizer; pass over a loader -> steps before it, batches
-        self.around, self.another = set(), False  # numbers of loops that the first is in; whether another one began once they had ended
+        self.around = set()  # numbers of loops that the first is in
+        self.stages, self.unseen = Stages(), False  # whether there is another one of which nothing was seen
         self.parts = set()  # where loops stand that had steps, of optimizers that are older
         self.taught = set()  # (file, line) that a backward pass came from, by whatever functions
-        self.told = {}  # a library's trainer, by its id -> steps of it
+        self.told = {}  # (a library's trainer, by its id, the training that it is) -> steps of it
         self.repeated = {}  # where a loop stands whose rounds are trainings -> those after each other that took no more than those before
         # An evaluation: (code, lines that it stands in, operators before it or before more was taken, bytes alive and in all at
         # most).
@@ -478,10 +499,10 @@ class Trainings:
         self.testing = None
         self.taught.update((at.f_code.co_filename, at.f_lineno) for at in outwards(frame))
 
-    def step(self, optimizer=None):
+    def step(self, frame, optimizer=None):
         """Of any optimizer, or a backward pass without one."""
         self.steps, self.testing = self.steps + 1, None
-        self.another |= len(self.around) > 0 and self.around.isdisjoint(self.loops)
+        self.stages.step(frame, optimizer, self.session)
         loops = self.around_us()
         for loop in loops:
             loop.foreign |= optimizer not in loop.own
@@ -519,8 +540,9 @@ class Trainings:
         self.names, self.is_own = functions(files), is_own
         self.held = self.phased = held
         loops = self.around_us()
-        self.going = any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
+        self.going = self.session.awaits or any(loop.repeats() for loop in loops) or follows(outwards(frame), self.names, is_own)
         self.around = {loop.number for loop in loops}
+        self.stages.over = not self.going
         for loop in loops:
             loop.rounds, loop.stepped = 0, False
             loop.peak, loop.streams = self.session.recorder.peak_bytes, len(self.session.later.streams.made)
@@ -563,9 +585,8 @@ class Trainings:
         for at in outwards(frame):
             library = at.f_globals.get("__name__", "").partition(".")[0]
             if library in length.LIBRARIES:
-                told, own = length.LIBRARIES[library](at), id(expressions.local(at, "self"))
+                told, own = length.LIBRARIES[library](at), (id(expressions.local(at, "self")), len(self.stages.each))
                 self.told[own] = steps = self.told.get(own, 0) + 1
-                self.another |= len(self.told) > 1 and not self.around
                 if steps >= ROUNDS or self.session.later.led:
                     told.stop()
                 elif told.often:
@@ -585,7 +606,7 @@ class Trainings:
         again = any(self.repeated.get((frame.f_code.co_filename, loop.lineno), ALIKE) < ALIKE for frame in frames
                     for loop in length.loops_around(frame))
         other = follows(frames, self.names, self.is_own, False, self.parts, self.taught)
-        self.another |= other
+        self.unseen |= other
         if again or other:
             self.tell("not all of them were seen")
 
