@@ -226,6 +226,14 @@ def test_commands_that_set_the_path_of_modules(capture, tmp_path, monkeypatch, l
     assert code == 0 and width(f) == 48, said
 
 
+def test_what_a_command_gives_it_to_read(capture):  # noqa: F811
+    """The cache does not see it."""
+    body = "width = int(input())\n" + textwrap.dedent(train()).replace("args.width", "width")
+    for width_ in (48, 64):
+        code, said, f = capture(body, words=["bash", "-c", f"echo {width_} | {sys.executable} train.py"])
+        assert code == 0 and width(f) == width_, said
+
+
 def test_a_library_that_is_missing_is_told(capture, monkeypatch):  # noqa: F811
     monkeypatch.delenv("RADRM_CAPTURE_LIBRARY", raising=False)
     monkeypatch.setattr("radrm._libraries.find", lambda name: None)

@@ -52,7 +52,7 @@ class Limits:
         self.seconds, self.memory_mib, self.clock = seconds, memory_mib, clock
 
 
-KEEP = object()  # as `output` of run(): the child prints where its parent does
+KEEP = object()  # as `output` of run(): the child prints where its parent does, and reads where that does
 clock = None  # spent.Clock, in a child and what it starts
 
 
@@ -137,9 +137,8 @@ def _child(work, limits, output, aside, writer, parent, libc, mask):
             if aside:
                 aside.enter()
             null = os.open(os.devnull, os.O_RDWR)
-            os.dup2(null, 0)
-            for number in (1, 2) if output is not KEEP else ():
-                os.dup2(output if output is not None else null, number)
+            for number in (0, 1, 2) if output is not KEEP else ():
+                os.dup2(null if number == 0 or output is None else output, number)
             restrict(limits)
             answer = (True, work())
         except CaptureError as e:
