@@ -540,11 +540,11 @@ def test_what_is_computed_of_values_of_the_gpu_on_the_cpu_holds(capture, before,
     assert "AssertionError" in said, said  # of what never was on a GPU
 
 
-@pytest.mark.parametrize("given, before, steps, kept, whole", [("max_iter=50000, history_size=50, line_search_fn='strong_wolfe', "
-                                                         "tolerance_change=0", "", 1, 50, 0),
-                                                        ("max_iter=50000, history_size=50, line_search_fn='strong_wolfe'", "adam()", 1, 50, 0),
-                                                        ("max_iter=2, line_search_fn='strong_wolfe'", "adam()", 3, 6, 2003)],
-                         ids=["alone", "after Adam", "a few"])
+@pytest.mark.parametrize("given, before, steps, kept, whole", [
+    ("max_iter=50000, history_size=50, line_search_fn='strong_wolfe', tolerance_change=0", "", 1, 50, 0),
+    ("max_iter=50000, history_size=50, line_search_fn='strong_wolfe'", "adam()", 1, 50, 0),
+    ("max_iter=2, line_search_fn='strong_wolfe'", "adam()", 3, 6, 2003),
+], ids=["alone", "after Adam", "a few"])
 def test_the_closure_is_evaluated_beside_what_lbfgs_keeps(capture, given, before, steps, kept, whole):
     """However many rounds a step has, a few are made; its own branches are no doubt. Of the few steps of a run each round counts."""
     code, said, f = capture(f"""

@@ -435,8 +435,8 @@ class Session:
         """The header filled; returns the file's bytes."""
         self.later.end()
         if self.awaits and self.waiting:
-            self.recorder.note(ff.CUT_SHORT, "another optimizer comes later: what its step takes was not seen: say what it needs (rad submit "
-                                             "--gpu-mem)")
+            self.recorder.note(ff.CUT_SHORT, "another optimizer comes later: what its step takes was not seen: say what it needs "
+                                             "(rad submit --gpu-mem)")
         header, (work, flags, header.growth) = self.header, self.seen or self._figures()
         header.key, header.flags = key, flags | self.recorder.flags
         header.batch, header.seq_len = self.batch, self.seq_len
