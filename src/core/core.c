@@ -217,7 +217,8 @@ static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
 static void tell_usual(struct core *c)
 {
 	c->learnt = estimates_version(c->estimates);
-	fleet_set_usual(c->fleet, estimates_usual_mib(c->estimates));
+	struct history_usual usual = estimates_usual(c->estimates);
+	fleet_set_usual(c->fleet, usual.most_mib, usual.mean_mib);
 }
 
 /* Life ---------------------------------------------------------------------------------------------------------------- */

@@ -390,9 +390,9 @@ int64_t estimates_told_ms(const struct estimates *e, const struct task *t)
 	return history_told_ms(e->history, task_signature(t));
 }
 
-uint64_t estimates_usual_mib(const struct estimates *e)
+struct history_usual estimates_usual(const struct estimates *e)
 {
-	return history_usual_mib(e->history);
+	return history_usual(e->history);
 }
 
 /* What is known ------------------------------------------------------------------------------------------------------- */

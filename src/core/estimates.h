@@ -59,8 +59,7 @@ int64_t estimates_told_ms(const struct estimates *e, const struct task *t);
 /* What the task will do alone on that model of GPU: by runs of its signature, or by its estimate where they taught nothing.
  * NaN: not known. */
 struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name);
-/* As history_usual_mib. */
-uint64_t estimates_usual_mib(const struct estimates *e);
+struct history_usual estimates_usual(const struct estimates *e);
 /* The pace of this machine's host, by tasks whose times were guessed and then measured alone. */
 struct hostpace estimates_host_pace(const struct estimates *e);
 /* How many units of their own progress runs of its signature did a second, alone on that very model; 0: not known. */

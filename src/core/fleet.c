@@ -189,11 +189,12 @@ bool fleet_is_reserved_for(const struct fleet *f, uid_t uid, int64_t wall_ms)
 	return false;
 }
 
-void fleet_set_usual(struct fleet *f, uint64_t mib)
+void fleet_set_usual(struct fleet *f, uint64_t most_mib, uint64_t mean_mib)
 {
-	if (mib == f->usual_mib)
+	if (most_mib == f->usual_mib && mean_mib == f->usual_mean_mib)
 		return;
-	f->usual_mib = mib;
+	f->usual_mib = most_mib;
+	f->usual_mean_mib = mean_mib;
 	fleet_touch_all(f);
 }
 

@@ -71,8 +71,9 @@ void fleet_note_progress(struct fleet *f, task_id id, const struct progress_repo
 void fleet_touch(struct fleet *f, task_id id);
 /* Settings changed, so every slot may look different. */
 void fleet_reconsider(struct fleet *f);
-/* What a task of which nothing is known will most likely not go beyond. To be told before the first GPU comes. */
-void fleet_set_usual(struct fleet *f, uint64_t mib);
+/* What a task of which nothing is known will most likely not go beyond, and what such tasks take in the mean. To be told before
+ * the first GPU comes. */
+void fleet_set_usual(struct fleet *f, uint64_t most_mib, uint64_t mean_mib);
 /* A live task has a limit on its slow-down: from now on, what tasks do to each other is predicted. */
 void fleet_watch_slowdown(struct fleet *f);
 /* As core_drain, core_others, core_claims and core_reserve. */

@@ -53,6 +53,7 @@ static void look_at_room(const struct fleet *f, const struct slot *s, struct now
 	g->available_mib = f->config->map.ledger ? room.available_mib : driver_available(s);
 	g->total_mib = room.capacity_mib;
 	g->usual_mib = f->usual_mib;
+	g->usual_mean_mib = f->usual_mean_mib;
 	g->foreign_mib = room.foreign_mib;
 	g->claimed_mib = s->ledger.claimed_mib;
 	g->load = window_load(s->window);
@@ -92,12 +93,20 @@ static bool still_captured(const struct fleet *f, const struct run *r, struct no
 	return r->capture_comes && !r->warm && now.mono_ms - r->placed_ms < f->config->window.span_ms;
 }
 
+static void note_cold(struct map_gpu *g, const struct task *t)
+{
+	if (g->n_cold < MAP_COLD_MOST)
+		g->cold[g->n_cold] = task_signature_key(t);
+	g->n_cold++;
+}
+
 static void look_at_run(const struct fleet *f, const struct slot *s, const struct run *r, struct now now, bool *native,
 			struct map_gpu *g)
 {
 	share_there(s, r, !g->n_tasks, native, g);
 	g->n_tasks++;
-	g->n_cold += r->unknown && !r->warm && f->config->map.ledger;
+	if (r->unknown && !r->warm && f->config->map.ledger)
+		note_cold(g, r->t);
 	g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
 	g->capture_comes = g->capture_comes || still_captured(f, r, now);
 	g->unseen = g->unseen || fleet_unseen(f, r, now);

@@ -181,7 +181,7 @@ struct fleet {
 	uint64_t told;			/* moves when an attempt first tells when it will end */
 	size_t n_present, n_unused;	/* unused: GPUs of the machine that are not ours, as of the last snapshot */
 	uint64_t largest_mib;
-	uint64_t usual_mib;		/* as told last */
+	uint64_t usual_mib, usual_mean_mib;	/* as told last */
 	char model[64];			/* of the first GPU that was read */
 	bool models_differ;
 	/* What placement sees: fleet_map.c. */

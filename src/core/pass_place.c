@@ -63,6 +63,8 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 		r.self = (struct map_tenant){ estimates_load(p->estimates, t, fleet_first_model(p->fleet)).load, t->max_slowdown };
 	if (t->claim_floor_mib > r.claim_mib)
 		r.claim_mib = t->claim_floor_mib, r.need_mib = 0, r.claim_is_declared = false;
+	if (!r.claim_mib)
+		r.signature_key = task_signature_key(t);
 	/* The claim has grown already when the attempt ended; when the time for keeping GPUs is over, only solitude is given
 	 * up. */
 	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next && !pass_kept_long_enough(p, t->id, now);

@@ -46,7 +46,7 @@
 
 /* What placement can tell requests apart by, where no GPU is kept for them and no plan has them. Zeroed before it is filled. */
 struct kind {
-	uint64_t claim_mib, need_mib;
+	uint64_t claim_mib, need_mib, signature_key;
 	uint64_t models;		/* which it takes, as a hash */
 	double run_s;
 	struct map_tenant self;

@@ -48,6 +48,7 @@ static void kind_of(const struct map_request *r, struct kind *k)
 	memset(k, 0, sizeof *k);	/* kinds are compared as memory */
 	k->claim_mib = r->claim_mib;
 	k->need_mib = r->need_mib;
+	k->signature_key = r->signature_key;
 	k->run_s = r->run_s;
 	k->self.load.gract = r->self.load.gract;
 	k->self.load.smact = r->self.load.smact;

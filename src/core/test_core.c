@@ -104,6 +104,25 @@ static void on_a_large_gpu_more_than_two_start(void **unused)
 	end_world(w);
 }
 
+/* Of several signatures not all take the most that is usual: with 37 GiB for one and 8 in the mean six fit into 120 GiB. */
+static void of_several_signatures_more_start(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.map.max_smact = config.map.max_gract = NAN;
+	config.map.max_tasks = 0;
+	struct world *w = blind_world(1, &config);
+	w->last_mib = 120 << 10;
+	sample(w);
+	for (unsigned i = 0; i < 7; i++) {
+		struct spec *s = spec_of(0, 1);
+		free(s->signature);
+		s->signature = alloc_printf("1000:kind-%u", i);
+		assert_int_equal(state(w, submit(w, s)), i < 6 ? TASK_RUNNING : TASK_PENDING);
+	}
+	end_world(w);
+}
+
 /* What does not stand still, or does not compute, is believed when `warm` and a window have passed, as ever. */
 static void memory_that_may_still_grow_is_believed_late(void **unused)
 {
@@ -380,7 +399,7 @@ int main(void)
 		cmocka_unit_test(of_a_load_that_is_known_by_half_the_rest_is_bounded),
 		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
 		cmocka_unit_test(two_unestimated_tasks_start_on_an_empty_gpu),
-		cmocka_unit_test(on_a_large_gpu_more_than_two_start),
+		cmocka_unit_test(on_a_large_gpu_more_than_two_start), cmocka_unit_test(of_several_signatures_more_start),
 		cmocka_unit_test(memory_that_may_still_grow_is_believed_late),
 		cmocka_unit_test(in_company_what_was_expected_is_believed_early),
 		cmocka_unit_test(whom_a_task_meets_on_two_gpus_it_is_said_to_meet_once),

@@ -464,20 +464,33 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 }
 
 /* The smallest that fewer than one in twenty took more than. */
-uint64_t history_usual_mib(const struct history *h)
+static uint64_t most_usual_mib(const struct history *h)
 {
-	size_t n = h->n_usual;
 	uint64_t usual_mib = 0;
-	if (n < HISTORY_USUAL_LEAST)
-		return MARGIN_USUAL_MIB;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < h->n_usual; i++) {
 		size_t above = 0;
-		for (size_t k = 0; k < n; k++)
+		for (size_t k = 0; k < h->n_usual; k++)
 			above += h->usual[k].peak_mib > h->usual[i].peak_mib;
-		if (20 * above < n && (!usual_mib || h->usual[i].peak_mib < usual_mib))
+		if (20 * above < h->n_usual && (!usual_mib || h->usual[i].peak_mib < usual_mib))
 			usual_mib = h->usual[i].peak_mib;
 	}
-	return usual_mib + largest_of((uint64_t)((double)usual_mib * MARGIN_HISTORY), MARGIN_HISTORY_LEAST_MIB);
+	return usual_mib;
+}
+
+static uint64_t with_margin(uint64_t mib)
+{
+	return mib + largest_of((uint64_t)((double)mib * MARGIN_HISTORY), MARGIN_HISTORY_LEAST_MIB);
+}
+
+struct history_usual history_usual(const struct history *h)
+{
+	uint64_t sum_mib = 0;
+	if (h->n_usual < HISTORY_USUAL_LEAST)
+		return (struct history_usual){ MARGIN_USUAL_MIB, MARGIN_USUAL_MEAN_MIB };
+	for (size_t i = 0; i < h->n_usual; i++)
+		sum_mib += h->usual[i].peak_mib;
+	uint64_t most_mib = most_usual_mib(h), mean_mib = sum_mib / h->n_usual;	/* of a few giants, above what most take */
+	return (struct history_usual){ with_margin(most_mib), with_margin(mean_mib < most_mib ? mean_mib : most_mib) };
 }
 
 int64_t history_told_ms(const struct history *h, const char *signature)

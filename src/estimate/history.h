@@ -65,9 +65,14 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 /* When (wall) something was last learnt of it; 0: never. */
 int64_t history_told_ms(const struct history *h, const char *signature);
 
-/* Memory that tasks of which nothing is known will most likely not go beyond: what 19 in 20 of the HISTORY_USUAL
- * signatures that count were seen to take at most, with a margin; MARGIN_USUAL_MIB where too few do. */
-uint64_t history_usual_mib(const struct history *h);
+/* What tasks of which nothing is known take, of the HISTORY_USUAL signatures that count, with a margin; where too few do,
+ * MARGIN_USUAL_MIB and MARGIN_USUAL_MEAN_MIB. */
+struct history_usual {
+	uint64_t most_mib;		/* 19 in 20 took no more */
+	uint64_t mean_mib;		/* at most that */
+};
+
+struct history_usual history_usual(const struct history *h);
 
 size_t history_count(const struct history *h);
 struct margins *history_margins(const struct history *h);

@@ -352,7 +352,7 @@ static void nobodys_many_kinds_push_out_others_few(void **state)
 		took_of(h, 2, i, &(struct lived)OK(false, 0, 10000));
 	for (unsigned i = 0; i < 3 * HISTORY_USUAL; i++)
 		took(h, i, &(struct lived)OK(false, 0, 1000));
-	assert_int_equal(history_usual_mib(h), 10500);
+	assert_int_equal(history_usual(h).most_mib, 10500);
 	history_destroy(h);
 }
 
@@ -364,17 +364,20 @@ static void what_is_usual_is_told_by_kinds(void **state)
 		for (unsigned k = 0; k < 50; k++)
 			took(h, i, &(struct lived)OK(false, 0, 1000));
 	took(h, 900, &(struct lived){ VERDICT_CANCELLED, .peak_mib = 1000 });	/* not seen whole */
-	assert_int_equal(history_usual_mib(h), MARGIN_USUAL_MIB);	/* too few to tell */
+	assert_int_equal(history_usual(h).most_mib, MARGIN_USUAL_MIB);	/* too few to tell */
+	assert_int_equal(history_usual(h).mean_mib, MARGIN_USUAL_MEAN_MIB);
 	took(h, 4, &(struct lived)OK(false, 0, 10000));
-	assert_int_equal(history_usual_mib(h), 10500);	/* of a few, the largest */
+	assert_int_equal(history_usual(h).most_mib, 10500);	/* of a few, the largest */
+	assert_int_equal(history_usual(h).mean_mib, 2800 + 256);
 	for (unsigned i = 5; i < 21; i++)
 		took(h, i, &(struct lived)OK(false, 0, 1000));
-	assert_int_equal(history_usual_mib(h), 1256);	/* one in more than twenty does not count */
+	assert_int_equal(history_usual(h).most_mib, 1256);	/* one in more than twenty does not count */
+	assert_int_equal(history_usual(h).mean_mib, 1256);	/* nor in the mean, where that were more */
 	took(h, 21, &(struct lived){ VERDICT_OOM, false, false, 5000, 3000, 9000 });
-	assert_int_equal(history_usual_mib(h), 9450);	/* one in 22 above what was out of memory and is to have that */
+	assert_int_equal(history_usual(h).most_mib, 9450);	/* one in 22 above what was out of memory and is to have that */
 	for (unsigned i = 22; i < 22 + HISTORY_USUAL; i++)
 		took(h, i, &(struct lived)OK(false, 0, 2000));
-	assert_int_equal(history_usual_mib(h), 2256);	/* the others are too long ago */
+	assert_int_equal(history_usual(h).most_mib, 2256);	/* the others are too long ago */
 	history_destroy(h);
 }
 

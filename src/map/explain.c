@@ -294,8 +294,8 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		break;
 	case MAP_SETTLING: say(&l, "a task has ended there and its memory is not yet seen to be free; a few seconds"); break;
 	case MAP_COLD:
-		say(&l, "another task without an estimate has just started there, and a third of the GPU, or what tasks usually "
-			"take, for each is not left; fits once it is warm, or with --gpu-mem");
+		say(&l, "another task without an estimate has just started there, and neither a third of the GPU for each is left, nor "
+			"what so many usually take together; fits once it is warm, or with --gpu-mem");
 		break;
 	case MAP_CAPTURE: say_capture(&l); break;
 	case MAP_MEMORY: say_memory(&l, p, g, r, f); break;

@@ -262,14 +262,30 @@ static enum map_reason map_ask_reserves(const struct map_ask *ask, const struct 
 	return MAP_RESERVED;
 }
 
+/* What those that are not warm, and the request, will most likely not go beyond together. One takes `usual` at most, so does
+ * each of n of one signature; what different ones take is independent, and spreads add up as squares: with k of a signature
+ *	n mean + sqrt(sum of k^2) (usual - mean)		(decision 257) */
+static double usual_together_mib(const struct map_ask *ask, const struct map_gpu *g)
+{
+	unsigned n = g->n_cold + 1, squares = 1;	/* sum of k^2: pairs that are alike, in either order and with itself */
+	if (g->n_cold > MAP_COLD_MOST)
+		return (double)n * (double)g->usual_mib;
+	for (unsigned i = 0; i < g->n_cold; i++) {
+		squares += 1 + 2 * (g->cold[i] == ask->r->signature_key);
+		for (unsigned k = 0; k < i; k++)
+			squares += 2 * (g->cold[i] == g->cold[k]);
+	}
+	double mean = (double)g->usual_mean_mib, spread = (double)g->usual_mib - mean;
+	return n * mean + sqrt(squares) * spread;
+}
+
 /* What a task without an estimate will take is not known before it is warm. So it joins others that are not, where its part of
- * the GPU is left for each of them and for it; or what tasks usually take here, of which min_free is held for each already. */
+ * the GPU is left for each of them and for it; or what they usually take, of which min_free is held for each already. */
 static bool is_cold(const struct map_ask *ask, const struct map_gpu *g)
 {
-	unsigned n = g->n_cold + 1;
-	if (!g->n_cold || COLD_PART * g->available_mib >= n * g->total_mib)
+	if (!g->n_cold || COLD_PART * g->available_mib >= (g->n_cold + 1) * g->total_mib)
 		return false;
-	return g->available_mib + g->n_cold * ask->p->min_free_mib < n * g->usual_mib;
+	return (double)(g->available_mib + g->n_cold * ask->p->min_free_mib) < usual_together_mib(ask, g);
 }
 
 /* Everything before memory and load. */

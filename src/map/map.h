@@ -13,7 +13,7 @@
  *	shared		available >= claim + slack
  *	idle		available >= claim; slack is for neighbours, and there are none
  *	no estimate	available >= min_free; where others without one are not yet warm, for each and for it a third of the GPU,
- *			or what tasks usually take here
+ *			or what so many usually take together
  *	cut		An estimate is a guess: where no GPU has that much, it is cut to what an idle GPU has that is as
  *			large as any that answers (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU
  *			alone for life. So is min_free on any idle GPU. GPUs where the claim fits come first. A declaration is
@@ -95,6 +95,8 @@ struct map_policy {
 /* Up to this much memory of processes that are not ours (a desktop, a notebook at rest) leaves a GPU idle. */
 #define MAP_FOREIGN_MIB 1024
 
+#define MAP_COLD_MOST 8		/* of more tasks without an estimate it is not asked which are alike: all may be */
+
 /* The defaults, as rad.conf(5) lists them. */
 struct map_policy map_policy_default(void);
 
@@ -132,7 +134,8 @@ struct map_gpu {
 	bool one_process;		/* its tasks share it under MPS or not at all */
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen off the bus */
 	unsigned n_cold;		/* tasks without an estimate on it that are not yet warm, */
-	uint64_t usual_mib;		/* and what such a task will most likely not go beyond */
+	uint64_t cold[MAP_COLD_MOST];	/* task_signature_key of the first of them; */
+	uint64_t usual_mib, usual_mean_mib;	/* what such a task will most likely not go beyond, and what they take in the mean */
 	bool capture_comes;		/* one of them began without its capture, which is being made */
 	bool unseen;			/* a task of unknown load has just started there */
 	bool has_limit;			/* one of its tasks has a limit on its slow-down */
@@ -171,6 +174,7 @@ struct map_request {
 	unsigned gpus;
 	uint64_t claim_mib;		/* 0: no estimate */
 	bool claim_is_declared;		/* declared claims are refused above an empty GPU, others are cut to it */
+	uint64_t signature_key;		/* task_signature_key, of one without an estimate */
 	uint64_t need_mib;		/* what it cannot run without, by its estimate: beside others, a claim is not cut below it; 0: not known */
 	const char *model, *constraint;	/* which GPUs will do (task/constraint.h): both; NULL: all */
 	bool exclusive;			/* wants its GPUs alone for its whole life */

@@ -143,8 +143,8 @@ static void who_is_there(void **state)
 		{ "settling", "", "exclusive", { "settling" },
 		  "GPU 0: a task has ended there and its memory is not yet seen to be free; a few seconds" },
 		{ "cold", "", "", { "mps=1 free=20000 cold=1" },
-		  "GPU 0: another task without an estimate has just started there, and a third of the GPU, or what tasks usually take, for "
-		  "each is not left; fits once it is warm, or with --gpu-mem" },
+		  "GPU 0: another task without an estimate has just started there, and neither a third of the GPU for each is left, nor what "
+		  "so many usually take together; fits once it is warm, or with --gpu-mem" },
 		{ "captured", "", "claim=8000", { "mps=1 captured" },
 		  "GPU 0: a task has just started there without its capture, which is still being made; fits, if it does, once that is "
 		  "there or the task was seen" },

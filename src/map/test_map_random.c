@@ -48,6 +48,7 @@ static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
 	g.drained = chance(s, 5);
 	g.stale = chance(s, 5);
 	g.usual_mib = 1 + draw(s, 40000);
+	g.usual_mean_mib = draw(s, g.usual_mib + 1);
 	g.n_cold = g.n_tasks && chance(s, 20) ? 1 + (unsigned)draw(s, g.n_tasks) : 0;
 	g.kept_for = chance(s, 10) ? TASK_ID(1 + draw(s, 2), -1) : 0;
 	g.capture_comes = g.n_tasks && chance(s, 5);
@@ -141,9 +142,10 @@ static const char *broken_rule(const struct map_policy *p, const struct map_gpu 
 	if (g->n_tasks && out->mode != g->mode)
 		return "two modes on one GPU";
 	bool third = 3 * g->available_mib >= (g->n_cold + 1) * g->total_mib;
-	bool usual = g->available_mib + g->n_cold * p->min_free_mib >= (g->n_cold + 1) * g->usual_mib;
-	if (!r->claim_mib && g->n_cold && !third && !usual)
-		return "less than a third, or what is usual, for each of those of which nothing is known";
+	bool mean = g->available_mib + g->n_cold * p->min_free_mib >= (g->n_cold + 1) * g->usual_mean_mib;
+	bool one = g->available_mib + g->n_cold * p->min_free_mib >= g->usual_mib;
+	if (!r->claim_mib && g->n_cold && !third && !(mean && one))
+		return "less than a third for each of those of which nothing is known, the mean of what is usual, or the most for one";
 	if (g->capture_comes)
 		return "beside one whose capture is to come";
 	if (g->unseen && g->mode == SHARE_STREAMS && r->share != SHARE_STREAMS && p->share == SHARE_MPS && g->mps_capable)

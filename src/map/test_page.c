@@ -40,7 +40,7 @@ static void set_up(struct ledger l[4], struct map_gpu g[4])
 			.slot = i, .index = i, .total_mib = ledger_capacity(&l[i]), .available_mib = ledger_available(&l[i]),
 			.foreign_mib = ledger_foreign(&l[i]), .n_tasks = is[i].claim > 0, .mode = SHARE_MPS, .mps_uid = 1000,
 			.load = { .smact = is[i].smact, .smact_known = true }, .mps_capable = true, .n_cold = i == 2,
-			.usual_mib = MARGIN_USUAL_MIB,
+			.usual_mib = MARGIN_USUAL_MIB, .usual_mean_mib = MARGIN_USUAL_MEAN_MIB,
 		};
 	}
 }

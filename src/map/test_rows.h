@@ -154,6 +154,13 @@ static inline bool read_gpu_flag(const char *word, struct map_gpu *g)
 	return false;
 }
 
+static inline void read_cold(struct map_gpu *g, uint64_t signature)
+{
+	if (g->n_cold < MAP_COLD_MOST)
+		g->cold[g->n_cold] = signature;
+	g->n_cold++;
+}
+
 static inline void read_gpu(const char *word, struct map_gpu *g)
 {
 	const char *v;
@@ -174,10 +181,16 @@ static inline void read_gpu(const char *word, struct map_gpu *g)
 		g->load.gract = limit(v), g->load.gract_known = strcmp(v, "off") != 0;
 	else if ((v = value_of(word, "other")))
 		g->foreign_mib = number(v);
-	else if ((v = value_of(word, "cold")))
-		g->n_cold = (unsigned)number(v);
+	else if ((v = value_of(word, "cold")))	/* of a signature each */
+		for (unsigned k = (unsigned)number(v); k; k--)
+			read_cold(g, 1 + g->n_cold);
+	else if ((v = value_of(word, "alike")))	/* of the request's */
+		for (unsigned k = (unsigned)number(v); k; k--)
+			read_cold(g, 0);
 	else if ((v = value_of(word, "usual")))
-		g->usual_mib = number(v);
+		g->usual_mib = g->usual_mean_mib = number(v);
+	else if ((v = value_of(word, "mean")))
+		g->usual_mean_mib = number(v);
 	else if ((v = value_of(word, "kept")))
 		g->kept_for = TASK_ID(number(v), -1);
 	else if (!read_gpu_flag(word, g))
@@ -196,6 +209,7 @@ static inline struct map_gpu gpu(uint32_t i)
 	return (struct map_gpu){
 		.slot = 10 + i, .index = i, .uuid = "GPU-00000000-1111", .total_mib = EMPTY, .available_mib = EMPTY,
 		.load = { 0, 0, true, true }, .mps_uid = 1000, .mps_capable = true, .usual_mib = MARGIN_USUAL_MIB,
+		.usual_mean_mib = MARGIN_USUAL_MEAN_MIB,
 	};
 }
 

@@ -9,6 +9,7 @@
 #include "task/task.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/words.h"
@@ -111,6 +112,12 @@ struct spec task_as_submitted(const struct task *t, const struct event *ev)
 	if (ev && ev->u.updated.set_retries)
 		s.retries = (unsigned)ev->u.updated.retries;
 	return s;
+}
+
+uint64_t task_signature_key(const struct task *t)
+{
+	const char *signature = task_signature(t);
+	return signature ? (uint64_t)hash_key(signature) : 0;
 }
 
 const char *task_signature(const struct task *t)

@@ -340,6 +340,8 @@ const char *task_name(const struct task *t);
 struct spec task_as_submitted(const struct task *t, const struct event *ev);
 /* That of its spec, as long as it asks for as many GPUs as that: with others it is another program. NULL: none. */
 const char *task_signature(const struct task *t);
+/* Equal for tasks of one signature; those that have none are alike, too. */
+uint64_t task_signature_key(const struct task *t);
 /* As spec_cpus, for the GPUs that it asks for now. */
 unsigned task_cpus(const struct task *t);
 
