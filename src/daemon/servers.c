@@ -272,8 +272,8 @@ void servers_tell(const struct servers *s, json_t *troubles)
 		int64_t silent_ms = mps_silent_ms(e->server);
 		if (silent_ms)
 			troubles_add(troubles, "mps", "the MPS control daemon of %s (pid %d) has not answered for %lld s: its clients go on, "
-				     "new ones get another; see control.log in %s/../log", mps_whose(e->server), (int)mps_control(e->server).pid,
-				     (long long)silent_ms / 1000, mps_pipe_dir(e->server));
+				     "new ones get another; see %s/log/control.log", mps_whose(e->server), (int)mps_control(e->server).pid,
+				     (long long)silent_ms / 1000, mps_folder(e->server));
 		else if (e->left)
 			troubles_add(troubles, "mps", "the MPS control daemon of %s (pid %d) was killed or does not answer: its server stays "
 				     "until its clients have ended, beside the next one", mps_whose(e->server), (int)mps_control(e->server).pid);
@@ -296,8 +296,8 @@ enum mps_state servers_want(struct servers *s, const struct core *core, const st
 	mps_name_user(e->server, t->spec->user);
 	enum mps_state state = mps_poll(e->server);
 	if (state == MPS_FAILED) {
-		error_set(&s->last, ERR_UNAVAILABLE, "the MPS server of %s did not start, or ended; see control.log in %s/../log",
-			  mps_whose(e->server), mps_pipe_dir(e->server));
+		error_set(&s->last, ERR_UNAVAILABLE, "the MPS server of %s did not start, or ended; see %s/log/control.log",
+			  mps_whose(e->server), mps_folder(e->server));
 		*why = s->last.text;
 		servers_give_up(s, e, core, t);
 	}

@@ -407,6 +407,11 @@ out:
 	return serves;
 }
 
+const char *mps_folder(const struct mps_server *s)
+{
+	return s->folder;
+}
+
 const char *mps_pipe_dir(const struct mps_server *s)
 {
 	return s->pipe;

@@ -58,6 +58,8 @@ int64_t mps_silent_ms(const struct mps_server *s);
 /* Whether its control daemon runs and was ready once: it may have clients in the midst of their work. */
 bool mps_has_served(const struct mps_server *s);
 const char *mps_pipe_dir(const struct mps_server *s);
+/* Where its control.log is: in `log` of that folder. */
+const char *mps_folder(const struct mps_server *s);
 /* The user it serves, or MPS_ALL_USERS. */
 uid_t mps_uid(const struct mps_server *s);
 /* The same in words: "user ada", "all users", or "uid 1000" while the user of an adopted one is not named yet. Valid until
