@@ -85,16 +85,23 @@ static void two_unestimated_tasks_start_on_an_empty_gpu(void **unused)
 	end_world(w);
 }
 
-/* Where none was seen yet, as many start as find room for what scripts usually take; the ledger holds `min_free` of it. */
-static void on_a_large_gpu_more_than_two_start(void **unused)
+/* A GPU of so much memory, on which nothing but that keeps tasks apart. */
+static struct world *world_of(uint64_t mib)
 {
-	(void)unused;
 	struct core_config config = core_config_default();
 	config.map.max_smact = config.map.max_gract = NAN;
 	config.map.max_tasks = 0;
 	struct world *w = blind_world(1, &config);
-	w->last_mib = 5 * MARGIN_USUAL_MIB;
+	w->last_mib = mib;
 	sample(w);
+	return w;
+}
+
+/* Where none was seen yet, as many start as find room for what scripts usually take; the ledger holds `min_free` of it. */
+static void on_a_large_gpu_more_than_two_start(void **unused)
+{
+	(void)unused;
+	struct world *w = world_of(5 * MARGIN_USUAL_MIB);
 	for (unsigned i = 0; i < 5; i++)
 		assert_int_equal(state(w, submit(w, spec_of(0, 1))), TASK_RUNNING);
 	task_id sixth = submit(w, spec_of(0, 1));
@@ -108,12 +115,7 @@ static void on_a_large_gpu_more_than_two_start(void **unused)
 static void of_several_signatures_more_start(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
-	config.map.max_smact = config.map.max_gract = NAN;
-	config.map.max_tasks = 0;
-	struct world *w = blind_world(1, &config);
-	w->last_mib = 120 << 10;
-	sample(w);
+	struct world *w = world_of(120 << 10);
 	for (unsigned i = 0; i < 7; i++) {
 		struct spec *s = spec_of(0, 1);
 		free(s->signature);
