@@ -180,6 +180,26 @@ machine()
 	[[ "$output" == *"ID  NAME"* ]]
 }
 
+@test "who waits for a radd that is away asks systemd every two seconds, however often it looks" {
+	need_root
+	[ -d /etc/systemd ] || skip "no /etc/systemd"
+	mkdir "$WORLD/bin"
+	printf '#!/bin/sh\ndate +%%s%%3N >>%s/asked\n' "$WORLD" >"$WORLD/bin/systemctl"
+	chmod 755 "$WORLD/bin/systemctl"
+	machine '
+		PATH=$WORLD/bin:$PATH
+		mkdir -p /run/systemd/system /etc/systemd/system/multi-user.target.wants
+		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
+		server
+		rad submit --hold -- true
+		rad wait 1 & wait=$!
+		kill -9 "$(cat "$WORLD/server.pid")"
+		thrice() { [ "$(wc -l <"$WORLD/asked")" -ge 3 ]; }
+		wait_for 20 thrice
+		kill "$wait"'
+	[ $(($(sed -n 3p "$WORLD/asked") - $(sed -n 1p "$WORLD/asked"))) -ge 4000 ]
+}
+
 @test "radd tells systemd that it is ready, and only then" {
 	need_root
 	run machine '

@@ -137,7 +137,7 @@ static const char *socket_path(void)
  * *over: all of the time was spent. */
 static int try_again(int for_ms, const char *sign, const char *what, bool *over, struct error *err)
 {
-	int64_t from = clock_mono_ms(), now = from, ask_ms = from;
+	int64_t from = clock_mono_ms(), now = from;
 	bool told = false, down = false;
 	for (; now - from < for_ms && !down; now = clock_mono_ms()) {
 		struct error why = ERROR_INIT;
@@ -146,8 +146,7 @@ static int try_again(int for_ms, const char *sign, const char *what, bool *over,
 			return fd;
 		if (why.code != ERR_UNAVAILABLE)
 			return error_pass(err, &why);
-		scoped_free char *words = sign && now >= ask_ms ? client_why_down() : NULL;
-		ask_ms = now >= ask_ms ? now + TELL_MS : ask_ms;
+		scoped_free char *words = sign ? client_why_down() : NULL;
 		down = words;
 		if (!told && now - from >= TELL_MS)
 			cli_note("%s: waiting for it (%d s at most)", what, for_ms / 1000);

@@ -15,7 +15,7 @@ bool client_may_start(void);
  * one can start on its state. */
 int client_check_elsewhere(const char *path, struct error *err);
 /* Why the machine's radd does not come by itself, if systemd is to start it and could not; NULL: nothing is known of that.
- * Takes a second at most. Free it. */
+ * Takes a second at most, and says what it said a moment ago. Free it. */
 char *client_unit_trouble(void);
 
 #endif
