@@ -125,6 +125,22 @@ static void of_several_signatures_more_start(void **unused)
 	end_world(w);
 }
 
+/* That a third of one signature does not fit says nothing of another: 111 GiB would be wanted, and 89 are. */
+static void one_of_another_signature_starts_where_one_more_did_not(void **unused)
+{
+	(void)unused;
+	struct world *w = world_of(95 << 10);
+	submit(w, spec_of(0, 1));
+	submit(w, spec_of(0, 1));
+	task_id third = submit(w, spec_of(0, 1));
+	struct spec *other = spec_of(0, 1);
+	free(other->signature);
+	other->signature = alloc_string("1000:other");
+	assert_int_equal(state(w, submit(w, other)), TASK_RUNNING);
+	assert_int_equal(state(w, third), TASK_PENDING);
+	end_world(w);
+}
+
 /* What does not stand still, or does not compute, is believed when `warm` and a window have passed, as ever. */
 static void memory_that_may_still_grow_is_believed_late(void **unused)
 {
@@ -402,6 +418,7 @@ int main(void)
 		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
 		cmocka_unit_test(two_unestimated_tasks_start_on_an_empty_gpu),
 		cmocka_unit_test(on_a_large_gpu_more_than_two_start), cmocka_unit_test(of_several_signatures_more_start),
+		cmocka_unit_test(one_of_another_signature_starts_where_one_more_did_not),
 		cmocka_unit_test(memory_that_may_still_grow_is_believed_late),
 		cmocka_unit_test(in_company_what_was_expected_is_believed_early),
 		cmocka_unit_test(whom_a_task_meets_on_two_gpus_it_is_said_to_meet_once),

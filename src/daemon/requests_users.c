@@ -109,10 +109,7 @@ static int answer_limits(const struct requests *q, uid_t uid, struct reply *repl
 /* Anybody may ask what somebody may have, as request_users tells it. */
 static int tell_limits(const struct requests *q, uid_t uid, struct reply *reply)
 {
-	if (is_named(q, uid))
-		return answer_limits(q, uid, reply);
-	*reply = (struct reply){ .kind = REPLY_AGAIN };
-	return 0;
+	return is_named(q, uid) ? answer_limits(q, uid, reply) : request_again(reply);
 }
 
 /* A user says how little he wants, an administrator how much anybody may have: his word replaces that of rad.conf. */

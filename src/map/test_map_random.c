@@ -50,6 +50,8 @@ static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
 	g.usual_mib = 1 + draw(s, 40000);
 	g.usual_mean_mib = draw(s, g.usual_mib + 1);
 	g.n_cold = g.n_tasks && chance(s, 20) ? 1 + (unsigned)draw(s, g.n_tasks) : 0;
+	for (unsigned k = 0; k < g.n_cold; k++)
+		g.cold[k] = draw(s, 3);
 	g.kept_for = chance(s, 10) ? TASK_ID(1 + draw(s, 2), -1) : 0;
 	g.capture_comes = g.n_tasks && chance(s, 5);
 	g.unseen = g.n_tasks && chance(s, 10);
