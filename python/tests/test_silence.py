@@ -36,7 +36,10 @@ ASKED = {
     "post": lambda: asks("hooks.example", "POST"), "put": lambda: asks("bucket.example", "PUT"), "get": lambda: asks("data.example", "GET"),
     "hub": lambda: asks("huggingface.co", "POST"), "here": lambda: post(HERE).decode(),
     "mail": lambda: smtplib.SMTP("mail.example", timeout=5), "mail here": lambda: smtplib.SMTP("127.0.0.1", 1, timeout=5),
-    "program": lambda: run(CHILD),
+    "program": lambda: run(CHILD), "all": lambda: run(CHILD.replace("socket.socket()", "socket.socket(type=socket.SOCK_DGRAM)")
+                                                      .replace("192.0.2.1", "255.255.255.255")),
+    "group": lambda: run(CHILD.replace("socket.socket()", "socket.socket(type=socket.SOCK_DGRAM)").replace("192.0.2.1", "224.0.0.1")),
+    "post to all": lambda: asks("255.255.255.255", "POST"),
     "program here": lambda: run(f"import urllib.request as u; print(u.urlopen('{HERE}').read().decode())"),
 }
 
@@ -105,5 +108,6 @@ def test_what_is_told_behind_the_training(capture, tmp_path, monkeypatch, here, 
     assert found.pop("get") == found.pop("hub") == "sent" and found.pop("here") == found.pop("program here") == "heard"
     assert refused not in found.pop("mail here") and found.pop("again") and found.pop("slept")
     assert (refused in found.pop("mail")) == behind and (found.pop("program") == "ENETDOWN") == behind
-    assert found == {"post": refused, "put": refused} if behind else found == {"post": "sent", "put": "sent"}
+    assert (found.pop("all") == "ENETDOWN") == (found.pop("group") == "ENETDOWN") == behind
+    assert set(found) == {"post", "put", "post to all"} and set(found.values()) == {refused if behind else "sent"}
     assert ("hooks.example was not told anything (POST)" in said) == behind, said

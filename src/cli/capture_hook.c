@@ -20,7 +20,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* One at whose address nobody can listen here. */
+static bool is_of_a_group(const struct sockaddr_storage *there)
+{
+	if (there->ss_family == AF_INET)
+		return IN_MULTICAST(ntohl(((const struct sockaddr_in *)(const void *)there)->sin_addr.s_addr));
+	return IN6_IS_ADDR_MULTICAST(&((const struct sockaddr_in6 *)(const void *)there)->sin6_addr);
+}
+
+/* One that cannot speak to itself here from that address, which sends nothing. To bind alone says less: that may be done to
+ * addresses of a whole network and, where the machine is set up so (ip_nonlocal_bind), to anybody's. */
 static bool is_another_machine(const struct sockaddr *a, socklen_t len)
 {
 	struct sockaddr_storage there = { 0 };
@@ -28,8 +36,9 @@ static bool is_another_machine(const struct sockaddr *a, socklen_t len)
 		return false;
 	memcpy(&there, a, len);
 	((struct sockaddr_in *)(void *)&there)->sin_port = 0;	/* at the same place in both */
-	int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool another = fd < 0 || bind(fd, (const struct sockaddr *)&there, len);
+	const struct sockaddr *self = (const struct sockaddr *)&there;
+	int fd = socket(a->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool another = fd < 0 || is_of_a_group(&there) || bind(fd, self, len) || syscall(SYS_connect, fd, self, len);
 	if (fd >= 0)
 		close(fd);
 	return another;
@@ -74,11 +83,12 @@ static int connect_here(int fd, const struct sockaddr *a, socklen_t len)
 /* The C library's, but for these. */
 __attribute__((visibility("default"))) int connect(int fd, const struct sockaddr *a, socklen_t len)
 {
-	if (getenv("RADRM_CAPTURE_SILENT") && is_another_machine(a, len)) {
+	bool another = is_another_machine(a, len);
+	if (another && getenv("RADRM_CAPTURE_SILENT")) {
 		errno = ENETDOWN;
 		return -1;
 	}
-	return is_another_machine(a, len) ? (int)syscall(SYS_connect, fd, a, len) : connect_here(fd, a, len);
+	return another ? (int)syscall(SYS_connect, fd, a, len) : connect_here(fd, a, len);
 }
 
 __attribute__((constructor)) static void keep_hook(void)

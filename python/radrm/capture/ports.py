@@ -21,8 +21,9 @@ def preload(library):
     return True
 
 
-def is_here(host, bind=socket.socket.bind):
-    """Whether that is this machine: by its name, or since one can listen at that address."""
+def is_here(host, bind=socket.socket.bind, connect=socket.socket.connect):
+    """Whether that is this machine: by its name, or since one can speak to oneself from that address, which sends nothing. To bind alone
+    may be done to those of a whole network, too, and to anybody's where the machine is set up so (ip_nonlocal_bind)."""
     try:
         at = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -30,8 +31,9 @@ def is_here(host, bind=socket.socket.bind):
     if at.is_multicast:
         return False
     try:
-        with socket.socket(socket.AF_INET6 if at.version == 6 else socket.AF_INET) as one:
+        with socket.socket(socket.AF_INET6 if at.version == 6 else socket.AF_INET, socket.SOCK_DGRAM) as one:
             bind(one, (str(at), 0))
+            connect(one, (str(at), 0))
     except OSError:
         return at.is_loopback or at.is_unspecified
     return True
