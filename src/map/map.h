@@ -95,7 +95,7 @@ struct map_policy {
 /* Up to this much memory of processes that are not ours (a desktop, a notebook at rest) leaves a GPU idle. */
 #define MAP_FOREIGN_MIB 1024
 
-#define MAP_COLD_MOST 8		/* of more tasks without an estimate it is not asked which are alike: all may be */
+#define MAP_COLD_MOST 16		/* of more tasks without an estimate it is not asked which are alike: all may be */
 
 /* The defaults, as rad.conf(5) lists them. */
 struct map_policy map_policy_default(void);

@@ -121,6 +121,7 @@ static void company_does_not_lengthen_what_a_clock_ends(void **state)
 	simulate(s);
 	assert_int_equal(s->r.tasks[0].end_ms, 100000);
 	assert_near(s->r.undone_s, 0, 1e-3);
+	end_scene(s);
 }
 
 static void one_task_takes_its_time(void **state)
