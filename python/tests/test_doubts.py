@@ -47,7 +47,7 @@ SCRIPT = """
 
 def doubts(capture, body):
     code, said, f = capture(SCRIPT.replace("BODY", body.replace("\n", "\n        ")))
-    assert code == 0, said
+    assert code in (0, 3), said  # 3: what it made of a made-up number cut it short
     return bool(f.header["flags"] & DATA_DEPENDENT), said
 
 

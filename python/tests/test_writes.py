@@ -82,7 +82,7 @@ def test_a_part_of_what_is_known_is_written(capture, put, doubts):
         (out / norm).mean().backward()
         optimizer.step()
     """)
-    assert code == 0 and f.steps == 9 and said.count("data-dependent") <= doubts, said
+    assert (code == 0 and f.steps == 9 or code == 3 and not f.steps) and said.count("data-dependent") <= doubts, said
 
 
 def test_a_mask_of_which_a_part_is_written_is_not_known(capture):
