@@ -6,7 +6,8 @@
 
 A task does what it did alone: in run-exclusive.json of the same folder, or of another (FOLDERS). Known before are nothing (`--estimator
 none`), its memory, what a capture tells (`--loads guessed`), or what it did alone (`--loads known`), by what the run brought; a second time
-is a trace that holds the tasks twice. Settings are those of the run, `settle` too. Medians of the throws. Once more with
+is a trace that holds the tasks twice. Runs in which nothing was known of loads are left out: all were measured before decision 258, since which
+such tasks start otherwise. Settings are those of the run, `settle` too. Medians of the throws. Once more with
 the starts that tasks had in that run: beside others a start takes longer than alone, which no simulation knows.
 """
 import argparse
@@ -26,9 +27,8 @@ from table import read
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Folder, and where its tasks were alone. `settle` was 30 until decision 205, and `magm` and `fifo` the defaults until 163.
-FOLDERS = {"h200/first": "h200/first", "h200/users": "h200/users", "h100/short": "h100/short", "h100/settle": "h100/short",
-           "h200/places": "h200/places", "h100/first": "h100/first", "h100/users": "h100/first",
-           "h100/minutes": "h100/minutes", "h100/alone": "h100/alone"}
+FOLDERS = {"h200/first": "h200/first", "h200/users": "h200/users", "h100/short": "h100/short", "h200/places": "h200/places",
+           "h100/first": "h100/first", "h100/users": "h100/first", "h100/minutes": "h100/minutes", "h100/alone": "h100/alone"}
 BEFORE_205 = {"h200/first"}
 LATER_S = 100000  # until the second time, when the first is long over
 HEADS = ["folder", "run", "total, s", "simulated, s", "throws", "error", "with its starts", "mean JCT, s", "simulated, s", "error"]
@@ -39,6 +39,10 @@ def known_before(run):
     if run.after == "exclusive":
         return ["--loads", "known"]
     return {CAPTURE: ["--loads", "guessed"], MEMORY: []}.get(run.brings, ["--estimator", "none"])
+
+
+def knew_loads(run):
+    return "--loads" in known_before(run) or run.after
 
 
 def settings(folder, name, result):
@@ -90,7 +94,8 @@ def rows(rad, root, throws, only=None):
     for folder in [only] if only else FOLDERS:
         for path in sorted((root / folder).glob("run-*.json*")):
             result = json.loads(read(path))
-            if "metrics" in result and result["policy"] != "exclusive" and RUNS[result["policy"]].brings != PLACE:
+            run = RUNS[result["policy"]]
+            if "metrics" in result and result["policy"] != "exclusive" and run.brings != PLACE and knew_loads(run):
                 yield folder, path.name.split(".")[0][4:], result["metrics"], *simulate_run(rad, root, folder, result, throws)
 
 

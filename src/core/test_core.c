@@ -19,13 +19,12 @@ static void tasks_go_where_memory_is_and_the_claim_is_held_at_once(void **unused
 	assert_string_equal(gpu_of(w, c), "GPU-0");
 	task_id d = submit(w, spec_of(25000, 1)), e = submit(w, spec_of(1000, 1));
 	assert_int_equal(state(w, d), TASK_PENDING);
-	assert_int_equal(state(w, e), TASK_PENDING);	/* it would fit, but nothing overtakes the head */
+	assert_string_equal(gpu_of(w, e), "GPU-0");	/* which is not kept for the head */
 	exits(w, b, 0, SCAN_NOTHING);
 	assert_int_equal(state(w, b), TASK_COMPLETED);
 	assert_int_equal(state(w, d), TASK_PENDING);	/* the memory is not yet seen to be free */
 	pass(w, 1);
 	assert_string_equal(gpu_of(w, d), "GPU-1");
-	assert_int_equal(state(w, e), TASK_RUNNING);
 	end_world(w);
 }
 
@@ -50,6 +49,20 @@ static void of_a_load_that_is_known_by_half_the_rest_is_bounded(void **unused)
 		remember_load(w, s, 0.1, NAN, 3600);
 		assert_int_equal(state(w, submit(w, s)), TASK_RUNNING);
 	}
+	end_world(w);
+}
+
+static void four_of_unknown_load_start_and_the_fifth_when_they_were_seen(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(state(w, submit(w, spec_of(1000, 1))), TASK_RUNNING);
+	task_id fifth = submit(w, spec_of(1000, 1));
+	assert_int_equal(state(w, fifth), TASK_PENDING);
+	w->smact = 0.3;
+	pass(w, 12);
+	assert_int_equal(state(w, fifth), TASK_RUNNING);
 	end_world(w);
 }
 
@@ -415,6 +428,7 @@ int main(void)
 		cmocka_unit_test(tasks_go_where_memory_is_and_the_claim_is_held_at_once),
 		cmocka_unit_test(the_first_tasks_on_an_idle_gpu_meet_a_known_load),
 		cmocka_unit_test(of_a_load_that_is_known_by_half_the_rest_is_bounded),
+		cmocka_unit_test(four_of_unknown_load_start_and_the_fifth_when_they_were_seen),
 		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
 		cmocka_unit_test(two_unestimated_tasks_start_on_an_empty_gpu),
 		cmocka_unit_test(on_a_large_gpu_more_than_two_start), cmocka_unit_test(of_several_signatures_more_start),
