@@ -99,6 +99,33 @@ out() { rad wait "$2" >/dev/null || :; cat "$WORLD/$1/rad-$2.out"; }
 	one_line_error "you may not speak to that radd: ask its administrator"
 }
 
+@test "what waited while its user's account was deleted does not run as the account that has the uid now, nor does its notice" {
+	need_root
+	local id
+	stop_radd
+	cp /etc/passwd "$WORLD/passwd"
+	radd() { exec unshare -m --propagation private sh -c 'mount --bind "$WORLD/passwd" /etc/passwd && exec radd "$@"' radd "$@"; }
+	start_radd
+	unset -f radd
+	printf '#!/bin/sh\necho "$1" >>%s/told\n' "$WORLD/$BOB" >"$WORLD/$BOB/hook"
+	chmod 755 "$WORLD/$BOB/hook"
+	as "$BOB" rad run --notify=end --notify-to="exec:$WORLD/$BOB/hook" -- true
+	wait_for 10 test -s "$WORLD/$BOB/told"
+	rm "$WORLD/$BOB/told"
+	id=$(as "$BOB" rad submit --parsable --hold --notify=end --notify-to="exec:$WORLD/$BOB/hook" -- touch ran)
+	# Not nobody, whom systemd knows in any case.
+	sed "s/^$BOB:/heir:/" /etc/passwd >"$WORLD/passwd"
+	as "$BOB" rad release "$id"
+	rad wait "$id" || :
+	[ "$(state "$id")" = FAILED ]
+	[[ "$(field "$id" '.attempts[0].evidence')" == *"was $BOB's, who submitted this, and is heir's now"* ]]
+	wait_for 10 grep -q "a notice of $BOB's (task $id) was not sent: .* is heir's now" "$WORLD/radd.log"
+	[ ! -e "$WORLD/$BOB/ran" ]
+	[ ! -e "$WORLD/$BOB/told" ]
+	stop_radd
+	start_radd
+}
+
 @test "output goes where its user may write, also through a link" {
 	need_root
 	local id
@@ -107,7 +134,7 @@ out() { rad wait "$2" >/dev/null || :; cat "$WORLD/$1/rad-$2.out"; }
 	as "$ALICE" ln -sf "$WORLD/$BOB/secret" "$WORLD/$ALICE/link"
 	as "$ALICE" rad release "$id"
 	run rad wait "$id"
-	[ "$(state "$id")" = FAILED ]
+	rad show "$id"; [ "$(state "$id")" = FAILED ]
 	[ ! -s "$WORLD/$BOB/secret" ]
 	[[ "$(field "$id" '.attempts[0].evidence')" == *"another user's file (of uid $(id -u "$BOB"))"* ]]
 }

@@ -341,7 +341,9 @@ static void place_send(struct place *p, int64_t now_ms)
 	snprintf(uid, sizeof uid, "%u", (unsigned)p->uid);
 	snprintf(gid, sizeof gid, "%u", (unsigned)p->gid);
 	/* It becomes the user by itself: his groups are in the user database, which may hang. */
-	char *const args[] = { (char *)n->program, (char *)"--notify", uid, gid, NULL };
+	const char *user = json_member_text(json_object_get(json_array_get(p->leaving, 0), "task"), "user");
+	scoped_free char *then = alloc_string(*user ? user : uid);
+	char *const args[] = { (char *)n->program, (char *)"--notify", uid, gid, then, NULL };
 	const struct worker_plan plan = { .args = args, .cgroup = cgroup_of(p, cgroup), .deadline_ms = DEADLINE_MS,
 					  .max_answer = 4096 };
 	json_t *o = json_pack("{ss, so, sI}", "to", p->to, "notices", p->leaving, "more", (json_int_t)p->more);

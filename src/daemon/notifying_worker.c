@@ -317,10 +317,11 @@ static int send_all(struct sending *s, struct error *err)
 static int become_user(int argc, char **argv, struct error *err)
 {
 	int64_t uid, gid;
-	if (argc != 2 && argc != 4)
-		return error_set(err, ERR_INVALID, "--notify takes a uid and a gid, or nothing");
-	if (argc == 4 && (units_parse_int(argv[2], 0, UINT32_MAX - 1, &uid, err) ||
-			  units_parse_int(argv[3], 0, UINT32_MAX - 1, &gid, err) || identity_become((uid_t)uid, (gid_t)gid, err)))
+	if (argc != 2 && argc != 5)
+		return error_set(err, ERR_INVALID, "--notify takes a uid, a gid and the name of the uid's account, or nothing");
+	if (argc == 5 && (units_parse_int(argv[2], 0, UINT32_MAX - 1, &uid, err) ||
+			  units_parse_int(argv[3], 0, UINT32_MAX - 1, &gid, err) ||
+			  identity_become((uid_t)uid, (gid_t)gid, argv[4], err)))
 		return -1;
 	return geteuid() && identity_drop_capabilities() ? error_errno(err, "giving up capabilities") : 0;
 }

@@ -43,7 +43,7 @@ static int give_up_rights(const char *user, struct error *err)
 		return error_set(err, ERR_INVALID, "--user: '%.60s' is root: name a user without rights", name);
 	if (geteuid() && user)
 		return error_set(err, ERR_DENIED, "--user: only root can become another user");
-	if (who && identity_become(who->pw_uid, who->pw_gid, err))
+	if (who && identity_become(who->pw_uid, who->pw_gid, NULL, err))
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0))
 		return error_errno(err, "prctl");

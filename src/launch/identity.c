@@ -4,6 +4,7 @@
  */
 #include "launch/identity.h"
 
+#include "base/alloc.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -12,19 +13,41 @@
 #include <linux/capability.h>
 #include <pwd.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int take_groups(uid_t uid, gid_t gid)
+/* A uid is given away again when its account is deleted, and what was submitted from that is not the next one's. One account
+ * may have several names; where nobody could say one, its number stands for it. */
+static int check_account(uid_t uid, const char *now, const char *then, struct error *err)
+{
+	char number[16];
+	snprintf(number, sizeof number, "%u", (unsigned)uid);
+	if (!then || !strcmp(then, now) || !strcmp(then, number))
+		return 0;
+	const struct passwd *account = getpwnam(then);
+	if (account && account->pw_uid == uid)
+		return 0;
+	return error_set(err, ERR_DENIED, "uid %u was %.60s's, who submitted this, and is %.60s's now: nothing was started", (unsigned)uid,
+			 then, now);
+}
+
+static int take_groups(uid_t uid, gid_t gid, const char *user, struct error *err)
 {
 	errno = 0;
-	const struct passwd *user = getpwuid(uid);
+	const struct passwd *account = getpwuid(uid);
 	/* Whether there is an entry could not be looked at: a program without its user's groups would fail for want of a file. */
-	if (!user && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+	if (!account && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return error_errno(err, "looking for the account of uid %u", (unsigned)uid);
+	scoped_free char *name = alloc_string_or_null(account ? account->pw_name : NULL);
+	if (name && check_account(uid, name, user, err))
 		return -1;
 	/* A uid without one (a container's, a deleted user's) has its one group. */
-	return user ? initgroups(user->pw_name, gid) : setgroups(1, &gid);
+	if (name ? initgroups(name, gid) : setgroups(1, &gid))
+		return error_errno(err, "taking the groups of uid %u", (unsigned)uid);
+	return 0;
 }
 
 static int check_gone(uid_t uid, gid_t gid, struct error *err)
@@ -57,7 +80,7 @@ void identity_unprotect(void)
 		return;		/* raising it is always allowed; nothing else is lost */
 }
 
-int identity_become(uid_t uid, gid_t gid, struct error *err)
+int identity_become(uid_t uid, gid_t gid, const char *user, struct error *err)
 {
 	if (geteuid() && (geteuid() != uid || getuid() != uid))
 		return error_set(err, ERR_DENIED, "this radd runs as uid %u and cannot start tasks of uid %u",
@@ -65,7 +88,9 @@ int identity_become(uid_t uid, gid_t gid, struct error *err)
 	if (geteuid())
 		return 0;
 	/* In this order: groups can be set by root only. */
-	if (take_groups(uid, gid) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
+	if (take_groups(uid, gid, user, err))
+		return -1;
+	if (setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
 		return error_errno(err, "becoming uid %u, gid %u", (unsigned)uid, (unsigned)gid);
 	if (uid && identity_drop_capabilities())
 		return error_errno(err, "giving up capabilities");

@@ -125,7 +125,7 @@ static void encode(const struct launch_request *r, const char *token, struct buf
 	scoped_free char *error = s->error ? spec_expand_path(s, s->error, r->task->id) : NULL;
 	char **env = make_environment(r, token);
 	struct shim_request request = {
-		.label = launch_name(&r->home, r->task, name), .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777,
+		.label = launch_name(&r->home, r->task, name), .uid = s->uid, .gid = s->gid, .user = s->user, .umask = s->umask & 0777,
 		.mem_max_mib = (uint32_t)task_host_limit_mib(r->task), .truncate = s->truncate && r->task->n_attempts == 1,
 		.heading = heading,
 		.cwd = s->cwd, .output = output, .error = error, .terminal = s->terminal, .script = s->script, .script_name = s->script_name,

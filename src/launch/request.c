@@ -19,7 +19,8 @@ static const char end_mark[] = "end=1";
 
 /* Members that are one text. */
 static const struct { const char *key; size_t offset; } texts[] = {
-	{ "label", offsetof(struct shim_request, label) }, { "cwd", offsetof(struct shim_request, cwd) },
+	{ "label", offsetof(struct shim_request, label) }, { "user", offsetof(struct shim_request, user) },
+	{ "cwd", offsetof(struct shim_request, cwd) },
 	{ "output", offsetof(struct shim_request, output) }, { "error", offsetof(struct shim_request, error) },
 	{ "terminal", offsetof(struct shim_request, terminal) }, { "script", offsetof(struct shim_request, script) },
 	{ "script_name", offsetof(struct shim_request, script_name) }, { "heading", offsetof(struct shim_request, heading) },

@@ -21,6 +21,7 @@ struct shim_request {
 	char *label;		/* launch_name: task and attempt; names the cgroup */
 	uid_t uid;
 	gid_t gid;
+	char *user;		/* whose uid that was when it was submitted; NULL: not known */
 	mode_t umask;
 	char *cwd;
 	char *output, *error;	/* expanded, may be relative to cwd; error NULL: into the output */

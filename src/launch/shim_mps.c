@@ -99,7 +99,7 @@ static int become_control(const struct mps *m, const char *gpus)
 	char **env = control_environment(m, gpus);
 	/* The pid file comes first: from then on a later radd finds us. */
 	if (make_folder(m, m->pipe) || make_folder(m, m->log) || write_pid(m) ||
-	    identity_become(m->uid, m->gid, NULL))
+	    identity_become(m->uid, m->gid, NULL, NULL))
 		return SHIM_FAILED;
 	umask(m->all ? 022 : 077);
 	scoped_free char *path = alloc_printf("%s/control.log", m->log);
@@ -115,7 +115,7 @@ __attribute__((noreturn)) static void become_client(const struct mps *m, int in,
 {
 	char *argv[] = { (char *)m->control, NULL };
 	char **env = control_environment(m, NULL);
-	if (!identity_become(m->uid, m->gid, NULL) && dup2(in, 0) == 0 && dup2(out, 1) == 1)
+	if (!identity_become(m->uid, m->gid, NULL, NULL) && dup2(in, 0) == 0 && dup2(out, 1) == 1)
 		execve(m->control, argv, env);
 	_exit(127);
 }
@@ -358,7 +358,7 @@ static int stop(const struct mps *m, struct proc_id control)
 /* What is on the disk counts: a writer that does not append goes on where it was, behind a hole. */
 static int trim(const struct mps *m)
 {
-	if (identity_become(m->uid, m->gid, NULL))
+	if (identity_become(m->uid, m->gid, NULL, NULL))
 		return SHIM_FAILED;
 	scoped_dir DIR *folder = opendir(m->log);
 	for (struct dirent *e; folder && (e = readdir(folder));) {

@@ -155,7 +155,7 @@ static int begin(struct attempt_run *run, const struct shim_request *r, struct e
 		return -1;
 	host_watch_start(&run->host, &run->cgroup, r->mem_max_mib);
 	close(run->folder);
-	if (identity_become(r->uid, r->gid, err) || open_outputs(run, r, err) || open_terminal(r, &terminal, err))
+	if (identity_become(r->uid, r->gid, r->user, err) || open_outputs(run, r, err) || open_terminal(r, &terminal, err))
 		return -1;
 	struct program_streams io = { run->out_fd, run->err_fd, terminal };
 	run->record.start_ms = clock_wall_ms();

@@ -73,7 +73,6 @@ static inline int setup(void **state)
 	s->umask = 022;
 	set_text(&s->cwd, b->dir);
 	set_text(&s->output, "log");
-	set_text(&s->user, "tester");
 	set_words(spec_set_environ, s, "PATH=/usr/bin:/bin", "HOME=/nonexistent", NULL);
 	b->task = task_create(TASK_ID(12, -1), s);
 	b->task->attempts = alloc_zero(sizeof *b->task->attempts);

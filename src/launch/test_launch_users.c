@@ -267,6 +267,26 @@ static void test_drops_root(void **state)
 	assert_int_equal(st.st_gid, NOBODY);
 }
 
+/* What waited while its account was deleted, and the uid given away, runs as nobody. */
+static void test_a_uid_that_is_anothers_by_now(void **state)
+{
+	struct bench *b = *state;
+	if (geteuid())
+		skip();
+	assert_int_equal(chown(b->dir, NOBODY, NOBODY), 0);
+	b->task->spec->uid = b->task->spec->gid = NOBODY;
+	set_script(b, "exit 5\n");
+	set_text(&b->task->spec->user, "root");
+	assert_never_began(b, "uid 65534 was root's, who submitted this, and is nobody's now");
+	const char *const good[] = { "nobody", "65534" };
+	scoped_free char *folder = launch_folder(&b->request.home, b->task);
+	for (size_t i = 0; i < COUNT_OF(good); i++) {
+		forget(folder);
+		set_text(&b->task->spec->user, good[i]);
+		assert_int_equal(run(b).exit_code, 5);
+	}
+}
+
 /* A machine that has no descriptor left says of nobody that he is in no group: it is tried again. */
 static void test_groups_that_cannot_be_asked_for(void **state)
 {
@@ -278,7 +298,7 @@ static void test_groups_that_cannot_be_asked_for(void **state)
 	if (!child) {
 		struct error err = ERROR_INIT;
 		const struct rlimit none = { .rlim_cur = 0, .rlim_max = 0 };
-		_exit(!setrlimit(RLIMIT_NOFILE, &none) && identity_become(NOBODY, NOBODY, &err) && error_is_shortage(&err) ? 42 : 1);
+		_exit(!setrlimit(RLIMIT_NOFILE, &none) && identity_become(NOBODY, NOBODY, NULL, &err) && error_is_shortage(&err) ? 42 : 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(WEXITSTATUS(status), 42);
@@ -424,7 +444,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_conda_in_script), T(test_conda_env_for_command), T(test_conda_env_missing),
 		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked), T(test_adopted_deep),
-		T(test_adopted_by_others), T(test_drops_root), T(test_groups_that_cannot_be_asked_for),
+		T(test_adopted_by_others), T(test_drops_root), T(test_a_uid_that_is_anothers_by_now),
+		T(test_groups_that_cannot_be_asked_for),
 		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task),
 		T(test_cgroup_seen_from_another),
 		T(test_cgroup_not_noted),
