@@ -163,6 +163,30 @@ out() { rad wait "$2" >/dev/null || :; cat "$WORLD/$1/rad-$2.out"; }
 	[ "$(rad logs "$id" | tail -n 1)" = mine ]
 }
 
+@test "what another user's task is called and prints gives the administrator's terminal no orders" {
+	need_root
+	local id high order=$'\x1b]0;title\x07'
+	high=$(printf '\302\233')		# U+009B, which is as good as ESC [
+	id=$(as "$ALICE" rad submit --parsable -- printf '\033]0;title\007red \033[31m\302\2332J\n' "$high")
+	rad wait "$id" || :
+	at_terminal() { script -qec "$*" /dev/null </dev/null; }
+	run at_terminal rad logs "$id"
+	[[ "$output" == *"red "* && "$output" != *$'\x1b'* && "$output" != *"$high"* ]]
+	run at_terminal rad logs --raw "$id"
+	[[ "$output" == *"$order"* ]]
+	[[ "$(rad logs "$id")" == *"$order"* ]]		# a file gets every byte
+	run at_terminal rad show --script "$id"
+	[[ "$output" == *printf* && "$output" != *"$high"* ]]
+	run at_terminal rad show --json "$id"
+	[[ "$output" == *'\u009B'* && "$output" != *"$high"* ]]
+	[ "$(rad show --json "$id" | jq -r '.tasks[0].command | contains("'"$high"'")')" = true ]
+	# One's own may have colours.
+	run as "$ALICE" script -qec "rad logs $id" /dev/null </dev/null
+	[[ "$output" == *"$order"* ]]
+	run as "$ALICE" rad submit --name "a$high" -- true
+	one_line_error "control character"
+}
+
 # ---- other people's tasks ----
 
 @test "nobody changes another user's task, or sees its environment" {

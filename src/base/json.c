@@ -87,10 +87,25 @@ const char *json_member_text(const json_t *obj, const char *key)
 	return text ? text : "";
 }
 
+static char *to_text(const json_t *v, size_t flags)
+{
+	char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12) | flags);
+	return text ? text : alloc_string("null");
+}
+
 char *json_to_text(const json_t *v)
 {
-	char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
-	return text ? text : alloc_string("null");
+	return to_text(v, 0);
+}
+
+char *json_to_terminal(const json_t *v)
+{
+	static const char first[] = "\xc2\xd8\xe2\xf3";	/* with which those begin */
+	scoped_free char *text = json_to_text(v);
+	char *at = strpbrk(text, first);
+	while (at && !words_controls(at) && !words_turns(at))
+		at = strpbrk(at + 1, first);
+	return at ? to_text(v, JSON_ENSURE_ASCII) : steal(text);
 }
 
 json_t *json_round3(double v)

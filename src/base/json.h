@@ -26,6 +26,9 @@ const char *json_member_text(const json_t *obj, const char *key);
 
 /* The one way JSON leaves us: compact, members in the order they were set, reals with 12 significant digits. Free it. */
 char *json_to_text(const json_t *v);
+/* The same for a terminal: where a text has characters that it would obey or be misled by (words.h), all that are not ASCII are
+ * escaped, which is the same JSON. */
+char *json_to_terminal(const json_t *v);
 
 /* A number with at most 3 decimals; null when not finite. */
 json_t *json_round3(double v);

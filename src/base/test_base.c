@@ -187,6 +187,20 @@ static void text_that_is_no_utf8_has_a_json_form(void **state)
 	assert_null(json_text(NULL));
 }
 
+static void nothing_in_json_gives_a_terminal_orders(void **state)
+{
+	static const struct { const char *text, *json; } rows[] = {
+		{ "caf\u00e9 \u20ac \xc3\x9b", "\"caf\u00e9 \u20ac \xc3\x9b\"" }, { "\u00e9\xc2\x9b" "31m", "\"\\u00E9\\u009B31m\"" },
+		{ "\u202e.exe", "\"\\u202E.exe\"" }, { "\U000e0041", "\"\\uDB40\\uDC41\"" }, { "\x1b[2J", "\"\\u001B[2J\"" },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		scoped_json *v = json_text(rows[i].text);
+		scoped_free char *text = json_to_terminal(v);
+		assert_string_equal(text, rows[i].json);
+	}
+}
+
 static void values_by_a_format(void **state)
 {
 	(void)state;
@@ -742,7 +756,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges),
-		cmocka_unit_test(text_that_is_no_utf8_has_a_json_form), cmocka_unit_test(values_by_a_format), cmocka_unit_test(growing_bytes),
+		cmocka_unit_test(text_that_is_no_utf8_has_a_json_form), cmocka_unit_test(nothing_in_json_gives_a_terminal_orders),
+		cmocka_unit_test(values_by_a_format), cmocka_unit_test(growing_bytes),
 		cmocka_unit_test(programs_are_beside_this_one_or_in_path),
 		cmocka_unit_test(own_files_are_where_xdg_has_them),
 		cmocka_unit_test(lists_of_words_are_one_piece),

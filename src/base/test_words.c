@@ -42,6 +42,17 @@ static void characters_that_mislead_are_few(void **state)
 		assert_int_equal(words_turns(rows[i].text), rows[i].bytes);
 }
 
+static void control_characters_are_those_beyond_ascii_too(void **state)
+{
+	static const struct { const char *text; size_t bytes; } rows[] = {
+		{ "\x1b[2J", 1 }, { "\n", 1 }, { "\x7f", 1 }, { "\xc2\x80", 2 }, { "\xc2\x9b", 2 }, { "\xc2\x9f", 2 }, { "\xc2\xa0", 0 },
+		{ "\xc3\x9b", 0 }, { "\x9b", 0 }, { "\xc2", 0 }, { " ", 0 }, { "", 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		assert_int_equal(words_controls(rows[i].text), rows[i].bytes);
+}
+
 static void text_is_cut_between_characters(void **state)
 {
 	(void)state;
@@ -114,6 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_path_is_called_by_its_last_part), cmocka_unit_test(a_key_may_have_dashes),
 		cmocka_unit_test(characters_that_mislead_are_few),
+		cmocka_unit_test(control_characters_are_those_beyond_ascii_too),
 		cmocka_unit_test(text_is_cut_between_characters),
 		cmocka_unit_test(a_field_of_csv_is_text_to_readers_and_spreadsheets),
 		cmocka_unit_test(words_for_a_shell_are_in_quotes),

@@ -152,6 +152,12 @@ size_t words_turns(const char *text)
 	return p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9 ? 3 : 0;
 }
 
+size_t words_controls(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	return (*p && *p < ' ') || *p == 0x7f ? 1 : *p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0 ? 2 : 0;
+}
+
 void words_add_html(struct buf *b, const char *text)
 {
 	for (size_t n; *text; text += n ? n : 1)

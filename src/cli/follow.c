@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/escape.h"
 #include "cli/log_file.h"
 #include "task/spec.h"
 
@@ -17,7 +18,9 @@
 
 struct follow {
 	char *path, *user;	/* user: whose task's log it is; NULL: the caller's */
-	bool raw;
+	bool raw, plain;
+	enum escape escape;	/* plain: where in a sequence the bytes so far end */
+	char before;		/* plain: the last byte of the file so far */
 	FILE *out;
 	int fd;			/* -1: not opened yet */
 	off_t at, skipped;
@@ -34,6 +37,11 @@ struct follow *follow_create(const char *path, const char *user, bool raw, FILE 
 	f->out = out;
 	f->fd = -1;
 	return f;
+}
+
+void follow_plain(struct follow *f)
+{
+	f->plain = true;
 }
 
 void follow_destroy(struct follow *f)
@@ -106,6 +114,23 @@ static size_t heading_bytes(const struct follow *f, const char *bytes, size_t n)
 	return end ? (size_t)(end + 1 - bytes) : 0;
 }
 
+/* In place; returns how many are left. Bytes come in pieces, so of a control character beyond ASCII it is the second of the two
+ * that goes. */
+static size_t drop_orders(struct follow *f, char *bytes, size_t n)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < n; i++) {
+		unsigned char b = (unsigned char)bytes[i];
+		bool high = f->before == '\xc2' && b >= 0x80 && b < 0xa0;
+		f->before = bytes[i];
+		if (b == '\n')
+			f->escape = ESCAPE_NONE;
+		if (!escape_takes(&f->escape, bytes[i]) && !high && (b >= ' ' || strchr("\n\r\t\b", b)) && b && b != 0x7f)
+			bytes[kept++] = bytes[i];
+	}
+	return kept;
+}
+
 static void show_line(struct follow *f)
 {
 	fwrite(buf_text(&f->line), 1, f->line.len, f->out);
@@ -147,6 +172,7 @@ static int go_over(struct follow *f, struct error *err)
 	follow_finish(f);
 	close(f->fd);
 	f->fd = -1;
+	f->escape = ESCAPE_NONE;
 	f->at = f->skipped = 0;
 	return ensure_open(f, err);
 }
@@ -166,12 +192,14 @@ int follow_read(struct follow *f, struct error *err)
 		return go_over(f, err);
 	if (got <= 0)
 		return got < 0 ? error_errno(err, "log %.900s", f->path) : 0;
-	size_t past = heading_bytes(f, chunk, (size_t)got);
+	size_t past = heading_bytes(f, chunk, (size_t)got), n = (size_t)got - past;
 	f->at += got;
+	if (f->plain)
+		n = drop_orders(f, chunk + past, n);
 	if (f->raw)
-		fwrite(chunk + past, 1, (size_t)got - past, f->out);
+		fwrite(chunk + past, 1, n, f->out);
 	else
-		collapse(f, chunk + past, (size_t)got - past);
+		collapse(f, chunk + past, n);
 	return fflush(f->out) || ferror(f->out) ? error_errno(err, "output") : 1;
 }
 

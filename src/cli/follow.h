@@ -18,6 +18,8 @@ struct follow;
  * else a line that carriage returns have overwritten is shown once, as it last stood. */
 struct follow *follow_create(const char *path, const char *user, bool raw, FILE *out);
 void follow_destroy(struct follow *f);
+/* From now on text alone is shown: nothing that a terminal would obey but what ends, overwrites and indents lines. */
+void follow_plain(struct follow *f);
 
 /* Goes to the beginning of the last n lines of what is there. */
 int follow_seek_lines(struct follow *f, int64_t n, struct error *err);

@@ -23,6 +23,11 @@ static bool is_of(uid_t uid, const char *user)
 	return !user || !*user || !strcmp(format_user(uid, name), user);
 }
 
+bool log_file_is_others(const char *user)
+{
+	return !is_of(geteuid(), user);
+}
+
 int log_file_open(const char *path, const char *user, struct error *err)
 {
 	char held_path[40], name[FORMAT_LEN];
@@ -34,7 +39,7 @@ int log_file_open(const char *path, const char *user, struct error *err)
 		return error_errno(err, "log %.900s", path);
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERR_INVALID, "log %.900s: is not a regular file", path);
-	if (!is_of(geteuid(), user) && !is_of(st.st_uid, user))
+	if (log_file_is_others(user) && !is_of(st.st_uid, user))
 		return error_set(err, ERR_DENIED, "log %.900s: is a file of %.60s's, and the task is %.60s's: it is not "
 				 "shown for a log", path, format_user(st.st_uid, name), user);
 	snprintf(held_path, sizeof held_path, "/proc/self/fd/%d", held);

@@ -9,9 +9,12 @@
 #include "base/error.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* `user`: whose task it is; NULL: the caller's. Returns a descriptor; -1, with ERR_NOT_FOUND where there is no such file. */
 int log_file_open(const char *path, const char *user, struct error *err);
+/* Whether the task is another user's than the caller's. */
+bool log_file_is_others(const char *user);
 /* Where the disk that it is on has no room: what to say of that. NULL: nothing. */
 const char *log_file_full(int fd);
 /* Why a task, as radd shows it, has no log: ERR_NOT_FOUND. Returns -1. */

@@ -65,7 +65,7 @@ void cli_note(const char *fmt, ...)
 
 int cli_print_json(json_t *reply)
 {
-	scoped_free char *text = json_to_text(reply);
+	scoped_free char *text = json_to_terminal(reply);
 	json_decref(reply);
 	puts(text);
 	return CLI_DONE;

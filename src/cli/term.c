@@ -60,19 +60,13 @@ static size_t next_char(const char *text, unsigned *columns, bool *bad)
 	return n == 0 || n > 16 ? 1 : n;
 }
 
-/* Of a control character; 0: it is none. U+009B is as good to a terminal as ESC [. */
-static size_t control_bytes(const unsigned char *p)
-{
-	return *p < ' ' || *p == 0x7f ? 1 : *p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0 ? 2 : 0;
-}
-
 /* By bytes, since the locale of whoever reads an error may know no UTF-8 while his terminal does. */
 void term_disarm(char *text)
 {
 	char *to = text;
-	for (const unsigned char *p = (const unsigned char *)text; *p;) {
-		size_t turns = words_turns((const char *)p), n = turns ? turns : control_bytes(p);
-		*to++ = turns ? '?' : n ? ' ' : (char)*p;
+	for (const char *p = text; *p;) {
+		size_t turns = words_turns(p), n = turns ? turns : words_controls(p);
+		*to++ = turns ? '?' : n ? ' ' : *p;
 		p += n ? n : 1;
 	}
 	*to = 0;

@@ -123,12 +123,26 @@ static void the_next_attempt_writes_another_file_where_the_log_was_moved(void **
 	assert_shows(w, "five\n");
 }
 
+/* A piece may end within a sequence, or a character. */
+static void another_users_log_gives_a_terminal_no_orders(void **state)
+{
+	struct world *w = *state;
+	follow_plain(w->log);
+	add(w->path, "\x1b]0;title\x07one\x1b[31m red\x1b[0m\ttwo\x05\x0e\b \u00e9\xc2\xa0\n10 %\r20 %\n\x1b]52;c;x");
+	assert_shows(w, "one red\ttwo\b \u00e9\xc2\xa0\n20 %\n");
+	add(w->path, "y\nthree\xc2");
+	assert_shows(w, "\n");
+	add(w->path, "\x9b" "31m\x7f\n");
+	assert_shows(w, "three\xc2" "31m\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(bars_are_shown_as_they_last_stood, make_world, end_world),
 		cmocka_unit_test_setup_teardown(much_is_shown_in_pieces, make_world, end_world),
 		cmocka_unit_test_setup_teardown(a_log_that_was_cut_short_begins_again, make_world, end_world),
+		cmocka_unit_test_setup_teardown(another_users_log_gives_a_terminal_no_orders, make_world, end_world),
 		cmocka_unit_test_setup_teardown(the_next_attempt_writes_another_file_where_the_log_was_moved, make_world, end_world),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -345,7 +345,7 @@ struct json_out { struct acct_sums sums; bool begun; size_t n; };
 static void print_piece(void *ctx, const json_t *tasks)
 {
 	struct json_out *out = ctx;
-	scoped_free char *text = json_to_text(tasks);
+	scoped_free char *text = json_to_terminal(tasks);
 	acct_sums_add(&out->sums, tasks);
 	text[strlen(text) - 1] = '\0';
 	printf("%s%s%s", out->begun ? "" : "{\"schema\":1,\"tasks\":[", out->n && text[1] ? "," : "", text + 1);
@@ -361,7 +361,7 @@ static json_t *print_json(json_t *request, struct error *err)
 		scoped_json *rest = json_pack("{sO, so, so, so}", "truncated", json_object_get(reply, "truncated"), "totals",
 					      acct_sums_totals(&out.sums, reply), "users", groups_json(&out.sums.users, "user", true),
 					      "gpus", groups_json(&out.sums.gpus, "uuid", false));
-		scoped_free char *text = json_to_text(rest);
+		scoped_free char *text = json_to_terminal(rest);
 		printf("],%s\n", text + 1);
 	}
 	acct_sums_clear(&out.sums);

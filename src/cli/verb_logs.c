@@ -68,6 +68,9 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 	/* A terminal collapses by itself, and shows how far the bar is. */
 	struct follow *f = follow_create(member_text(task, "log_path"), member_text(task, "user"),
 					 want->raw || (want->follow && term.live), stdout);
+	/* What somebody else's program prints is not to give orders to this terminal. */
+	if (!want->raw && isatty(STDOUT_FILENO) && log_file_is_others(member_text(task, "user")))
+		follow_plain(f);
 	int rc = want->lines >= 0 ? follow_seek_lines(f, want->lines, err) : 0;
 	rc = rc < 0 || follow_read_all(f, err) ? -1 : 0;
 	if (!rc && want->follow && !task_state_terminal(member_state(task))) {

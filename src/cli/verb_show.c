@@ -485,9 +485,8 @@ static void print_script(const char *text)
 {
 	bool terminal = isatty(STDOUT_FILENO);
 	for (size_t n; *text; text += n ? n : 1) {
-		n = terminal ? words_turns(text) : 0;
-		bool bad = n || (terminal && ((unsigned char)*text < ' ' || *text == 0x7f) && *text != '\n' && *text != '\t');
-		putchar(bad ? '?' : *text);
+		n = terminal && !strchr("\n\t", *text) ? words_turns(text) + words_controls(text) : 0;
+		putchar(n ? '?' : *text);
 	}
 }
 

@@ -3,7 +3,6 @@
  */
 #include "http/log_end.h"
 
-#include "base/escape.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
@@ -21,21 +20,6 @@
 
 /* The process -------------------------------------------------------------------------------------------------------------- */
 
-/* What a terminal would show of it: no colours, no cursors. */
-static size_t without_escapes(char *text, size_t n)
-{
-	enum escape at = ESCAPE_NONE;
-	size_t kept = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (text[i] == '\n')
-			at = ESCAPE_NONE;
-		else if (escape_takes(&at, text[i]))
-			continue;
-		text[kept++] = text[i];
-	}
-	return kept;
-}
-
 /* From where a line begins, if one does. */
 static const char *last_part(const char *text, size_t n)
 {
@@ -48,6 +32,7 @@ static const char *last_part(const char *text, size_t n)
 static int read_lines(const json_t *task, FILE *out, struct error *err)
 {
 	struct follow *f = follow_create(member_text(task, "log_path"), member_text(task, "user"), false, out);
+	follow_plain(f);
 	int rc = follow_seek_lines(f, LOG_END_LINES, err) < 0 || follow_read_all(f, err) ? -1 : 0;
 	if (!rc && !follow_is_open(f))
 		rc = log_file_none(task, err);
@@ -70,7 +55,6 @@ static json_t *read_log(const json_t *task)
 	FILE *out = open_memstream(&text, &n);
 	int rc = member_logs_nowhere(task) ? log_file_none(task, &err) : read_lines(task, out, &err);
 	fclose(out);
-	n = without_escapes(text, n);
 	const char *part = last_part(text, n);
 	json_t *answer = rc ? json_pack("{so}", "error", json_text(err.text)) :
 		json_pack("{so, ss?}", "text", json_text_n(part, (size_t)(text + n - part)), "note", full_disk(task));

@@ -47,6 +47,7 @@ static void relative_output(struct spec *s) { replace(&s->output, "x.out"); }
 static void relative_error(struct spec *s) { replace(&s->error, "x.err"); }
 static void no_name(struct spec *s) { replace(&s->name, NULL); }
 static void bad_name(struct spec *s) { replace(&s->name, "a\x1b[2J"); }
+static void name_beyond_ascii(struct spec *s) { replace(&s->name, "a\xc2\x9b" "2J"); }
 static void foreign_signature(struct spec *s) { s->uid = 1001; }
 static void nan_slowdown(struct spec *s) { s->max_slowdown = NAN; }
 static void small_slowdown(struct spec *s) { s->max_slowdown = 0.5; }
@@ -184,7 +185,8 @@ static void test_refused(void **state)
 	static const struct { void (*spoil)(struct spec *s); const char *message; } rows[] = {
 		{ no_script, "'script' or a command" }, { empty_script, "'script' is empty" }, { relative_cwd, "'cwd' must be an absolute" },
 		{ no_cwd, "'cwd'" }, { relative_output, "'output'" }, { relative_error, "'error'" }, { no_name, "'name' is missing" },
-		{ bad_name, "control character" }, { foreign_signature, "not one of user 1001" }, { nan_slowdown, "'max_slowdown'" },
+		{ bad_name, "control character" }, { name_beyond_ascii, "control character" },
+		{ foreign_signature, "not one of user 1001" }, { nan_slowdown, "'max_slowdown'" },
 		{ small_slowdown, "'max_slowdown'" }, { signal_without_time, "needs a time limit" }, { mig_of_two, "ask for 1 GPU" },
 		{ bad_variable, "'novalue' is not NAME=value" }, { long_word, "'argv': 'xxxx" },
 		{ long_variable, "'environ': 'LONG=xxx" },

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "submit/notices.h"
 #include "submit/signature.h"
 #include "feed/name.h"
@@ -91,7 +92,7 @@ int submit_check_name(const char *name, struct error *err)
 	if (!name || !*name)
 		return error_set(err, ERR_INVALID, "'name' is missing");
 	for (const char *p = name; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
+		if (words_controls(p))
 			return error_set(err, ERR_INVALID, "'name' holds a control character");
 	return 0;
 }
