@@ -42,14 +42,41 @@ static int explain_open(const char *path, struct error *err)
 	return error_errno(err, "output %s", path);
 }
 
+/* Whether all may make files in its folder, and none remove another's, as in /tmp. */
+static bool is_shared(const char *path, struct stat *folder)
+{
+	scoped_free char *copy = alloc_string(path);
+	return !stat(dirname(copy), folder) && folder->st_mode & S_ISVTX && folder->st_mode & S_IWOTH;
+}
+
+/* There a log's name can be guessed, and somebody have put a file of theirs, or a link to anything, in its place. What the kernel
+ * refuses then (fs.protected_symlinks, _regular and _fifos) is refused where it does not. */
+static int open_shared(const char *path, int flags, const struct stat *folder, struct error *err)
+{
+	struct stat st;
+	scoped_fd int fd = open(path, flags | O_NOFOLLOW, 0666);
+	int why = errno;
+	if (fd < 0 ? lstat(path, &st) || !S_ISLNK(st.st_mode) : fstat(fd, &st)) {
+		errno = why;
+		return explain_open(path, err);
+	}
+	if (st.st_uid != geteuid() && st.st_uid != folder->st_uid)
+		return error_set(err, ERR_INVALID, "output %s: another user (uid %u) has put a %s there: choose another --output", path,
+				 (unsigned)st.st_uid, fd < 0 ? "link" : "file");
+	if (fd < 0)
+		fd = open(path, flags, 0666);
+	return fd < 0 ? explain_open(path, err) : steal_fd(fd);
+}
+
 int output_open(const char *path, bool truncate, const char *heading, struct error *err)
 {
 	struct stat st;
 	/* Without O_NONBLOCK a pipe with no reader would hold us for ever. */
-	scoped_fd int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK | O_CLOEXEC | (truncate ? O_TRUNC : 0),
-				0666);
+	int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK | O_CLOEXEC | (truncate ? O_TRUNC : 0);
+	bool shared = is_shared(path, &st);
+	scoped_fd int fd = shared ? open_shared(path, flags, &st, err) : open(path, flags, 0666);
 	if (fd < 0)
-		return explain_open(path, err);
+		return shared ? -1 : explain_open(path, err);
 	if (heading && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size)
 		io_write_full(fd, heading, strlen(heading));
 	if (io_set_nonblocking(fd, false))

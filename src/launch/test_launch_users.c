@@ -314,6 +314,33 @@ static void test_output_needs_the_users_rights(void **state)
 	assert_never_began(b, "output log: Permission denied");
 }
 
+/* As in /tmp, where the name of the next log can be guessed. */
+static void test_output_that_another_user_put_there(void **state)
+{
+	struct bench *b = *state;
+	if (geteuid())
+		skip();
+	scoped_free char *shared = alloc_printf("%s/shared", b->dir), *log = alloc_printf("%s/log", shared);
+	scoped_free char *mine = alloc_printf("%s/mine", b->dir), *folder = launch_folder(&b->request.home, b->task);
+	assert_true(!mkdir(shared, 0700) && !chmod(shared, 01777));
+	set_text(&b->task->spec->output, log);
+	set_script(b, "echo said\n");
+	assert_true(!symlink(mine, log) && !lchown(log, NOBODY, NOBODY));
+	assert_never_began(b, "another user (uid 65534) has put a link there");
+	assert_int_equal(access(mine, F_OK), -1);
+	forget(folder);
+	assert_int_equal(lchown(log, 0, 0), 0);
+	assert_int_equal(run(b).exit_code, 0);		/* one's own leads where it leads */
+	scoped_free char *said = content(b, "mine");
+	assert_string_equal(said, "said\n");
+	forget(folder);
+	assert_true(!unlink(log) && !link(mine, log) && !chown(log, NOBODY, NOBODY));
+	assert_never_began(b, "/log: another user");
+	forget(folder);
+	assert_int_equal(chown(shared, NOBODY, NOBODY), 0);	/* the folder's owner could do more than that */
+	assert_int_equal(run(b).exit_code, 0);
+}
+
 static void test_other_users_need_root(void **state)
 {
 	struct bench *b = *state;
@@ -446,7 +473,8 @@ int main(void)
 		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked), T(test_adopted_deep),
 		T(test_adopted_by_others), T(test_drops_root), T(test_a_uid_that_is_anothers_by_now),
 		T(test_groups_that_cannot_be_asked_for),
-		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task),
+		T(test_output_needs_the_users_rights), T(test_output_that_another_user_put_there),
+		T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task),
 		T(test_cgroup_seen_from_another),
 		T(test_cgroup_not_noted),
 	};
