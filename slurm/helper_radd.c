@@ -127,9 +127,7 @@ static json_t *name_of(const struct announce *a, const char *command)
 {
 	scoped_free char *name = alloc_string(a->name ? a->name : command);
 	name[words_cut(name, 200)] = 0;
-	for (char *p = name; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
+	words_replace_controls(name, '?');
 	json_t *text = json_exact(name);
 	return text ? text : json_text(command);	/* "slurm job 15" says more than '?' */
 }

@@ -209,6 +209,13 @@ announce()
 	! grep -q 'gpu_mem:' script || false
 }
 
+@test "a job's name is its user's: control characters of any kind keep radd from no job" {
+	need_helper
+	step
+	run -0 announce --job=31 --at=2 --pieces=8 --gpu-mem=8G --name="$(printf 'a\033[2J\302\2332Jb')"
+	[ "$(field "$(sed -n 's/^id=//p' <<<"$output")" .name)" = 'a?[2J?2Jb' ]
+}
+
 @test "a job that Slurm placed: counted where it is, its processes are its own, judged by how it ended" {
 	need_helper
 	step

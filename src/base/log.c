@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "base/words.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -98,10 +99,8 @@ void log_line(enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	text_vprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
 	va_end(ap);
+	words_replace_controls(line, ' ');
 	size_t len = strlen(line);
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = ' ';
 	line[len++] = '\n';
 	if (lost) {
 		char told[128];

@@ -51,6 +51,9 @@ static void control_characters_are_those_beyond_ascii_too(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		assert_int_equal(words_controls(rows[i].text), rows[i].bytes);
+	char text[] = "\x1b[2J\xc2\x9b" "a\xc3\xa9\n";
+	words_replace_controls(text, '?');
+	assert_string_equal(text, "?[2J?a\xc3\xa9?");
 }
 
 static void text_is_cut_between_characters(void **state)

@@ -158,6 +158,14 @@ size_t words_controls(const char *text)
 	return (*p && *p < ' ') || *p == 0x7f ? 1 : *p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0 ? 2 : 0;
 }
 
+void words_replace_controls(char *text, char by)
+{
+	char *to = text;
+	for (size_t n; *text; text += n ? n : 1)
+		*to++ = (n = words_controls(text)) ? by : *text;
+	*to = 0;
+}
+
 void words_add_html(struct buf *b, const char *text)
 {
 	for (size_t n; *text; text += n ? n : 1)

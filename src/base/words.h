@@ -38,6 +38,8 @@ size_t words_turns(const char *p);
 /* The bytes of the character at p if it is a control character (those of a C1 set in UTF-8 too: to a terminal U+009B is as good as
  * ESC [); 0: it is none. */
 size_t words_controls(const char *p);
+/* Puts that in the place of each of them. */
+void words_replace_controls(char *text, char by);
 
 /* Appends text for a page of HTML, inside an element or a quoted attribute; what turns becomes '?'. */
 void words_add_html(struct buf *b, const char *text);

@@ -57,9 +57,7 @@ char *submit_caller_name(const char *file)
 		for (char *p = name; *p; p++)
 			if ((unsigned char)*p >= 0x80)
 				*p = '?';
-	for (char *p = name; *p; p++)
-		if (iscntrl((unsigned char)*p))
-			*p = '_';
+	words_replace_controls(name, '_');
 	name[words_cut(name, MAX_NAME)] = 0;
 	return name;
 }

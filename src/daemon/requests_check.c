@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "base/words.h"
 
 #include <string.h>
 
@@ -150,9 +151,8 @@ int request_need_changes(const struct task *t, struct error *err)
 /* It goes into logs and tables, where a line end would make a line of its own that looks like ours. */
 void request_make_line(char *text)
 {
-	for (char *p = text; p && *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
+	if (text)
+		words_replace_controls(text, '?');
 }
 
 static int check_first(void *ctx, task_id id, enum task_state state)

@@ -35,7 +35,7 @@ static int set_text(char **to, const char *value, size_t max, struct error *err)
 	if (strlen(value) > max)
 		return error_set(err, ERR_INVALID, "'%.60s...' is %zu bytes long; %zu are allowed", value, strlen(value), max);
 	for (const char *p = value; *p; p++)
-		if (iscntrl((unsigned char)*p))
+		if (words_controls(p))
 			return error_set(err, ERR_INVALID, "holds a control character (byte 0x%02x)", (unsigned char)*p);
 	replace(to, value);
 	return 0;
