@@ -417,6 +417,27 @@ out() { rad wait "$2" >/dev/null || :; cat "$WORLD/$1/rad-$2.out"; }
 	timeout 100 rad wait --json $(yes "$id" | head -n 500) | jq -e '.tasks | length == 10'
 }
 
+@test "where /proc hides others' processes, doctor says nothing of radd's cgroup that it cannot see" {
+	need_root
+	unshare --pid --fork true 2>/dev/null || skip "pid namespaces cannot be made here"
+	local dir=$WORLD/hidden
+	mkdir "$dir"
+	cat >"$dir/in" <<-SH
+		mount -t proc -o hidepid=2 proc /proc
+		radd --devices sim:a100-40g --state "$dir/state" --socket "$dir/s" >"$dir/log" 2>&1 &
+		export RAD_SOCKET="$dir/s"
+		until rad queue >"$dir/queue" 2>&1; do sleep 0.1; done
+		rad doctor | grep cgroup >"$dir/root"
+		setpriv --reuid $(id -u "$ALICE") --regid $(id -g "$ALICE") --clear-groups rad doctor >"$dir/alice"
+		kill %1
+		wait
+	SH
+	timeout 100 unshare --pid --fork --kill-child --mount --propagation private bash "$dir/in" 3>&- 4>&-
+	grep -q cgroup "$dir/root"
+	grep -q "^ok  *state" "$dir/alice"
+	! grep cgroup "$dir/alice" || false
+}
+
 @test "as process 1 radd leaves no zombies, and passes signals on" {
 	need_root
 	unshare --pid --fork true 2>/dev/null || skip "pid namespaces cannot be made here"

@@ -205,26 +205,28 @@ static void check_host(struct doctor *d)
 		       member_int(host, "tasks") == 1 ? "" : "s");
 }
 
-/* Whether radd can make groups there: the machine's does, whatever its users may. */
-static bool may_write(const char *path, pid_t radd)
+static bool sees(pid_t radd, struct stat *st)
 {
-	struct stat st;
 	scoped_free char *proc = alloc_printf("/proc/%d", (int)radd);
-	return !access(path, W_OK) || (!stat(proc, &st) && !st.st_uid && geteuid());
+	return !stat(proc, st);
 }
 
 static void check_cgroup(struct doctor *d)
 {
 	char path[PATH_MAX];
+	struct stat st;
 	pid_t of = d->status ? (pid_t)member_int(d->status, "pid") : getpid();
 	if (!d->status && client_server())
 		return;		/* its unit has one made, and the caller's is another */
+	if (!sees(of, &st))
+		return;		/* it is in a container, or /proc hides it (hidepid): then nothing is known of it */
 	if (cgroup_path(of, "rad-doctor", path)) {
 		doctor_say(d, GRADE_WARN, "cgroup", "no cgroup version 2: tasks are told apart by their processes' parents alone");
 		return;
 	}
 	*strrchr(path, '/') = 0;
-	if (!may_write(path, of))
+	/* The machine's radd can make groups there, whatever its users may. */
+	if (access(path, W_OK) && (st.st_uid || !geteuid()))
 		doctor_say(d, GRADE_WARN, "cgroup", "%s cannot be written to: tasks are told apart by their processes' parents alone "
 		       "(a service file with Delegate=yes allows it)", path);
 	else
