@@ -102,10 +102,10 @@ char *json_to_terminal(const json_t *v)
 {
 	static const char first[] = "\xc2\xd8\xe2\xf3";	/* with which those begin */
 	scoped_free char *text = json_to_text(v);
-	char *at = strpbrk(text, first);
-	while (at && !words_controls(at) && !words_turns(at))
-		at = strpbrk(at + 1, first);
-	return at ? to_text(v, JSON_ENSURE_ASCII) : steal(text);
+	const char *at = text + strcspn(text, first);
+	while (*at && !words_controls(at) && !words_turns(at))
+		at += 1 + strcspn(at + 1, first);
+	return *at ? to_text(v, JSON_ENSURE_ASCII) : steal(text);
 }
 
 json_t *json_round3(double v)

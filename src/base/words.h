@@ -35,8 +35,8 @@ size_t words_cut(const char *text, size_t max);
 /* The bytes of the character at p (UTF-8) if it turns the direction of the text behind it, ends a line unseen, or is a tag, of
  * which nothing is seen; 0: it is another. Such text can look like another one. */
 size_t words_turns(const char *p);
-/* The bytes of the character at p if it is a control character (those of a C1 set in UTF-8 too: to a terminal U+009B is as good as
- * ESC [); 0: it is none. */
+/* The bytes of the character at p if it is a control character (U+0080 to U+009F too: to a terminal, U+009B is ESC [);
+ * 0: it is none. */
 size_t words_controls(const char *p);
 /* Puts that in the place of each of them. */
 void words_replace_controls(char *text, char by);

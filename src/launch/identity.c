@@ -30,8 +30,8 @@ static int check_account(uid_t uid, const char *now, const char *then, struct er
 	const struct passwd *account = getpwnam(then);
 	if (account && account->pw_uid == uid)
 		return 0;
-	return error_set(err, ERR_DENIED, "uid %u was %.60s's, who submitted this, and is %.60s's now: nothing was started", (unsigned)uid,
-			 then, now);
+	return error_set(err, ERR_DENIED, "uid %u was %.60s's, who submitted this, and is %.60s's now: nothing was started",
+			 (unsigned)uid, then, now);
 }
 
 static int take_groups(uid_t uid, gid_t gid, const char *user, struct error *err)

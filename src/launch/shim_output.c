@@ -49,8 +49,8 @@ static bool is_shared(const char *path, struct stat *folder)
 	return !stat(dirname(copy), folder) && folder->st_mode & S_ISVTX && folder->st_mode & S_IWOTH;
 }
 
-/* There a log's name can be guessed, and somebody have put a file of theirs, or a link to anything, in its place. What the kernel
- * refuses then (fs.protected_symlinks, _regular and _fifos) is refused where it does not. */
+/* There a log's name can be guessed, and somebody have put a file of theirs, or a link to anything, in its place. What the
+ * kernel refuses then (fs.protected_symlinks, _regular and _fifos) is refused where it does not. */
 static int open_shared(const char *path, int flags, const struct stat *folder, struct error *err)
 {
 	struct stat st;

@@ -226,7 +226,8 @@ static char *list_env[] = { (char *)"A=b=c", (char *)"B=\n", NULL };
 static void encode(struct buf *out)
 {
 	struct spec_rlimit limit = { .resource = 7, .soft = 1024, .hard = -1 };
-	struct shim_request r = { .label = (char *)"12.1", .uid = 4294967294u, .user = (char *)"ada", .gid = 0, .umask = 077, .cwd = (char *)"/a b",
+	struct shim_request r = { .label = (char *)"12.1", .uid = 4294967294u, .gid = 0, .user = (char *)"ada",
+			     .umask = 077, .cwd = (char *)"/a b",
 			     .output = (char *)"log", .script = (char *)"echo 'x=y'\nend=1\n", .script_name = (char *)"a b.rad", .argv = list_a,
 			     .environ = list_env, .rlimits = &limit, .n_rlimits = 1 };
 	shim_request_encode(&r, out);
