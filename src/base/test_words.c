@@ -30,6 +30,14 @@ static void a_key_may_have_dashes(void **state)
 	assert_false(words_are_key("", 0, "gpu_mem") || words_are_key("GPU_MEM", 7, "gpu_mem"));
 }
 
+static void a_dash_of_text_is_none_of_an_option(void **state)
+{
+	(void)state;
+	assert_true(words_other_dash("\u2013gpus") && words_other_dash("-\u2014gpus") && words_other_dash("\u2212"));
+	assert_false(words_other_dash("--gpus") || words_other_dash("gpus\u2013") || words_other_dash("\u2026") || words_other_dash(""));
+	assert_false(words_other_dash("\xe2\x80") || words_other_dash("\xe2"));
+}
+
 static void characters_that_mislead_are_few(void **state)
 {
 	static const struct { const char *text; size_t bytes; } rows[] = {
@@ -127,6 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_path_is_called_by_its_last_part), cmocka_unit_test(a_key_may_have_dashes),
+		cmocka_unit_test(a_dash_of_text_is_none_of_an_option),
 		cmocka_unit_test(characters_that_mislead_are_few),
 		cmocka_unit_test(control_characters_are_those_beyond_ascii_too),
 		cmocka_unit_test(text_is_cut_between_characters),

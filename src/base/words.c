@@ -5,6 +5,7 @@
 #include "base/words.h"
 
 #include "base/buf.h"
+#include "base/scope.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -95,6 +96,16 @@ bool words_are_key(const char *word, size_t n, const char *key)
 	while (i < n && key[i] && (word[i] == '-' ? '_' : word[i]) == key[i])
 		i++;
 	return i == n && !key[i];
+}
+
+bool words_other_dash(const char *word)
+{
+	static const char *const dashes[] = { "\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2015", "\u2212" };
+	word += strspn(word, "-");
+	for (size_t i = 0; i < COUNT_OF(dashes); i++)
+		if (!strncmp(word, dashes[i], strlen(dashes[i])))
+			return true;
+	return false;
 }
 
 const char *words_base(const char *path)

@@ -20,6 +20,10 @@ const char *words_beside(const char *const pairs[][2], const char *word);
 /* Whether these n bytes are that key, '-' taken for '_'. */
 bool words_are_key(const char *word, size_t n, const char *key);
 
+/* Whether an option begins with a dash that is not '-' ("–", "—", "−"), alone or beside one that is: what programs that set
+ * text make of "--". */
+bool words_other_dash(const char *word);
+
 /* The last part of a path; all of it where that is empty. */
 const char *words_base(const char *path);
 

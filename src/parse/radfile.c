@@ -54,32 +54,42 @@ static void plain_text(const char *text, size_t len, struct buf *out, struct rad
 
 /* ---- settings ---- */
 
-/* The length of the word if the line is "word:"; 0 if it is not. */
-static size_t word_length(struct radfile_line l)
+/* The length of the word that the line begins with, if a key may be one. */
+static size_t name_length(struct radfile_line l)
 {
 	size_t n = 0;
 	while (n < l.len && (isalnum((unsigned char)l.text[n]) || l.text[n] == '_' || (n && l.text[n] == '-')))
 		n++;
-	return n && !isdigit((unsigned char)*l.text) && n < l.len && l.text[n] == ':' ? n : 0;
+	return n && !isdigit((unsigned char)*l.text) ? n : 0;
 }
 
-/* The same, if a blank or nothing follows: then it is a setting. */
+static bool blank_at(struct radfile_line l, size_t at)
+{
+	return at >= l.len || is_blank(l.text[at]);
+}
+
+/* The same if the line is "word:" and a blank or nothing follows, which makes it a setting; 0 if it is not. */
 static size_t key_length(struct radfile_line l)
 {
-	size_t n = word_length(l);
-	return n && (n + 1 == l.len || is_blank(l.text[n + 1])) ? n : 0;
+	size_t n = name_length(l);
+	return n && n < l.len && l.text[n] == ':' && blank_at(l, n + 1) ? n : 0;
 }
 
-/* "gpu_mem:8G" would be a command to bash, and fail when the task has waited for its turn. */
-static int check_no_glued_key(const struct radfile_reader *r, struct radfile_line l)
+/* "gpu_mem:8G", "gpu_mem : 8G" and "gpu_mem = 8G" would be commands to bash, and fail when the task has waited for its turn. */
+static int check_no_near_key(const struct radfile_reader *r, struct radfile_line l)
 {
-	size_t n = word_length(l);
+	size_t n = name_length(l), at = n;
 	scoped_free char *key = radfile_copy((struct radfile_line){ l.text, n });
-	if (!n || key_length(l) || l.text[n + 1] == ':' || !options_find_key(key))
+	while (at < l.len && is_blank(l.text[at]))
+		at++;
+	bool colon = at < l.len && l.text[at] == ':' && (at > n ? blank_at(l, at + 1) : !blank_at(l, at + 1) && l.text[at + 1] != ':');
+	bool equals = at < l.len && l.text[at] == '=' && at > n && blank_at(l, at + 1);
+	if (!n || !(colon || equals) || !options_find_key(key))
 		return 0;
-	return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.*s': a setting has a blank behind the colon: write '%s: %.*s'", r->name,
+	struct radfile_line value = radfile_trim(l.text + at + 1, l.len - at - 1);
+	return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.*s': a setting is a key, a colon and a blank: write '%s: %.*s'", r->name,
 			 r->scan.line, (int)(l.len < 60 ? l.len : 60), l.text, key,
-			 (int)(l.len - n - 1 < 60 ? l.len - n - 1 : 60), l.text + n + 1);
+			 (int)(value.len < 60 ? value.len : 60), value.text);
 }
 
 /* The value of a setting: " #" ends it, blanks around it and one pair of quotes do not belong to it. */
@@ -290,7 +300,7 @@ static int read_line(struct radfile_reader *r, struct radfile_line l, bool keys,
 		shellscan_line(&r->scan, l.text, l.len);
 	else
 		shellscan_skip(&r->scan);
-	if (keys && !inside && check_no_glued_key(r, l))
+	if (keys && !inside && check_no_near_key(r, l))
 		return -1;
 	if (keys && !inside)
 		tell_indented_key(r, l);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -87,6 +88,12 @@ static char *next_word(struct radfile_line *l)
 	return buf_steal(&word);
 }
 
+static int other_dash(struct radfile_reader *r, const char *word)
+{
+	return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.*s' begins with another dash than '-': type it anew", r->name, r->scan.line,
+			 (int)words_cut(word, 60), word);
+}
+
 static int unknown_option(struct radfile_reader *r, const char *word)
 {
 	const struct submit_option *near = options_near(word);
@@ -131,6 +138,9 @@ int radfile_directive(struct radfile_reader *r, struct radfile_line l)
 {
 	l = (struct radfile_line){ l.text + 4, l.len - 4 };
 	struct radfile_line first = radfile_trim(l.text, l.len);
+	scoped_free char *dashed = radfile_copy(first);
+	if (words_other_dash(dashed))
+		return other_dash(r, dashed);
 	if (!first.len || *first.text != '-') {
 		/* A comment, unless it is an option whose dashes were forgotten. */
 		size_t n = 0;
@@ -300,13 +310,14 @@ static void sbatch_add_up(struct radfile_reader *r)
 	}
 }
 
-/* What is no option says nothing; but for one, behind which the options of another job of several follow. */
+/* What is no option is refused, as by sbatch: the rest of "--gres = gpu:2", where the value is "=". */
 static int sbatch_other(struct radfile_reader *r, const char *word)
 {
-	if (r->for_slurm || (strcmp(word, "hetjob") && strcmp(word, "packjob")))
-		return 0;
-	return error_set(r->err, ERR_INVALID, "%.300s:%d: #SBATCH %s asks for several jobs of one script, which is not done here: "
-			 "give each a script of its own", r->name, r->scan.line, word);
+	if (!strcmp(word, "hetjob") || !strcmp(word, "packjob"))
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: #SBATCH %s asks for several jobs of one script, which is not done "
+				 "here: give each a script of its own", r->name, r->scan.line, word);
+	return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.*s' after #SBATCH is no option, and refused by sbatch, too: an option is "
+			 "--NAME=VALUE without blanks, and # begins a comment", r->name, r->scan.line, (int)words_cut(word, 60), word);
 }
 
 int radfile_sbatch(struct radfile_reader *r, struct radfile_line l)
@@ -320,7 +331,9 @@ int radfile_sbatch(struct radfile_reader *r, struct radfile_line l)
 	}
 	l = (struct radfile_line){ l.text + 7, l.len - 7 };
 	for (char *word; (word = next_word(&l));) {
-		int failed = *word == '-' && word[1] ? sbatch_word(r, word, &l) : sbatch_other(r, word);
+		bool option = *word == '-' && word[1];
+		int failed = r->for_slurm && !option ? 0 : words_other_dash(word) && !r->for_slurm ? other_dash(r, word) :
+			     option ? sbatch_word(r, word, &l) : sbatch_other(r, word);
 		free(word);
 		if (failed)
 			return -1;
@@ -381,7 +394,8 @@ bool radfile_has_directives(const char *text, size_t len)
 			continue;
 		size_t mark = radfile_is_sbatch(l) ? 7 : 4;
 		struct radfile_line rest = radfile_trim(l.text + mark, l.len - mark);
-		if (rest.len > 1 && (*rest.text == '-' || sets_something(rest)))
+		scoped_free char *said = radfile_copy(rest);
+		if (rest.len > 1 && (*said == '-' || sets_something(rest) || words_other_dash(said)))
 			return true;
 	}
 	return false;

@@ -152,6 +152,7 @@ static void test_directives(void **state)
 	assert_true(radfile_has_directives("#RAD -G 2", 9));
 	assert_true(radfile_has_directives("#RAD gpus=2", 11));		/* to be told of the dashes */
 	assert_true(radfile_has_directives("a\n#SBATCH -p x\n", 15));
+	assert_true(radfile_has_directives("#RAD \u2013G 2\n", 12));
 	assert_false(radfile_has_directives("#SBATCH\n#SBATCH x\n#SBATCHED -x\n", 31));
 	assert_false(radfile_has_directives("# RAD --x\n #RAD --x\n#RAD x\n", 28));
 }
@@ -267,7 +268,10 @@ static void test_refused(void **state)
 		{ "echo\nGPUS: 3\n", "t.rad:2: unknown setting 'GPUS': did you mean 'gpus'?" },
 		{ "echo\nzzzzzz: 3\n", "t.rad:2: unknown setting 'zzzzzz': expected a command, or one of gpus" },
 		{ "echo\nzzzzzz:\n", "t.rad:2: unknown setting 'zzzzzz'" },
-		{ "echo\ngpu_mem:8G # x\n", "t.rad:2: 'gpu_mem:8G # x': a setting has a blank behind the colon: write 'gpu_mem: 8G # x'" },
+		{ "echo\ngpu_mem:8G # x\n", "t.rad:2: 'gpu_mem:8G # x': a setting is a key, a colon and a blank: write 'gpu_mem: 8G # x'" },
+		{ "echo\ngpus : 0\n", "t.rad:2: 'gpus : 0': a setting is a key, a colon and a blank: write 'gpus: 0'" },
+		{ "echo\ngpu-mem\t= 8G\n", "a setting is a key, a colon and a blank: write 'gpu-mem: 8G'" },
+		{ "echo\ngpus :\n", "t.rad:2: 'gpus :': a setting" },
 		{ "echo\narray: 0-9\n", "t.rad:2: 'array' is no setting of a task file: write '#RAD --array=...' instead" },
 		{ "gpus: 1\necho\ngpus: 2\n", "t.rad:3: 'gpus' was already set on line 1" },
 		{ "time: 1\necho\ntime-limit: 2\n", "t.rad:3: 'time' was already set on line 1" },
@@ -278,6 +282,7 @@ static void test_refused(void **state)
 		{ "#RAD --json\necho\n", "t.rad:1: '--json' belongs on the command line" },
 		{ "#RAD --hold=1\necho\n", "t.rad:1: '--hold' takes no value" },
 		{ "#RAD --gpus\necho\n", "t.rad:1: '--gpus' needs a value: write --gpus=N" },
+		{ "#RAD \u2013gpus=2\necho\n", "t.rad:1: '\u2013gpus=2' begins with another dash than '-'" },
 		{ "#RAD gpus=2\necho\n", "t.rad:1: '#RAD gpus=': options begin with two dashes" },
 		{ "echo\ncaf\xe9\n", "t.rad:2: byte 0xe9 is not UTF-8" },
 		{ "echo \xc0\xaf\n", "t.rad:1: byte 0xc0 is not UTF-8" },
@@ -350,7 +355,7 @@ static void slurms_lines(void **state)
 	(void)state;
 	expect("a.sh", "#!/bin/sh\n#SBATCH -t 10 --gres gpu:1 -p short\n#SBATCH --time=20 # comment\n#RAD --gres=gpu:2\ntrue\n",
 	       "time=20@3;gres=gpu:1@2;gres=gpu:2@4;", NULL);
-	expect("a.sh", "#SBATCH\n#SBATCH x\n#SBATCH --\n#SBATCH -\n#SBATCH --nice --exclusive=user\ntrue\n", "nice=@5;", NULL);
+	expect("a.sh", "#SBATCH\n#SBATCH # x\n#SBATCH --\n#SBATCH\t\n#SBATCH --nice --exclusive=user\ntrue\n", "nice=@5;", NULL);
 	expect("a.sh", "cat <<E\n#SBATCH -t 1\nE\n#SBATCH -t 2\n#SBATCH -t 3\n", "", NULL);
 	parse("a.sh", "#SBATCH --partition=a -A b --licenses 4 --ntasks=4\n#SBATCH -N1\ntrue\n#SBATCH -t 1\n#SBATCH -t 1\n", &f);
 	assert_int_equal(f.n, 1);
@@ -383,6 +388,10 @@ static void slurms_lines(void **state)
 	refuse("a.sh", "#SBATCH --nodes=2-4\ntrue\n", 25, "a.sh:1: #SBATCH asks for 2-4 nodes");
 	refuse("a.sh", "#SBATCH -N 2\ntrue\n", 18, "nodes");
 	refuse("a.sh", "#SBATCH -G 1\n#SBATCH hetjob\n#SBATCH -G 8\ntrue\n", 46, "a.sh:2: #SBATCH hetjob asks for several jobs");
+	refuse("a.sh", "#SBATCH --nice 5\ntrue\n", 22, "a.sh:1: '5' after #SBATCH is no option");
+	refuse("a.sh", "#SBATCH --gres = gpu:1\ntrue\n", 28, "a.sh:1: 'gpu:1' after #SBATCH is no option");
+	refuse("a.sh", "#SBATCH -t 1\n#SBATCH -\u2013mem=4G\ntrue\n", 37, "a.sh:2: '-\u2013mem=4G' begins with another dash");
+	refuse("a.sh", "#SBATCH -t 1\n#SBATCH \u2013mem=4G\ntrue\n", 36, "a.sh:2: '\u2013mem=4G' begins with another dash");
 	refuse("a.sh", "#SBATCH --tme=1:00\ntrue\n", 24, "'--tme' after #SBATCH: did you mean '--time'?");
 	refuse("a.sh", "#SBATCH --grse=gpu:2\ntrue\n", 26, "did you mean '--gres'?");
 	refuse("a.sh", "#SBATCH --hold=yes\ntrue\n", 24, "'--hold' takes no value");
