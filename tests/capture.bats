@@ -375,6 +375,18 @@ captured_beside_locks() {
 	for fd in "${places[@]}"; do exec {fd}>&-; done
 }
 
+@test "a Python that cannot be run: why not" {
+	ln -s /nowhere/python3 python3
+	run rad capture -o x.radcap -- ./python3 train.py
+	one_line_error "./python3: is a link to /nowhere/python3, which leads nowhere"
+	mkdir closed
+	printf '#!/bin/sh\n' >closed/python3
+	run rad capture -o x.radcap -- closed/python3 train.py
+	one_line_error "closed/python3: is not executable, or in a folder that you may not enter"
+	run rad capture -o x.radcap -- python3.999 train.py
+	one_line_error "there is no python3.999 in PATH: is it installed"
+}
+
 @test "nobody waits for locks in a folder in which others may write" {
 	export STAND_IN=$captures/max-split XDG_CACHE_HOME=$WORLD/shared
 	captured_beside_locks 777 capturing-{0..7}

@@ -236,6 +236,9 @@ static bool is_the_shells(const char *word)
 /* A word that no folder of PATH has. */
 static int explain_no_program(const char *program, bool folder, struct error *err)
 {
+	if (words_other_dash(program))
+		return error_set(err, ERR_NOT_FOUND, "'%.*s' begins with another dash than '-': type it anew", (int)words_cut(program, 60),
+				 program);
 	if (strchr(program, ' '))
 		return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s': leave out the quotes round the command, or write "
 				 "bash -c '...'", program);
@@ -254,13 +257,28 @@ static int explain_no_program(const char *program, bool folder, struct error *er
 	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
 }
 
+int submit_caller_explain_absent(const char *program, const char *path, int why, const char *cwd, struct error *err)
+{
+	char to[256] = "";
+	if (why == EACCES)
+		return error_set(err, ERR_CONFLICT, "%.300s: is not executable, or in a folder that you may not enter", program);
+	if (readlink(path, to, sizeof to - 1) > 0)
+		return error_set(err, ERR_NOT_FOUND, "%.300s: is a link to %.200s, which leads nowhere", program, to);
+	return error_set(err, ERR_NOT_FOUND, "%.300s: there is no such program (from %.300s)", program, cwd);
+}
+
 /* A script's first line, as the kernel takes it: of a venv that was moved, and of a file with Windows line ends, it names
- * nothing. */
+ * nothing; where it names nothing at all, the shell gets what is Python's. */
 static int check_first_line(const char *program, const char *path, struct error *err)
 {
 	char line[256] = "";
 	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || io_read_full(fd, line, sizeof line - 1) < 3 || strncmp(line, "#!", 2) || !strchr(line, '\n'))
+	if (fd < 0 || io_read_full(fd, line, sizeof line - 1) < 3)
+		return 0;
+	if (strncmp(line, "#!", 2) && strncmp(line, "\177ELF", 4) && words_end_in(program, ".py"))
+		return error_set(err, ERR_CONFLICT, "%.300s: does not begin with a line that names Python (#!/usr/bin/env python3), so a "
+				 "shell would read it: write %s %.300s", program, interpreter_of(program), program);
+	if (strncmp(line, "#!", 2) || !strchr(line, '\n'))
 		return 0;
 	line[strcspn(line, "\n")] = 0;
 	if (line[strlen(line) - 1] == '\r')
@@ -279,7 +297,8 @@ static int check_program(const struct spec *s, struct error *err)
 	scoped_free char *path = in_cwd(s, program);
 	scoped_buf word = { 0 };
 	struct stat st = { 0 };
-	bool there = !stat(path, &st) && S_ISREG(st.st_mode);
+	int why = stat(path, &st) ? errno : 0;
+	bool there = !why && S_ISREG(st.st_mode);
 	words_add_shell_word(&word, program);
 	if (strchr(program, '/')) {
 		if (is_program(path))
@@ -287,7 +306,7 @@ static int check_program(const struct spec *s, struct error *err)
 		if (S_ISDIR(st.st_mode))
 			return error_set(err, ERR_CONFLICT, "%.300s: is a folder: name a program or a task file in it", program);
 		if (!there)
-			return error_set(err, ERR_NOT_FOUND, "%.300s: there is no such program (from %.300s)", program, s->cwd);
+			return submit_caller_explain_absent(program, path, why, s->cwd, err);
 		return error_set(err, ERR_CONFLICT, "%.300s: is not executable: run it with its interpreter (%s %.300s), or chmod +x it",
 				 program, interpreter_of(program), buf_text(&word));
 	}

@@ -32,6 +32,8 @@ int submit_caller_check_log(const char *what, const struct spec *s, const char *
 /* Whether the command's program can be found (with a conda environment only a program with a path is looked for);
  * err->no is CLI_NO_PROGRAM or CLI_NOT_RUNNABLE where it cannot. */
 int submit_caller_check_program(const struct spec *s, struct error *err);
+/* Why no program is there, by what the system said of its path (errno): -1 with the reason. */
+int submit_caller_explain_absent(const char *program, const char *path, int why, const char *cwd, struct error *err);
 /* What the caller should be told of a script that the command names for an interpreter and that is not there, or that has
  * Windows line ends and is a shell's: it may be made, or mended, before the task's turn, so that is no error. NULL: nothing.
  * Free it. */

@@ -42,6 +42,7 @@ static int set_up(void **state)
 	put("step.sh", "true\n", 0644);
 	put("a&b.sh", "true\n", 0644);
 	put("run.py", "#!/usr/bin/env python3\n", 0755);
+	put("bare.py", "import torch\n", 0755);
 	put("jobs/resnet.txt", "        Layer (type)               Output Shape         Param #\n"
 	    "================================================================\n"
 	    "            Conv2d-1         [-1, 64, 112, 112]           9,408\n"
@@ -55,7 +56,7 @@ static int set_up(void **state)
 	put("job.sh", "#!/bin/sh\n#RAD --name=fromfile\necho \"$@\"\n", 0644);
 	put("plain.sh", "#!/bin/sh\necho\n", 0755);
 	put("large.sh", "#!/bin/sh\n#RAD --hold\nexit\n", 0755);	/* what follows is no text, as in one that unpacks itself */
-	return truncate("large.sh", 2 << 20);
+	return truncate("large.sh", 2 << 20) || symlink("/nowhere/python3", "jobs/python");
 }
 
 static int tear_down(void **state)
@@ -363,8 +364,11 @@ static void test_refused(void **state)
 		{ "train.py", "'train.py' is not in PATH, but is a file here: write python", false },
 		{ "CUDA_VISIBLE_DEVICES=2 true", "leave it out, a task is given its GPU and this variable", false },
 		{ "A_1=x true", "'A_1=x' is no program: write env A_1=x before the command", false },
+		{ "\u2013gpus 2 true", "'\u2013gpus' begins with another dash than '-': type it anew", false },
 		{ "source venv/bin/activate", "'source' is no program but the shell's: write bash -c '...'", false },
 		{ "./train.py", "./train.py: is not executable", false },
+		{ "./bare.py", "so a shell would read it: write python", false },
+		{ "jobs/python train.py", "jobs/python: is a link to /nowhere/python3, which leads nowhere", false },
 		{ "./absent.sh", "./absent.sh: there is no such program", false },
 		{ "./logs", "./logs: is a folder: name a program or a task file in it", false },
 		{ "run.py", "write ./run.py", false },

@@ -8,6 +8,7 @@
 #include "cli/aside.h"
 #include "cli/cli.h"
 #include "cli/ids.h"
+#include "cli/submit_caller.h"
 #include "cli/submit_capture.h"
 #include "cli/submit_client.h"
 
@@ -189,6 +190,9 @@ int verb_capture(struct cli_call *c)
 	if (w.task)
 		return submit_capture_deliver(argv, OUTPUT_AT, w.task, w.aside, seconds);
 	execvp(argv[0], argv);
-	error_set(&err, ERR_NOT_FOUND, "%s: %s: is it installed, and its environment active?", argv[0], strerror(errno));
+	if (!strchr(argv[0], '/') && errno == ENOENT)
+		error_set(&err, ERR_NOT_FOUND, "there is no %s in PATH: is it installed, and its environment active?", argv[0]);
+	else
+		submit_caller_explain_absent(argv[0], argv[0], errno, ".", &err);
 	return cli_fail(c, &err);
 }
