@@ -128,6 +128,10 @@ setup() { cd "$WORLD/work"; }
 	[ "$output" = "rad: submit: unknown option '-Z' (see rad submit --help)" ]
 	run rad submit -Z 4 -- true -p
 	[ "$output" = "rad: submit: unknown option '-Z' (see rad submit --help)" ]
+	run -2 rad capture -o x.radcap python3 train.py --lr 1
+	one_line_error "unknown option '--lr': a command with options of its own stands behind --"
+	run -2 rad capture --iteration 2 --lr 1 -- python3 train.py
+	[[ $output != *"behind --"* ]]
 }
 
 @test "a word too many is refused where none is taken" {

@@ -140,6 +140,17 @@ static void explain_others(const struct args_option *options, struct error *err)
 				error_set(err, ERR_INVALID, "unknown option %s': here it is %s", words[i].theirs, words[i].ours);
 }
 
+/* A command's own option where no "--" keeps it from ours: "rad capture -o x python train.py --lr 1". */
+static void explain_dashes(const struct cli_call *c, struct error *err)
+{
+	bool apart = !strstr(c->verb->usage, "-- ") || strstr(err->text, "did you mean") || strncmp(err->text, "unknown option", 14);
+	for (int i = 1; !apart && i < c->argc; i++)
+		apart = !strcmp(c->argv[i], "--");
+	struct error said = *err;
+	if (!apart)
+		error_set(err, ERR_INVALID, "%.200s: a command with options of its own stands behind --", said.text);
+}
+
 bool cli_options(struct cli_call *c, const struct args_option *options)
 {
 	struct args a;
@@ -150,6 +161,7 @@ bool cli_options(struct cli_call *c, const struct args_option *options)
 	if (!read) {
 		explain_slurm(&err);
 		explain_others(options, &err);
+		explain_dashes(c, &err);
 		c->rc = cli_usage(c, "%s", err.text);
 	} else if (a.help)
 		c->rc = CLI_DONE;
