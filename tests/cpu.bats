@@ -78,7 +78,7 @@ os.system(\"echo [\$CUDA_VISIBLE_DEVICES]\")"')
 	rad why "${a}_3" | grep -q 'asks for 1 CPU (as a task without GPUs does by itself): 0 of 3 are free'
 	rad why "$b" | grep -q 'asks for 2 CPUs: 0 of 3 are free'
 	rad queue --start --json | jq -e --arg b "$b" '.starts[] | select(.id == $b) | .source == null'
-	rad gpus | grep -q '^Host: 3 of 3 CPUs'
+	rad gpus | grep -qx 'Host: 3 of 3 CPUs asked for by running tasks'
 	rad gpus --json | jq -e '.gpus[0].tasks == []'
 	rad undrain 0
 	rad cancel "${a}_0"

@@ -105,7 +105,7 @@ all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[A-Za-z0-9-]+' | g
 	local verb option
 	sed -nE 's/^\t\t\{ "([A-Za-z0-9-]+)", (0|.[a-zA-Z].), (NULL|"[^"]*"), NULL(,.*| \}.*)/\1/p' "$BATS_TEST_DIRNAME"/../src/cli/verb_*.c |
 		sort -u >without
-	diff without <(printf '%s\n' account accounts batch long partition qos rows-only size)
+	diff without <(printf '%s\n' Node account accounts batch long partition qos rows-only size summarize)
 	while read -r verb option; do
 		run -2 rad "$verb" "--$option"
 		[[ "$output" == rad:* ]]
@@ -121,6 +121,9 @@ all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[A-Za-z0-9-]+' | g
 		acct accounts=lab
 		acct qos=high
 		acct long
+		gpus Node
+		gpus summarize
+		gpus partition=gpu
 	END
 }
 

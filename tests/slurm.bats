@@ -176,6 +176,10 @@ spec_of()
 	done
 	run -2 rad cancel -p gpu
 	one_line_error "there are no partitions, accounts or QOS here"
+	for option in -N -s "-p gpu" --partition=gpu; do
+		run -2 rad gpus $option
+		one_line_error "this is one machine, without nodes and partitions: 'rad gpus' alone"
+	done
 	run -2 rad submit --open-mode=new true
 	one_line_error "expected append or truncate"
 }

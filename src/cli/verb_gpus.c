@@ -355,17 +355,19 @@ static void print_processes(const json_t *gpus, const struct term *term)
 static void print_host(const json_t *host, bool verbose)
 {
 	char a[FORMAT_LEN], b[FORMAT_LEN];
-	if (!json_is_object(host) || (!verbose && !member_int(host, "cpus_held") && !member_int(host, "mem_held_mib")))
+	bool cpus = verbose || member_int(host, "cpus_held"), mem = verbose || member_int(host, "mem_held_mib");
+	if (!json_is_object(host) || (!cpus && !mem))
 		return;
-	printf("\nHost:");
-	if (json_is_integer(json_object_get(host, "cpus")))
-		printf(" %lld of %lld CPUs", (long long)member_int(host, "cpus_held"), (long long)member_int(host, "cpus"));
-	else
-		printf(" %lld CPUs", (long long)member_int(host, "cpus_held"));
-	printf(" and %s", format_mib(member_number(host, "mem_held_mib"), a));
-	if (json_is_integer(json_object_get(host, "mem_mib")))
+	printf("\nHost: ");
+	if (cpus && json_is_integer(json_object_get(host, "cpus")))
+		printf("%lld of %lld CPUs", (long long)member_int(host, "cpus_held"), (long long)member_int(host, "cpus"));
+	else if (cpus)
+		printf("%lld CPUs", (long long)member_int(host, "cpus_held"));
+	if (mem)
+		printf("%s%s", cpus ? " and " : "", format_mib(member_number(host, "mem_held_mib"), a));
+	if (mem && json_is_integer(json_object_get(host, "mem_mib")))
 		printf(" of %s", format_mib(member_number(host, "mem_mib"), b));
-	printf(" of memory asked for by running tasks\n");
+	printf("%s asked for by running tasks\n", mem ? " of memory" : "");
 	if (!isnan(member_number(host, "cores")))
 		printf("      they are seen to need %.1f of %g cores\n", member_number(host, "cores_needed"), member_number(host, "cores"));
 }
@@ -408,18 +410,24 @@ static int show_again(void *ctx, const struct term *term, struct error *err)
 
 int verb_gpus(struct cli_call *c)
 {
-	bool json = false, verbose = false;
-	const char *every = NULL;
+	bool json = false, verbose = false, of_nodes = false;
+	const char *every = NULL, *partition = NULL;
 	const struct args_option options[] = {
 		{ "verbose", 'v', NULL, "UUIDs, and the processes on each GPU, foreign ones too", .flag = &verbose },
 		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal; rad top has more", .value = &every },
 		{ "interval", 'i', "SECONDS", "the same, in gpustat's spelling", .value = &every },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
+		/* sinfo's */
+		{ "Node", 'N', NULL, NULL, .flag = &of_nodes },
+		{ "summarize", 's', NULL, NULL, .flag = &of_nodes },
+		{ "partition", 'p', "NAME", NULL, .value = &partition },
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
+	if (of_nodes || partition)
+		return cli_usage(c, "this is one machine, without nodes and partitions: 'rad gpus' alone lists its GPUs");
 	if (every)
 		return repeat_show_every(c, every, json, show_again, &verbose);
 	scoped_json *reply = client_call(wire_request("gpus"), &err);
