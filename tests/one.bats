@@ -387,6 +387,9 @@ machine()
 	run as "$BOB" env RAD_SOCKET=own RAD_STATE="$WORLD/elsewhere/rad" rad doctor
 	[[ "$output" == *"fail  state      $WORLD cannot be written to"* ]]
 	as "$ALICE" env RAD_SOCKET=own rad doctor | grep "ok    state      $WORLD/$ALICE/.local/state/rad will be made"
+	as "$ALICE" mkdir -m 777 "$WORLD/$ALICE/open"
+	run as "$ALICE" env RAD_SOCKET=own RAD_STATE="$WORLD/$ALICE/open" rad doctor
+	[[ "$output" == *"fail  state      state folder $WORLD/$ALICE/open: others may write to it (mode 777): chmod go-w it"* ]]
 }
 
 @test "RAD_SOCKET of a radd that is not there: whose own runs elsewhere is told where" {

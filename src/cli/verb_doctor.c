@@ -251,6 +251,16 @@ static bool takes_writes(struct doctor *d, const char *dir)
 	return false;
 }
 
+/* Whether a radd that is to be started would take that folder for its own; one that runs has. */
+static bool is_taken(struct doctor *d, const char *dir)
+{
+	struct error why = ERROR_INIT;
+	scoped_fd int fd = d->status ? -1 : store_open_place(dir, &why);
+	if (!d->status && fd < 0)
+		doctor_say(d, GRADE_FAIL, "state", "%s, or RAD_STATE", why.text);
+	return d->status || fd >= 0;
+}
+
 /* The folder, or the nearest one above it that is there: what a radd that is to be started must be able to write to. */
 static char *begun_folder(const char *dir)
 {
@@ -281,9 +291,7 @@ static void check_state(struct doctor *d)
 			doctor_say(d, GRADE_OK, "state", "%s will be made", dir);
 		return;
 	}
-	if (!takes_writes(d, dir))
-		return;
-	if (statvfs(dir, &fs))
+	if (!is_taken(d, dir) || !takes_writes(d, dir) || statvfs(dir, &fs))
 		return;
 	uint64_t bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	enum grade grade = bytes < STORE_MIN_ROOM_BYTES ? GRADE_FAIL : bytes < LOW_DISK ? GRADE_WARN : GRADE_OK;
