@@ -474,6 +474,12 @@ done" ]
 	[ "$(field "$id" '|"\(.gpus_requested) \(.host_mem_mib)"')" = "2 2048" ]
 	run -2 rad update job "$id" NumCPUs=2
 	one_line_error "cancel it and submit it anew"
+	for option in --slot=2h "--output x" --cpus-per-task=2; do
+		run -2 rad update "$id" $option
+		one_line_error "'${option%% *}': cannot be changed of a task that is there: cancel it and submit it anew"
+	done
+	rad update "$id" --job-name=again
+	[ "$(field "$id" .name)" = again ]
 	run rad update "$id" Partition=x
 	one_line_error "expected priority, time"
 	rad release job "$id"

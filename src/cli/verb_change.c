@@ -216,24 +216,47 @@ static char *setting_name(const char *word, size_t len)
 	return name;
 }
 
+static const struct args_option *changeable(const struct args_option *options, const char *key)
+{
+	while (options->name && !(options->value && !strcmp(options->name, key)))
+		options++;
+	return options->name ? options : NULL;
+}
+
+/* What a task has from its submission and keeps, whether as an option or as KEY=VALUE. */
+static int refuse_lasting(struct cli_call *c, const char *word)
+{
+	return cli_usage(c, "'%.60s': cannot be changed of a task that is there: cancel it and submit it anew; what can is "
+			 CHANGEABLE, word);
+}
+
+static int check_options(struct cli_call *c, const struct args_option *options)
+{
+	for (int i = 1; i < c->argc; i++) {
+		const char *word = c->argv[i];
+		scoped_free char *key = setting_name(word + strspn(word, "-"), strcspn(word + strspn(word, "-"), "="));
+		const struct submit_option *o = strncmp(word, "--", 2) ? NULL : options_find(key);
+		if (o && !o->client_only && !changeable(options, key))
+			return refuse_lasting(c, word);
+	}
+	return 0;
+}
+
 /* Takes the words of the form KEY=VALUE out of the list; Slurm's users write them so. */
 static int take_settings(struct cli_call *c, const struct args_option *options)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < c->n_words; i++) {
 		char *equals = strchr(c->words[i], '=');
-		const struct args_option *o = options;
 		if (!equals) {
 			c->words[kept++] = c->words[i];
 			continue;
 		}
 		scoped_free char *key = setting_name(c->words[i], (size_t)(equals - c->words[i]));
-		while (o->name && !(o->value && !strcmp(o->name, key)))
-			o++;
-		if (!o->name && options_find(key))
-			return cli_usage(c, "'%.60s': cannot be changed of a task that is there: cancel it and submit it anew; what can is "
-					 CHANGEABLE, c->words[i]);
-		if (!o->name)
+		const struct args_option *o = changeable(options, key);
+		if (!o && options_find(key))
+			return refuse_lasting(c, c->words[i]);
+		if (!o)
 			return cli_usage(c, "'%.60s': expected " CHANGEABLE, c->words[i]);
 		*o->value = equals + 1;
 	}
@@ -293,14 +316,16 @@ int verb_update(struct cli_call *c)
 		{ "begin", 'b', "TIME", "it starts no sooner; now: as soon as there is room", .value = &u.begin },
 		{ "array", 'a', "%N", "of a whole array: so many of its elements at once; none: all that find room", .value = &u.array },
 		{ "name", 'J', "NAME", "its name", .value = &u.name },
+		{ "job-name", 0, "NAME", "the same, in Slurm's spelling", .value = &u.name },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
-	if (!cli_options(c, options))
-		return c->rc;
+	int rc = c->describe ? 0 : check_options(c, options);
+	if (rc || !cli_options(c, options))
+		return rc ? rc : c->rc;
 	c->n_words = ids_bare_words(c->words, c->n_words);
-	int rc = take_settings(c, options);
+	rc = take_settings(c, options);
 	if (rc || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return rc ? rc : c->rc;
 	scoped_json *request = wire_request("update");
