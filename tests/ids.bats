@@ -72,6 +72,9 @@ on_terminal()
 	run rad logs "${id}_[2-3]"
 	[ "$status" -eq 0 ]
 	[[ "$output" == *"==> task ${id}_2 <=="*"==> task ${id}_3 <=="* ]]
+	run rad logs "${id}_0" "${id}_2"
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"task ${id}_0: never started (CANCELLED), so there is no log"*"==> task ${id}_2 <=="* ]]
 	# a range of which nothing can be changed says why
 	run rad release "${id}_[0-5]"
 	[ "$status" -eq 1 ]

@@ -107,8 +107,8 @@ static json_t *find_tasks(struct cli_call *c, struct error *err)
 	return json_incref(found);
 }
 
-/* Of several, each begins with a line that says whose it is, as tail(1) does it. */
-static int show_logs(const struct want *want, const json_t *tasks, struct error *err)
+/* Of several, each begins with a line that says whose it is, as tail(1) does it, and *missed is set if one cannot be shown. */
+static int show_logs(const struct want *want, const json_t *tasks, bool *missed, struct error *err)
 {
 	size_t i, n = json_array_size(tasks);
 	json_t *t;
@@ -123,6 +123,7 @@ static int show_logs(const struct want *want, const json_t *tasks, struct error 
 			return error_pass(err, &one);
 		if (failed)
 			cli_note("%s", one.text);
+		*missed = *missed || failed;
 	}
 	return 0;
 }
@@ -143,6 +144,9 @@ int verb_logs(struct cli_call *c)
 		return c->rc;
 	if (cli_read_int("lines", lines, 0, INT64_MAX, &want.lines, &err))
 		return cli_usage(c, "%s", err.text);
+	bool missed = false;
 	scoped_json *tasks = find_tasks(c, &err);
-	return tasks && !show_logs(&want, tasks, &err) ? CLI_DONE : cli_fail(c, &err);
+	if (!tasks || show_logs(&want, tasks, &missed, &err))
+		return cli_fail(c, &err);
+	return missed ? CLI_FAILED : CLI_DONE;
 }
