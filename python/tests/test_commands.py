@@ -226,12 +226,22 @@ def test_commands_that_set_the_path_of_modules(capture, tmp_path, monkeypatch, l
     assert code == 0 and width(f) == 48, said
 
 
-def test_what_a_command_gives_it_to_read(capture):  # noqa: F811
-    """The cache does not see it."""
+@pytest.mark.parametrize("line", [
+    "{} train.py <<EOF\nWIDTH\nEOF", "echo WIDTH > width; {} train.py < width", "(read; exec {} train.py) <<EOF\n9\nWIDTH\nEOF"])
+def test_what_a_command_gives_it_to_read(capture, line):  # noqa: F811
+    """The cache knows it by what is still to be read there."""
     body = "width = int(input())\n" + textwrap.dedent(train()).replace("args.width", "width")
-    for width_ in (48, 64):
-        code, said, f = capture(body, words=["bash", "-c", f"echo {width_} | {sys.executable} train.py"])
-        assert code == 0 and width(f) == width_, said
+    for width_, known in ((48, False), (64, False), (48, True)):
+        code, said, f = capture(body, words=["bash", "-c", line.replace("WIDTH", str(width_)).format(sys.executable)])
+        assert code == 0 and width(f) == width_ and ("from the cache" in said) == known, said
+
+
+def test_a_pipe_into_which_more_may_come(capture):  # noqa: F811
+    """The capture waits for nobody who may still write, and does not know what the script will read."""
+    body = "width = int(input())\n" + textwrap.dedent(train()).replace("args.width", "width")
+    words = ["bash", "-c", f"(echo 48; exec sleep 1000) | {sys.executable} train.py"]
+    found = [capture(body, words=words) for _ in range(2)]
+    assert [(code, width(f), "from the cache" in said) for code, said, f in found] == [(0, 48, False)] * 2, found
 
 
 def test_a_library_that_is_missing_is_told(capture, monkeypatch):  # noqa: F811

@@ -4,12 +4,11 @@ import argparse
 import contextlib
 import os
 import signal
-import stat
 import sys
 import tempfile
 
 from .. import _libraries
-from . import Capture, CaptureError, Limits, cache, command, commands, fileformat, limits, run, script
+from . import Capture, CaptureError, Limits, cache, command, commands, fileformat, limits, reads, run, script
 from .aside import Aside
 from .sandbox import ENDINGS, KEEP, Unused
 
@@ -52,23 +51,14 @@ def aside(args, folder):
     return Aside(args.library, folder, max(args.memory // 2, 1), args.aside, args.words, not command.is_python(args.words))
 
 
-def is_given(descriptor):
-    """Whether somebody wrote what is read there, which the cache does not see: `echo 1 | python train.py`."""
-    try:
-        mode = os.fstat(descriptor).st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
-
-
 def capture(args, output, folder, variables):
     """(Capture, whether it was known) of a Python script. What it prints goes to `output`, as in sandbox.run(). `folder`: an
     empty one for the time of the capture, `variables`: the environment that the script is to see."""
     processes, words, given = commands.resolve(args.words, args.gpus)
     kind, target, rest = commands.parse(words)
-    asked = cache.question(kind, target, rest, args.iterations, processes, args.gpus)
-    given_more = output is KEEP and is_given(0)
-    found = None if args.no_cache or given_more else cache.look(asked, variables)
+    read = reads.standard_input() if output is KEEP else ""
+    asked = cache.question(kind, target, rest, args.iterations, processes, args.gpus, read or "")
+    found = None if args.no_cache or read is None else cache.look(asked, variables)
     if found:
         return Capture(*found), True
     *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations,
@@ -76,7 +66,7 @@ def capture(args, output, folder, variables):
                                                variables=variables, asked=asked, programs=folder, library=args.library),
                         Limits(args.timeout, args.memory, args.clock), output, aside(args, folder))
     result = Capture(*parts)
-    if not given_more and not result.flags & fileformat.CUT_SHORT:
+    if read is not None and not result.flags & fileformat.CUT_SHORT:
         cache.keep(asked, facts, result)
     return result, False
 

@@ -48,9 +48,9 @@ def rules():
     return found.hexdigest()
 
 
-def question(kind, target, arguments, iterations, processes=0, gpus=1):
-    """SHA-256, hexadecimal, of what is known before the script runs."""
-    return sha256("capture", rules(), iterations, processes, gpus, kind, target, len(arguments), *arguments, os.getcwd(),
+def question(kind, target, arguments, iterations, processes=0, gpus=1, read=""):
+    """SHA-256, hexadecimal, of what is known before the script runs. `read`: what reads.standard_input() says."""
+    return sha256("capture", rules(), iterations, processes, gpus, read, kind, target, len(arguments), *arguments, os.getcwd(),
                   platform.python_version(), sys.prefix, *reads.packages())
 
 

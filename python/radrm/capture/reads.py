@@ -11,6 +11,7 @@ import glob
 import hashlib
 import importlib.util
 import os
+import select
 import stat
 import sys
 import sysconfig
@@ -104,6 +105,32 @@ def modules_value(folder, *roots):
         return " ".join(sorted(n for n in os.listdir(folder) if n.partition(".")[0] in roots and not n.endswith(".pyc")))
     except OSError:
         return "absent"
+
+
+def standard_input():
+    """What is to be read there, of which no event tells; "": nothing; None: nobody knows, as of a pipe into which somebody may still
+    write. Where nobody does (`echo 1 | python train.py`), what is in the pipe is taken out: a file of its own is read in its place."""
+    try:
+        about = os.fstat(0)
+    except OSError:
+        return ""
+    if stat.S_ISREG(about.st_mode):
+        at = os.lseek(0, 0, os.SEEK_CUR)
+        if about.st_size - at > WHOLE_FILE:
+            return f"{about.st_dev} {about.st_ino} {about.st_size} {about.st_mtime_ns} {at}"
+        return digest(os.pread(0, WHOLE_FILE, at))
+    if not stat.S_ISFIFO(about.st_mode):
+        return None if stat.S_ISSOCK(about.st_mode) else ""
+    pipe = select.poll()
+    pipe.register(0, 0)
+    if not pipe.poll(0):  # nobody has left yet
+        return None
+    with open(0, "rb", closefd=False) as f, open(os.memfd_create("stdin"), "w+b") as own:
+        data = f.read()
+        own.write(data)
+        own.seek(0)
+        os.dup2(own.fileno(), 0)
+    return digest(data)
 
 
 # --- what was read ---
