@@ -31,6 +31,13 @@ LOOPS = {
             for i, x in enumerate(loader):
                 update(x)
         """, 140),
+    "a step in each pass": ("""
+        for epoch in range(1, args.epochs + 1):
+            for i, x in enumerate(loader):
+                done = epoch * len(loader) + i
+                learn(x)
+                if done % len(loader) == 0: optimizer.step()
+        """, 7),
     "in functions and a class": ("""
         class Trainer:
             def __init__(self): self.config = {"epochs": 3}

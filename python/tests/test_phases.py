@@ -115,7 +115,7 @@ BESIDE = {
         for epoch in range(6):
             for n in range(3): play(second)
             for x in loader: update(x)
-        """, 114),
+        """, 132),
 }
 PARTS = {
     "a number or a size": ("""

@@ -36,6 +36,32 @@ RUNS = {
         for epoch in range(6):
             for x in loader: update(other, second)
         """, 100),
+    "an epoch of one, then one of the other": ("""
+        for epoch in range(5):
+            for x in loader: update()
+            for x in range(8): update(other, second)
+        """, 90),
+    "a function that is an epoch of either": ("""
+        def epoch(model, own):
+            for x in loader: update(model, own)
+        for n in range(5): epoch(one, optimizer); epoch(other, second)
+        """, 100),
+    "one of them has more": ("""
+        for epoch in range(5):
+            for x in loader: update()
+            for x in range(8): update(other, second)
+            for x in loader: update()
+        """, 0),
+    "several of one for one of the other": ("""
+        for n in range(30):
+            for _ in range(5): update()
+            update(other, second)
+        """, 30),
+    "rounds in which nobody sees the one alone": ("""
+        for n in range(30):
+            for _ in range(4): update()
+            for _ in range(2): update(other, second)
+        """, 0),
     "a function called like a method of optimizers": ("""
         for n in range(100): step()
         for n in range(50): step()
@@ -82,6 +108,13 @@ RUNS = {
         for fold in range(3): train(one, 2, 4)
         train(other, 1, 6)
         """, 30),
+    "a second with a model in each round": ("""
+        for n in range(30): update()
+        for n in range(50):
+            small = nn.Linear(4, 4).cuda()
+            own = torch.optim.Adam(small.parameters())
+            for n in range(100): update(small, own)
+        """, 5030),
     "under what reads the command line in a loop": ("""
         import sys
         sys.path.append("site-packages")

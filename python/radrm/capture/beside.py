@@ -63,7 +63,10 @@ def steps(call, frame, optimizer, deep):
     bound = getattr(function, "__self__", None)
     names = [a.arg for a in (*body.args.posonlyargs, *body.args.args)]
     given = through.given(body, call, bound is not None)
-    known = {name: found for name, node in given.items() if (found := asked(node, frame)) is not None}
+    spread = any(isinstance(a, ast.Starred) for a in call.args) or any(keyword.arg is None for keyword in call.keywords)
+    usual = function.__defaults__ or () if not spread else ()
+    known = {name: one for name, one in zip(names[len(names) - len(usual):], usual) if name not in given}
+    known.update((name, found) for name, node in given.items() if (found := asked(node, frame)) is not None)
     if bound is not None and names:
         known[names[0]] = bound
     unset = {name: None for name in names if name not in known}

@@ -220,7 +220,7 @@ class Length:
         self.steps = self.most_steps = 0
         self.made = 0
         self.moved = 0  # rounds of the innermost loop between the last two steps
-        self.looped = False  # it is in a loop
+        self.looped = self.hurried = False  # it is in a loop; loops end early
         self.clock, self.first_s = None, 0  # a Clock; when the first step was
         self.limit_ms = 0  # it ends the run so long after that; 0: none does, or it is not known when
         self.summed = 1  # batches whose gradients are one step
@@ -232,6 +232,12 @@ class Length:
         self.optimizer, self.others = None, {}  # whose step it is, while that is looked at; where there may be others -> whether there are
         self.fetched = weakref.WeakKeyDictionary()  # pass over a loader -> batches that it gave since the last step; none that is over
         self.passes = []  # those that gave some before it, and were not over
+
+    def another(self, hurried):
+        """Of steps that are counted by themselves, in the same script. `hurried`: loops end early by now."""
+        found = Length(self.around)
+        found.fetched, found.hurried = self.fetched, hurried
+        return found
 
     def begin(self):
         """What was a step until now is none: another optimizer steps."""
@@ -284,7 +290,7 @@ class Length:
                 over, since = self.passed_over(loops[n], frame, since, stretches, loops[:n]), []
                 gone = self.before_first(loops[n], frame)
                 if first:
-                    each = self.moves(loops[n], frame, now)
+                    each = self.moves(loops[n], frame, now, rounds)
                     rounds, gone = stepping(loops, n, frame, rounds, each, gone, over)
                     rounds = math.inf if self.has_several(loops[n], frame) else rounds
                     hangs = ends.hangs_on(loops[n], place(frame))
@@ -348,15 +354,19 @@ class Length:
             frame = frame.f_back
         return False
 
-    def moves(self, loop, frame, now):
-        """Rounds of the innermost loop for a step; 0: that is not known yet."""
+    def moves(self, loop, frame, now, rounds):
+        """Rounds of the innermost loop, which has so many, for a step; 0: that is not known yet. Where each pass through it had one step, those
+        from one to the next."""
         gone, key = self.gone_through(loop, frame), (frame.f_code, loop.lineno, "rounds")
         try:
             one, at = (gone.number, gone.gone) if gone else (0, self.number_of(loop, frame))
         except (Unknown, AttributeError, KeyError, IndexError, TypeError):
             return self.batches()
-        now[key], (before, was) = (one, at), self.before.get(key, (one, at))
-        self.moved = at - was if before == one and at > was else self.moved
+        now[key], (before, was, had) = (one, at, rounds), self.before.get(key, (one, at, 0))
+        if before == one and at > was:
+            self.moved = at - was
+        elif not self.moved and self.made > 1 and had < math.inf and not self.hurried:
+            self.moved = had - was + at
         return self.moved or self.batches()
 
     def number_of(self, loop, frame):
@@ -500,8 +510,10 @@ class Length:
         is one."""
         loop, bounds = loops[n], []
         stretches = self.over(loop, frame) if isinstance(loop, ast.For) else self.taken(loops, n, frame)
-        rounds = 1 if ends.leaves(loop.body) else rounds_of(stretches)
+        rounds = rounds_of(stretches)
         self.ends_by(timed(loops, n, frame))
+        if ends.leaves(loop.body):
+            return 1, bounds, stretches
         _, scope = by_the_clock(loop, frame.f_code.co_filename)
         for test, going_on in filter(None, (decides(*guard, loop, frame) for guard in ends.guards(loop))):
             if test in shorter.leaving(loop) or self.clock and clocks.hangs(test, scope, tree_of(frame.f_code.co_filename)):
@@ -753,20 +765,20 @@ def where(loop, frame, own=None):
     return number(target, frame), number(first, frame), number(stride, frame)
 
 
-def install(length_, later, patch):
+def install(session, patch):
     """Has loaders tell what they give, and ask whether to."""
     from torch.utils.data import dataloader
     real = dataloader._BaseDataLoaderIter.__next__
 
     def give(self):
         try:
-            if later.over(self):
+            if session.later.over(self):
                 raise StopIteration
-            batch = later.batch(self, lambda: real(self))
+            batch = session.later.batch(self, lambda: real(self))
         except StopIteration:
-            length_.fetched.pop(self, None)
+            session.length.fetched.pop(self, None)
             raise
-        length_.fetch(self)
+        session.length.fetch(self)
         return batch
     patch(dataloader._BaseDataLoaderIter, "__next__", give)
 

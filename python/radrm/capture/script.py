@@ -315,7 +315,7 @@ def install(session):
             return storage
         found = files.loaded(f, place)
         return brought(real_load(f, place, *args, **kwargs) if found is None else found, there, {})
-    length.install(session.length, session.later, patch)
+    length.install(session, patch)
     loading.install(session.loading, patch)
     later.install(session.later, patch)
     handmade.install(recorder, patch)

@@ -3,9 +3,9 @@
 
 Of the first the loops tell how many steps it has (length.py). Where the script goes on for what others take (trainings.py), they tell of
 each of those in the same way, by its own first steps. Once the script has come to its end, all of them were seen, and the run has the
-steps of all. A step is of another training if it has no loop in common with the one before, be that the script's or a library's.
+steps of all. A step is of another training if it has no loop in common with the one before, be that the script's or a library's; or if
+it is another optimizer's, in a loop of its own beside that of the one before: an epoch of one model, then an epoch of the other.
 """
-import copy
 import weakref
 
 from .length import BEGINNING, PASSED, Length, all_around, loops_around
@@ -35,17 +35,35 @@ def in_one_loop(way, other):
     return True
 
 
+def loops_on(way):
+    """The loops on it, each with what led to it, the outermost first."""
+    found, above = [], ()
+    for code, at, loops in way:
+        found += [(*above, code, line) for line in sorted(loops)]
+        above += code, at
+    return found
+
+
 class Stage:
-    """One of them. `length`: its own; `seconds`: of a step, as work.py has them."""
+    """One of them. `length`: its own; `seconds`: of a step, as work.py has them; `loops`: those that its last step is in."""
 
     def __init__(self, length):
-        self.length, self.looks, self.seconds = length, 0, 0
+        self.length, self.looks, self.seconds, self.loops = length, 0, 0, []
         self.stepped = []  # weak references to its optimizers
 
+    def has(self, optimizer):
+        return any(one() is optimizer for one in self.stepped)
+
+    def is_beside(self, optimizer, loops):
+        """Whether a step in these loops is of another one, which comes in a round of a loop beside this one."""
+        return optimizer is not None and not self.has(optimizer) and bool(self.loops and loops) and loops[-1] not in self.loops \
+            and self.loops[-1] not in loops
+
     def step(self, frame, optimizer, work):
-        if optimizer is not None and all(one() is not optimizer for one in self.stepped):
-            self.length.begin()
-            self.looks = 0
+        if optimizer is not None and not self.has(optimizer):
+            if any(one() for one in self.stepped):  # beside it, not in its place
+                self.length.begin()
+                self.looks = 0
             self.stepped.append(weakref.ref(optimizer))
         if self.looks < LOOKS and (optimizer is None or optimizer is self.stepped[-1]()):
             self.looks += 1
@@ -54,10 +72,11 @@ class Stage:
 
 
 class Stages:
-    """All so far. `usual`: seconds of a step as the file has it; `over`: enough was seen, and no other follows."""
+    """All so far. `usual`: seconds of a step as the file has it; `over`: enough was seen, and no other follows; `mixed`: what the file has of a
+    step is of several."""
 
     def __init__(self):
-        self.each, self.way, self.usual, self.over = [], [], 0, False
+        self.each, self.way, self.usual, self.over, self.mixed = [], [], 0, False, False
 
     @property
     def another(self):
@@ -66,20 +85,24 @@ class Stages:
     def step(self, frame, optimizer, session):
         """A step of any optimizer; None: a backward pass that is one. Until enough was seen the session counts."""
         before, self.way = self.way, way_to(frame)
-        going, work = session.later.going, session.recorder.work
+        going, work, loops = session.later.going, session.recorder.work, loops_on(self.way)
+        if any(loops and one.loops[-1:] == loops[-1:] for one in self.each[:-1]):  # in another round
+            self.mixed |= not going
+            return
         if not self.each:
             self.each.append(Stage(session.length))
-        elif not in_one_loop(before, self.way):
-            length = Length(session.length.around)
-            length.fetched = session.length.fetched
+        elif not in_one_loop(before, self.way) or self.each[-1].is_beside(optimizer, loops):
+            self.each.append(Stage(session.length.another(going)))
             if not going:
-                self.each[-1].length, session.length.__dict__ = copy.copy(session.length), vars(length)
-            self.each.append(Stage(length if going else session.length))
+                session.length = self.each[-1].length
         last = self.each[-1]
-        if last.length is session.length:
-            last.seconds = last.seconds if going else work.learning.seconds()
-        else:
+        last.loops = loops
+        if last.length is not session.length:
             last.step(frame, optimizer, work)
+        else:
+            last.seconds = last.seconds if going else work.learning.seconds()
+            if optimizer is not None and not last.has(optimizer):
+                last.stepped.append(weakref.ref(optimizer))
         if going:
             session.length.fetched.clear()
         else:
@@ -88,7 +111,7 @@ class Stages:
     def steps(self, session):
         """(steps of all, how many more of the first would take as long as what the others' take longer); (0, 0): not known."""
         lengths = [one.length for one in self.each]
-        if not (self.over or session.over) or not all(one.steps for one in lengths):
+        if self.mixed or not (self.over or session.over) or not all(one.steps for one in lengths):
             return 0, 0
         steps = [one.steps for one in lengths]
         whole, told = sum(steps), sum(n * one.seconds / (self.usual or 1) for n, one in zip(steps, self.each))
