@@ -175,6 +175,20 @@ def test_what_each_step_leaves_behind_is_told(capture, keep, steps, told):
     assert code == 0 and (f"MiB on the GPU, {told} MiB after all {steps}, which is not claimed" in said) == bool(told), said
 
 
+def test_what_an_evaluation_keeps_of_its_last_and_best_is_no_growth(capture):
+    _, said, f = capture("""
+        import torch
+        model, best = torch.nn.Linear(512, 512, bias=False).cuda(), None
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(2000):
+            model(torch.randn(64, 512, device="cuda")).square().mean().backward()
+            optimizer.step()
+            tested = model(torch.randn(64, 512, device="cuda")).square().mean()
+            if step == 0: best = tested
+        """)
+    assert f.steps == 2000 and "each step leaves" not in said, said
+
+
 LATER = """
     import sys, torch
     model = torch.nn.Linear(8, 8).to("cuda")

@@ -325,12 +325,12 @@ def is_record(branch):
 
 @functools.lru_cache(None)
 def better(path):
-    """Lines of a file that ask whether something is the best so far, and copy or keep something if it is, or do more then."""
+    """Lines of a file that ask whether something is the best so far, and copy, keep or note something if it is, or do more then."""
     found = set()
     for scope in [node for node in ast.walk(tree_of(path)) if isinstance(node, SCOPES)]:
         free = free_in(scope)
         for node in own(scope):
-            if not isinstance(node, ast.If) or idle(node, free=free) and not keeps(node):
+            if not isinstance(node, ast.If) or idle(node, free=free) and not (keeps(node) or is_record(node)):
                 continue
             copies = any(isinstance(n, ast.Call) and COPIES.search(called(n)) for statement in node.body for n in ast.walk(statement))
             if idle(node, True, free) and (keeps(node) or copies) or is_record(node) and all(idle(n, free=free) for n in node.orelse):

@@ -46,6 +46,7 @@ GROWN = 1.001  # times as much; losses that are kept are no growth
 MANY = 1000  # steps of a run of which it is not known how many it has
 STATE = 2  # times the parameters: of most optimizers
 LEAKED = 0.1  # of what it takes otherwise: less of what is left behind in a run is claimed (models/margins.h), more is told
+SETTLING = 3  # steps more, where each left something behind: what is kept of the last evaluation, then of the best one too, does not grow
 CONTEXT = 632 << 20  # bytes beside tensors, about (models/overheads.h)
 LATER = 10  # steps that an optimizer which has not stepped is waited for, as a generator's, or a training after a first one
 MOST = 4  # times as many are enough however many optimizers are made
@@ -370,11 +371,16 @@ class Session:
         if not self.later.begins(frame):
             self._finish()
 
+    def _leaves(self, lives):
+        """Bytes that each step leaves behind, where that comes to much in the run; else 0. `lives`: what was alive between steps."""
+        grown = [after - before for before, after in zip(lives[1:], lives[2:])]
+        each = min(grown, default=0) if len(grown) > 1 and not self.varies() else 0
+        return each if each * (self.length.steps or MANY) > LEAKED * (self.recorder.peak_bytes + CONTEXT) else 0
+
     def _tell_growth(self):
         """Of steps that each leave something behind: it may be given up later, so it is not claimed."""
-        grown = [after - before for before, after in zip(self.lives[1:], self.lives[2:])]
-        each, steps = min(grown, default=0), self.length.steps
-        if len(grown) > 1 and not self.varies() and each * (steps or MANY) > LEAKED * (self.recorder.peak_bytes + CONTEXT):
+        each, steps = self._leaves(self.lives), self.length.steps
+        if each:
             whole = f"{each * steps >> 20} MiB after all {steps}" if steps else f"{each * MANY >> 20} MiB after {MANY}"
             self.recorder.note(0, f"each step leaves {each / (1 << 20):.1f} MiB on the GPU, {whole}, which is not claimed: "
                                   f"something is kept, as a loss with all that it "
@@ -385,7 +391,8 @@ class Session:
         late, over = self.iterations + LATER, 0 < self.length.steps <= self.length.made
         seen = self.since >= self.iterations and (not self.waiting and not over or self.since >= late) or self.steps >= MOST * late
         self.finished |= seen  # others differ in size at most: an error there is none of the capture
-        return seen and (over or self.later.knows() or not self.varied.waits(self.since))
+        growing = self.since < self.iterations + SETTLING and self._leaves([*self.lives, self.recorder.held()])
+        return seen and (over or not growing and (self.later.knows() or not self.varied.waits(self.since)))
 
     def _finish(self):
         if not self.finished:
