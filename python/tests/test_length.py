@@ -31,6 +31,16 @@ LOOPS = {
             for i, x in enumerate(loader):
                 update(x)
         """, 140),
+    "what is tried again": ("""
+        def again(act):
+            tries = 3
+            while tries:
+                try:
+                    return act()
+                except ValueError:
+                    tries -= 1
+        for n in range(40): again(update)
+        """, 40),
     "a step in each pass": ("""
         for epoch in range(1, args.epochs + 1):
             for i, x in enumerate(loader):

@@ -344,3 +344,30 @@ def test_a_sum_that_each_call_begins_anew_counts_nothing(capture):
             sum(fold(torch.randn(1, 1, 66150).cuda()) for fold in folds)
     """)
     assert code == 0 and f.steps == 3200 and "not seen" not in said, said
+
+
+def test_what_took_no_more_when_it_was_done_again_is_no_doubt(capture):
+    """Though not all of the times in an epoch were seen."""
+    _, said, f = capture("""
+        import torch
+        from torch.utils.data import DataLoader
+        loader, model = DataLoader(torch.randn(1600, 4), batch_size=4), torch.nn.Linear(4, 4).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        metrics = {"positive": lambda out: (out > 0).mean()}
+        def train():
+            told = []
+            for i, x in enumerate(loader):
+                out = model(x.cuda())
+                out.sum().backward()
+                optimizer.step()
+                if i % 100 == 0:
+                    out = out.data.cpu().numpy()
+                    told.append({name: metrics[name](out) for name in metrics})
+        def evaluate():
+            with torch.no_grad():
+                for x in loader: model(x.cuda())
+        for epoch in range(30):
+            train()
+            evaluate()
+        """)
+    assert f.steps == 12000 and "was not seen" not in said, said
