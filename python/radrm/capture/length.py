@@ -355,8 +355,8 @@ class Length:
         return False
 
     def moves(self, loop, frame, now, rounds):
-        """Rounds of the innermost loop, which has so many, for a step; 0: that is not known yet. Where each pass through it had one step, those
-        from one to the next."""
+        """Rounds of the innermost loop, which has so many, for a step; 0: that is not known yet. Where each pass through it had one step,
+        those from one to the next."""
         gone, key = self.gone_through(loop, frame), (frame.f_code, loop.lineno, "rounds")
         try:
             one, at = (gone.number, gone.gone) if gone else (0, self.number_of(loop, frame))

@@ -72,8 +72,8 @@ class Stage:
 
 
 class Stages:
-    """All so far. `usual`: seconds of a step as the file has it; `over`: enough was seen, and no other follows; `mixed`: what the file has of a
-    step is of several."""
+    """All so far. `usual`: seconds of a step as the file has it; `over`: enough was seen, and no other follows; `mixed`: what the file has
+    of a step is of several."""
 
     def __init__(self):
         self.each, self.way, self.usual, self.over, self.mixed = [], [], 0, False, False
