@@ -42,7 +42,7 @@ void meter_add(struct meter *m, const struct meter_sample *s)
 	m->last_ms = s->mono_ms;
 	if (first)
 		return;
-	if (isfinite(s->energy_j) && s->energy_j > 0)	/* a counter that started over (driver reload) would take away what was used */
+	if (isfinite(s->energy_j))
 		m->energy_j += s->energy_j;
 	if (s->suspended)
 		return;

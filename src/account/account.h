@@ -27,7 +27,7 @@ struct meter_sample {
 	uint64_t mem_mib;	/* largest on one GPU; counts when mem_known */
 	bool mem_known;
 	double smact;		/* mean over its GPUs; NaN: not known */
-	double energy_j;	/* its share of the energy since the sample before; NaN: not known */
+	double energy_j;	/* its share of the energy since the sample before, at least 0; NaN: not known */
 	bool alone;
 	double gract, dram, watts;	/* as smact */
 	double smocc, pcie_rx_mib_s, pcie_tx_mib_s;

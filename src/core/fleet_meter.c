@@ -37,7 +37,8 @@ void fleet_note_low_water(struct slot *s, int64_t mono_ms, bool stood)
 }
 
 /* Of the energy of one GPU since the last sample of that attempt: what it draws idle in equal parts among those present, the
- * rest by what each of them adds (share/power.h). The parts of all add up to the energy of the GPU. */
+ * rest by what each of them adds (share/power.h). The parts of all add up to the energy of the GPU. A counter that started over
+ * (driver reload) says nothing of that time, and must take away nothing of what other GPUs of the attempt used. */
 static double energy_part(const struct fleet *f, struct slot *s, const struct run *r, struct now now)
 {
 	double energy_j = NAN, since_s = (double)(now.mono_ms - r->meter.last_ms) / 1000;
@@ -46,7 +47,7 @@ static double energy_part(const struct fleet *f, struct slot *s, const struct ru
 	if (f->config->readings_stand && s->r.valid & GPU_POWER)
 		energy_j = s->r.power_w * since_s;
 	else if (s->r.valid & GPU_ENERGY)
-		energy_j = s->r.energy_j - s->energy_j;
+		energy_j = s->r.energy_j < s->energy_j ? 0 : s->r.energy_j - s->energy_j;
 	double idle_j = fmin(s->idle_w * since_s, energy_j);
 	double part = s->n_runs > 1 ? fleet_power_part(f, s, r, now) : 1;
 	return idle_j / (double)s->n_runs + (energy_j - idle_j) * part;

@@ -37,6 +37,7 @@ struct world {
 	} procs[64];
 	unsigned n_procs;
 	double smact;
+	const double *energy_j;	/* counted so far, of each GPU; NULL: none counts */
 	uint64_t foreign_mib;	/* on each GPU */
 	bool foreigner;		/* a process of nobody's is listed on each, with nothing */
 	bool mig;		/* they are instances of GPUs */
@@ -158,6 +159,8 @@ static inline void sample(struct world *w)
 		r->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_PROCS | GPU_PROC_MEM | GPU_SMACT | GPU_GRACT;
 		r->mem_total_mib = w->last_mib && g + 1 == w->n_gpus ? w->last_mib : 40960;
 		r->smact = r->gract = w->smact;
+		r->valid |= w->energy_j ? GPU_ENERGY : 0;
+		r->energy_j = w->energy_j ? w->energy_j[g] : 0;
 		if (w->fallen)
 			r->fallen = true, r->valid = 0, r->mem_total_mib = 0;
 	}
