@@ -372,7 +372,9 @@ void fleet_leave(struct fleet *f, struct slot *s, const struct run *r, struct no
 		i++;
 	assert(i < s->n_runs);
 	s->runs[i] = s->runs[--s->n_runs];
-	/* What it took is not known one by one: an equal part of what all took. */
+	/* An equal part of what all took, though loads are believed one by one (fleet_belief): those are loads alone, and what each
+	 * takes of a full GPU is less. Only limits on the load ask for it, until the window has settled; by what those who stay do
+	 * alone, newcomers wait longer, and simulations of doc/results end further behind what was measured. */
 	window_change(s->window, now.mono_ms, (struct load){ -l.gract / n, -l.smact / n, l.gract_known, l.smact_known });
 	fleet_infer_leave(f, s, r);
 	ledger_exited(&s->ledger, r->t->id, now.mono_ms);
