@@ -31,6 +31,7 @@ struct question {
 
 #define UNKNOWN_S 3600		/* what a task takes alone as long as none has ended */
 #define OTHER_GPU_SD 0.15	/* of a load that was seen on another model of GPU */
+#define OVERDUE 0.125		/* a task that runs longer than expected is taken to have this part of that time left */
 #define TYPICAL_OF 100		/* what tasks took on average: over about so many */
 
 struct estimates {
@@ -491,6 +492,33 @@ double estimates_clock_s(const struct estimates *e, const struct task *t, struct
 		return INFINITY;
 	bool told = running && fleet_measured(e->fleet, t->id, &m) && isfinite(m.begin_s);
 	return fabs((told ? m.begin_s : ESTIMATES_BEGIN_S) + limit_s - ran_s);
+}
+
+static double limit_left_s(const struct task *t, struct now now)
+{
+	int64_t ends_ms = task_limit_ends_ms(t);
+	return ends_ms < INT64_MAX ? (double)(ends_ms - now.wall_ms) / 1000 : INFINITY;
+}
+
+/* In seconds alone. Nobody meters one without GPUs, which nobody slows either; another has done nothing before it is seen. */
+static double work_done_s(const struct fleet_run *r, struct now now)
+{
+	int64_t stood_ms = task_suspended_ms(r->task, now.wall_ms);
+	if (!r->n_slots)
+		return (double)(now.wall_ms - task_attempt(r->task)->start_ms - stood_ms) / 1000;
+	return isfinite(r->work_s) ? r->work_s : 0;
+}
+
+/* What it says itself beats what others took. */
+struct time_left estimates_left(const struct estimates *e, const struct fleet_run *r, struct now now)
+{
+	struct time_left left = { .clock_s = estimates_clock_s(e, r->task, now), .limit_s = limit_left_s(r->task, now) };
+	double all_s = estimates_work_s(e, r->task, &left.how), done_s = work_done_s(r, now);
+	left.says = isfinite(r->left_s);
+	left.known = left.says || left.how != WORK_UNKNOWN;
+	left.overdue = !left.says && done_s >= all_s;
+	left.s = fmin(left.says ? r->left_s : fmax(all_s - done_s, all_s * OVERDUE), left.clock_s);
+	return left;
 }
 
 /* The clock tells the end of one that goes on without saying how far it has to go, too. */

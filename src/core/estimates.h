@@ -14,7 +14,6 @@
 struct estimates;
 
 #define ESTIMATES_BEGIN_S 10	/* Python, CUDA and a model take 8 to 18 s before anything is computed */
-#define ESTIMATES_OVERDUE 0.125	/* a task that runs longer than expected is taken to have this part of that time left */
 
 /* Uses ctx, estimate and outcome of `ops`, which are copied. The other owners outlive it; of the fleet it reads models and
  * capacity. */
@@ -77,6 +76,17 @@ double estimates_work_s(const struct estimates *e, const struct task *t, enum wo
 /* In how many seconds its own clock ends the task (load.h: limit_s), from its start, or from now if it runs; INFINITY: nobody
  * knows of one. Company does not lengthen that. One that is over it is taken to need as long again as it is late. */
 double estimates_clock_s(const struct estimates *e, const struct task *t, struct now now);
+/* How long a running task has left. */
+struct time_left {
+	double s;		/* of its work, in seconds that it takes alone; at most clock_s */
+	bool says;		/* by its own progress, */
+	enum work_known how;	/* else by this; */
+	bool known;		/* or by neither: then s is by what tasks took here on average */
+	bool overdue;		/* by what was expected it should be over: s is a number to plan with, and no end to be told */
+	double clock_s;		/* as estimates_clock_s */
+	double limit_s;		/* until its time limit ends it; INFINITY: none does, as while it is suspended */
+};
+struct time_left estimates_left(const struct estimates *e, const struct fleet_run *r, struct now now);
 /* As fleet_progress, but left_s no longer than its own clock lets it go on. */
 bool estimates_progress(const struct estimates *e, const struct task *t, struct now now, struct progress_report *out);
 

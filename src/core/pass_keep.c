@@ -14,16 +14,6 @@
 
 #define PROMISE_SLIP 2	/* a start that is planned in an hour may come in two, and pass_max later, before GPUs are kept for it */
 
-double pass_left_s(const struct pass *p, const struct fleet_run *r, struct now now, bool *known)
-{
-	enum work_known how;
-	double all = estimates_work_s(p->estimates, r->task, &how), clock_s = estimates_clock_s(p->estimates, r->task, now);
-	*known = isfinite(r->left_s) || isfinite(clock_s) || how != WORK_UNKNOWN;
-	if (isfinite(r->left_s))	/* what it says itself beats what others took */
-		return fmin(r->left_s, clock_s);
-	return fmin(fmax(isfinite(r->work_s) ? all - r->work_s : all, all * ESTIMATES_OVERDUE), clock_s);
-}
-
 const struct vacated *pass_vacated_for(const struct pass *p, task_id id)
 {
 	for (size_t i = 0; i < p->vacated.n; i++)
@@ -263,13 +253,10 @@ static bool may_go_at_any_moment(const struct pass *p, const struct task *t)
  * or it was asked to make place and hears it. */
 static double expected_left_s(const struct pass *p, const struct fleet_run *r, struct now now)
 {
-	int64_t limit_ms = task_limit_ends_ms(r->task);
-	double limit_s = limit_ms < INT64_MAX ? (double)(limit_ms - now.wall_ms) / 1000 : INFINITY;
-	bool known = false;
+	const struct time_left left = estimates_left(p->estimates, r, now);
 	if (r->task->suspended || may_go_at_any_moment(p, r->task))
 		return INFINITY;
-	double work_s = isfinite(r->left_s) || isfinite(r->work_s) ? pass_left_s(p, r, now, &known) : INFINITY;
-	return fmax(fmin(limit_s, known ? work_s : INFINITY), 0);
+	return fmax(fmin(left.known ? left.s : INFINITY, left.limit_s), 0);
 }
 
 /* When the last run on the head's kept GPUs is expected to end (mono); 0: not known of one of them, so it may be any moment. */

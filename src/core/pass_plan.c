@@ -128,9 +128,8 @@ static double begin_left_s(double left_s, double done_s)
 }
 
 /* As a plan has it: whole seconds, 0: none. */
-static double plan_clock_s(const struct pass *p, const struct task *t, struct now now)
+static double plan_clock_s(double clock_s)
 {
-	double clock_s = estimates_clock_s(p->estimates, t, now);
 	return isfinite(clock_s) ? fmax(round(clock_s), 1) : 0;
 }
 
@@ -138,16 +137,16 @@ static bool plan_list_running(struct pass *p, struct plan *out, struct siblings 
 {
 	struct fleet_run r;
 	for (size_t at = 0; fleet_next_run(p->fleet, &at, &r);) {
-		bool known;
-		struct plan_task t = { .id = r.task->id, .left_s = round(pass_left_s(p, &r, now, &known)), .gpus = r.n_slots,
+		const struct time_left left = estimates_left(p->estimates, &r, now);
+		struct plan_task t = { .id = r.task->id, .left_s = round(left.s), .gpus = r.n_slots,
 				       .mib = r.held_mib, .load = plan_loads(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
-				       .on = bits_of(&p->plan, r.slots, r.n_slots), .clock_s = plan_clock_s(p, r.task, now) };
+				       .on = bits_of(&p->plan, r.slots, r.n_slots), .clock_s = plan_clock_s(left.clock_s) };
 		t.begin_s = begin_left_s(t.left_s, r.work_s);
 		if (!t.on)
 			continue;
 		if (out->n_running == PLAN_TASKS - PLAN_WAITING)
 			return false;
-		p->plan.n_known += known;
+		p->plan.n_known += left.known;
 		siblings_note(all, task_signature(r.task), r.work_s + r.left_s);
 		out->tasks[out->n_running++] = t;
 	}
@@ -247,7 +246,7 @@ static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struc
 		return;
 	enum work_known how;
 	w.left_s = round(plan_work_s(p, l->siblings, t, &how));
-	w.clock_s = plan_clock_s(p, t, now);
+	w.clock_s = plan_clock_s(estimates_clock_s(p->estimates, t, now));
 	w.left_s = w.clock_s > 0 ? fmin(w.left_s, w.clock_s) : w.left_s;
 	w.begin_s = begin_left_s(w.left_s, 0);
 	bool sure = plan_is_sure(p, t, how);

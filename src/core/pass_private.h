@@ -175,9 +175,6 @@ void pass_note_recovering(struct pass *p, const struct map_request *r, struct no
 /* It insists: keeps n GPUs that it could have free for it, those with the fewest tasks (ties: the lowest slot). */
 void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now);
 bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now);
-/* What is left of a running attempt's work, alone, or until its own clock ends it; *known: whether that is more than a
- * guess. */
-double pass_left_s(const struct pass *p, const struct fleet_run *r, struct now now, bool *known);
 /* The head did not fit. Keeps what it needs once it was passed for long enough, and others where some of that went away. */
 void pass_keep_for_head(struct pass *p, const struct task *t, const struct map_request *r, struct now now);
 /* Whether that task, begun now, is over before what the head is promised. */

@@ -34,20 +34,13 @@ static const struct core_reservation *meets(const struct core_reservation *other
 	return NULL;
 }
 
-/* When a running task is expected to end (wall): by its limit, what it says itself, or what its like took. INT64_MAX: nobody
- * knows. */
+/* When a running task is expected to end (wall). INT64_MAX: nobody knows, as of one that is longer there than its like: its
+ * owner is to be asked, too. */
 static int64_t run_ends_ms(const struct core *c, const struct fleet_run *r, struct now now)
 {
-	const struct task *t = r->task;
-	int64_t limit = task_limit_ends_ms(t);
-	enum work_known how;
-	double work_s = estimates_work_s(c->estimates, t, &how), clock_s = estimates_clock_s(c->estimates, t, now);
-	if (t->suspended)
-		return INT64_MAX;
-	bool known = how != WORK_UNKNOWN && isfinite(r->work_s) && work_s > r->work_s;
-	double left_s = fmin(isfinite(r->left_s) ? r->left_s : known ? work_s - r->work_s : INFINITY, clock_s);
-	int64_t left = isfinite(left_s) ? now.wall_ms + (int64_t)(left_s * 1000) : INT64_MAX;
-	return left < limit ? left : limit;
+	const struct time_left left = estimates_left(c->estimates, r, now);
+	double left_s = fmin(left.known && !left.overdue ? left.s : left.clock_s, left.limit_s);
+	return isfinite(left_s) && !r->task->suspended ? now.wall_ms + (int64_t)(left_s * 1000) : INT64_MAX;
 }
 
 /* How many tasks may still run then on each slot; free it. By expectations, so a choice and no promise: the filter keeps others

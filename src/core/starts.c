@@ -30,6 +30,8 @@
 /* How an end is known, the surest first. */
 enum known { KNOWN_PROGRESS, KNOWN_RUNS, KNOWN_LIMIT, KNOWN_COUNTED, KNOWN_NOT };
 static const char *const known_words[] = { "progress", "runs", "limit", "capture", NULL };
+static const enum known by_work[] = { [WORK_RUNS] = KNOWN_RUNS, [WORK_LIMIT] = KNOWN_LIMIT, [WORK_COUNTED] = KNOWN_COUNTED,
+				      [WORK_UNKNOWN] = KNOWN_NOT };
 
 #define NO_SLOT UINT32_MAX
 
@@ -119,25 +121,23 @@ static int stays_by_end(const void *a, const void *b)
 
 static double run_time(const struct core *c, const struct task *t, enum known *how)
 {
-	static const enum known as[] = { [WORK_RUNS] = KNOWN_RUNS, [WORK_LIMIT] = KNOWN_LIMIT, [WORK_COUNTED] = KNOWN_COUNTED,
-					 [WORK_UNKNOWN] = KNOWN_NOT };
 	enum work_known work;
 	double s = estimates_work_s(c->estimates, t, &work);
-	*how = as[work];
+	*how = by_work[work];
 	return work != WORK_UNKNOWN ? s : INFINITY;
 }
 
-static double time_left(const struct starts *s, const struct task *t, enum known *how)
+/* By its own progress as it is by now, with the tasks that slow it: that is what its owner reads as LEFT. */
+static double run_ends_s(const struct starts *s, const struct fleet_run *r, enum known *how)
 {
 	struct progress_report p;
-	if (t->suspended)
+	if (r->task->suspended)
 		return *how = KNOWN_NOT, INFINITY;
-	if (estimates_progress(s->c->estimates, t, s->now, &p) && p.left_s >= 0)
+	if (estimates_progress(s->c->estimates, r->task, s->now, &p) && p.left_s >= 0)
 		return *how = KNOWN_PROGRESS, p.left_s;
-	int64_t stood_ms = task_suspended_ms(t, s->now.wall_ms);
-	double all = run_time(s->c, t, how), ran = (double)(s->now.wall_ms - task_attempt(t)->start_ms - stood_ms) / 1000;
-	double left = isfinite(all) ? fmax(all - ran, all * ESTIMATES_OVERDUE) : INFINITY;
-	return fmin(left, estimates_clock_s(s->c->estimates, t, s->now));
+	const struct time_left left = estimates_left(s->c->estimates, r, s->now);
+	*how = left.says ? KNOWN_PROGRESS : by_work[left.how];
+	return left.known ? fmin(left.s, left.limit_s) : INFINITY;
 }
 
 static void add_stay(struct starts *s, struct stay one)
@@ -161,7 +161,7 @@ static void list_stays(struct starts *s)
 	struct fleet_run r;
 	for (size_t at = 0; fleet_next_run(s->c->fleet, &at, &r);) {
 		enum known how;
-		double end = time_left(s, r.task, &how);
+		double end = run_ends_s(s, &r, &how);
 		struct share_task load = fleet_load(s->c->fleet, r.task->id).load;
 		double cores = fleet_cores_of(s->c->fleet, r.task->id).need, part = r.n_slots ? 1.0 / r.n_slots : 0;
 		s->cores += isnan(cores) ? 0 : cores;

@@ -235,6 +235,25 @@ static void it_gets_gpus_that_are_free_then(void **unused)
 	end_world(w);
 }
 
+/* Its like took 100 s. Until then it is gone before the reservation begins; after that nobody knows when it ends, and whoever
+ * reserves is told of it. */
+static void one_that_is_overdue_is_in_the_way(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	teach_time(w, 5000, 1, 100);
+	hold_memory(w, submit(w, spec_of(5000, 1)), 5000);
+	for (int overdue = 0; overdue < 2; overdue++) {
+		pass(w, 80);
+		struct core_reservation r = reserved(w, 1, HOUR_MS, HOUR_MS);
+		scoped_json *overlaps = core_overlaps_json(w->c, &r, w->now);
+		assert_int_equal(json_array_size(overlaps), overdue);
+		if (overdue)
+			assert_true(json_is_null(json_object_get(json_array_get(overlaps, 0), "end_time")));
+	}
+	end_world(w);
+}
+
 /* One that was drained before radd was restarted is the first that the next radd knows of. */
 static void they_are_named_in_the_order_of_their_numbers(void **unused)
 {
@@ -264,6 +283,7 @@ int main(void)
 		cmocka_unit_test(what_was_kept_for_others_is_given_up_when_it_begins),
 		cmocka_unit_test(several_gpus_are_taken_beside_a_reserved_one),
 		cmocka_unit_test(it_gets_gpus_that_are_free_then),
+		cmocka_unit_test(one_that_is_overdue_is_in_the_way),
 		cmocka_unit_test(they_are_named_in_the_order_of_their_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,6 +212,26 @@ static void one_that_wants_a_certain_gpu_is_said_to_wait_for_that(void **unused)
 	end_world(w);
 }
 
+/* Each of two gets half of the GPU: after 40 s, about 80 of the 100 that they take alone are left. */
+static void what_those_who_slow_each_other_did_counts_and_not_the_time(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_FIFO, 100000);
+	config.map.share = SHARE_STREAMS;
+	struct world *w = new_world(1, &config);
+	w->smact = 1;
+	teach_time(w, 15000, 1, 100);
+	fleet_watch_slowdown(w->c->fleet);
+	for (int i = 0; i < 2; i++)
+		hold_memory(w, submit(w, spec_of(15000, 1)), 15000);
+	pass(w, 40);
+	assert_int_equal(fleet_count_runs(w->c->fleet), 2);
+	task_id next = submit(w, spec_of(15000, 1));
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	assert_true(starts_in(starts, next) > 75 && starts_in(starts, next) < 90);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +242,7 @@ int main(void)
 		cmocka_unit_test(the_end_of_a_task_without_gpus_is_one),
 		cmocka_unit_test(starts_are_told_by_loads_too),
 		cmocka_unit_test(starts_count_with_what_is_held_for_the_unknown),
+		cmocka_unit_test(what_those_who_slow_each_other_did_counts_and_not_the_time),
 		cmocka_unit_test(one_that_wants_a_certain_gpu_is_said_to_wait_for_that),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
