@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The table of operations: see requests.h. Their files are requests_submit.c, requests_change.c, requests_look.c,
- * requests_gpus.c, requests_purge.c, requests_process.c, requests_announce.c, requests_reserve.c and
- * requests_users.c; what they share is in requests_check.c.
+ * The table of operations: see requests.h. Their files are requests_*.c, one for each subject; what they share is in
+ * requests_check.c.
  *
  * An operation sees the message, and who sent it, but no connection: what it answers is a value. So none can answer before the
  * commit, or keep a client waiting by its own means, and a test needs no socket.

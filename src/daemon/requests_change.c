@@ -60,9 +60,8 @@ static int change_add(void *ctx, task_id id, enum task_state state)
 	return 0;
 }
 
-/* The live tasks that the request's ids stand for: each one itself, or all elements of an array job. Free *ids. Sorted
- * and without repetition, so that a task that is named twice is changed once and counts once. */
-static int change_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err)
+/* Sorted and without repetition, so that a task that is named twice is changed once and counts once. */
+int request_live_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err)
 {
 	scoped_free task_id *asked = NULL;
 	struct change_list all = { 0 };
@@ -190,7 +189,7 @@ static int change_all(const struct requests *q, const struct message *m, core_ch
 	struct changes c = { .q = q, .m = m, .one = change_plainly, .how = &how, .until_us = INT64_MAX };
 	scoped_free task_id *ids = NULL;
 	size_t n = 0;
-	if (change_ids(q, m, &ids, &n, err))
+	if (request_live_ids(q, m, &ids, &n, err))
 		return -1;
 	change_some(&c, ids, n);
 	return change_tell(&c, reply, err);
@@ -264,7 +263,7 @@ int request_signal(const struct requests *q, const struct message *m, struct rep
 		return -1;
 	if (!number)
 		return error_set(err, ERR_INVALID, "'signal': which?");
-	if (change_ids(q, m, &ids, &n, err) && !m->so_far)
+	if (request_live_ids(q, m, &ids, &n, err) && !m->so_far)
 		return -1;
 	while (at < n && ids[at] <= last)
 		at++;
@@ -368,80 +367,6 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 			return change_put_off(last, &c, reply);
 	}
 	return change_tell(&c, reply, err);
-}
-
-/* The capture that a job waits for ------------------------------------------------------------------------------------ */
-
-/* The spec of a job that waits for its capture; NULL: it does not, or is not the sender's. */
-static struct spec *change_awaiting(const struct requests *q, const struct message *m, uint32_t *job, struct error *err)
-{
-	scoped_free task_id *ids = NULL;
-	size_t n = 0;
-	char text[TASK_ID_TEXT];
-	if (request_need_room(q, err) || change_ids(q, m, &ids, &n, err))
-		return NULL;
-	const struct task *t = core_task(q->core, ids[0]);
-	if (t && request_need_owner(m, t, err))
-		return NULL;
-	*job = TASK_JOB(ids[0]);
-	if (t && capturing_awaits(q->capturing, t->spec))
-		return t->spec;
-	error_set(err, ERR_CONFLICT, "task %s: waits for no capture", task_id_text(ids[0], text));
-	return NULL;
-}
-
-/* Its capture waits for its turn, which is waited for in all until capture_turn_s; or that has come, and it has its time. The
- * spec is stored anew each time. */
-int request_capturing(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
-{
-	uint32_t job;
-	struct spec *s = change_awaiting(q, m, &job, err);
-	if (!s || request_need_store(q, m, err))
-		return -1;
-	request_spend_store(q, m, s->bytes);
-	if (capturing_goes_on(q->capturing, s, q->config->capture_wait_ms, json_is_true(json_object_get(m->json, "begun")),
-			      json_is_true(json_object_get(m->json, "aside"))))
-		core_reconsider(q->core);
-	if (store_set_spec(q->store, job, s, err))
-		return -1;
-	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
-}
-
-/* It is kept, in memory and in the store, as what was submitted is. One that goes beyond what its user may have there is none:
- * its tasks go on, and say why. */
-static void change_bound_capture(const struct requests *q, const struct message *m, uint32_t job, char **capture, char **why)
-{
-	struct error full = ERROR_INIT;
-	if (!*capture)
-		return;
-	if (request_need_store(q, m, &full) || request_need_size(q, m, strlen(*capture), &full)) {
-		free(steal(*capture));
-		free(*why);
-		*why = alloc_string(full.text);
-		return;
-	}
-	request_spend_store(q, m, m->bytes);
-	core_spec_grew(q->core, job, strlen(*capture));
-}
-
-/* The capture of a job that waits for it, or why there is none. A reference of its own, since those who wait for it may
- * end while they are told. The spec is stored anew: what was submitted is now what came with its capture. */
-int request_captured(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
-{
-	scoped_free char *capture = NULL, *notes = NULL, *why = NULL;
-	uint32_t job;
-	struct spec *s;
-	if (json_read_text(m->json, "capture", SPEC_MAX_CAPTURE, &capture, err) ||
-	    json_read_text(m->json, "notes", SPEC_MAX_NOTES, &notes, err) ||
-	    json_read_text(m->json, "why", 1000, &why, err) || !(s = change_awaiting(q, m, &job, err)))
-		return -1;
-	spec_ref(s);
-	change_bound_capture(q, m, job, &capture, &why);
-	const char *said = capture ? notes : why;
-	capturing_came(q->capturing, s, steal(capture), said ? said : "");
-	int failed = store_set_spec(q->store, job, s, err);
-	spec_unref(s);
-	return failed ? -1 : request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
 }
 
 /* update -------------------------------------------------------------------------------------------------------------- */
@@ -686,7 +611,7 @@ int request_update(const struct requests *q, const struct message *m, struct rep
 	bool singleton = update_is_singleton(m);
 	scoped_free char *stays = NULL;
 	int failed = request_need_room(q, err) || request_need_store(q, m, err) || change_read_update(m, &ev, &name, err) ||
-		     (singleton && update_need_whole(m, err)) || change_ids(q, m, &ids, &n, err) ||
+		     (singleton && update_need_whole(m, err)) || request_live_ids(q, m, &ids, &n, err) ||
 		     update_check_by(q, m, &ev, ids, n, err) || update_check_deps(q, m, &ev, ids, n, &bytes, err) ? -1 : 0;
 	if (!failed)
 		stays = update_stays(q, m, &ev, ids, n);

@@ -15,7 +15,9 @@ typedef int request_operation(const struct requests *q, const struct message *m,
 request_operation request_submit;
 /* requests_change.c */
 request_operation request_cancel, request_hold, request_release, request_suspend, request_resume, request_signal,
-	request_requeue, request_update, request_capturing, request_captured;
+	request_requeue, request_update;
+/* requests_captured.c */
+request_operation request_capturing, request_captured;
 /* requests_look.c */
 request_operation request_list, request_show, request_events, request_script, request_why, request_starts, request_wait,
 	request_acct, request_series;
@@ -31,6 +33,10 @@ request_operation request_reserve, request_reservations, request_unreserve;
 request_operation request_give_back, request_environ;
 /* requests_announce.c */
 request_operation request_announce, request_depart;
+
+/* requests_change.c: the live tasks that the request's ids stand for: each one itself, or all elements of an array job. Free
+ * *ids. 0, or -1: there is none. */
+int request_live_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err);
 
 /* requests_process.c: whether the process that the spec names may become a task. 0, or -1 with why not. */
 int request_check_process(const struct requests *q, const struct message *m, const struct spec *s, struct error *err);
