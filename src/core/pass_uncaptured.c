@@ -64,8 +64,18 @@ static bool begin_one(struct pass *p, struct now now)
 	return true;
 }
 
+static bool any_idle(struct pass *p, struct now now)
+{
+	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	for (size_t i = 0; i < fleet_size(p->fleet); i++)
+		if (map_is_idle(&gpus[i]) && map_is_usable(&p->config->map, &gpus[i]))
+			return true;
+	return false;
+}
+
+/* Thousands may wait for their captures while all GPUs are taken, and each that comes makes a pass: nobody is asked then. */
 void pass_begin_uncaptured(struct pass *p, struct now now)
 {
-	while (!tasks_queued(p->tasks) && begin_one(p, now))
+	while (!tasks_queued(p->tasks) && estimates_open(p->estimates) && any_idle(p, now) && begin_one(p, now))
 		;
 }

@@ -322,9 +322,38 @@ static void a_restart_waits_on(void **unused)
 	end_world(w);
 }
 
+static unsigned n_asked;
+
+static struct allowance count_asked(void *ctx, uid_t uid)
+{
+	(void)ctx, (void)uid;
+	n_asked++;
+	return (struct allowance){ { 0 } };
+}
+
+/* What each that waits may have is asked of it, so that is how many were looked at. */
+static void where_no_gpu_is_idle_nobody_is_asked(void **unused)
+{
+	(void)unused;
+	struct world *w = capture_world(2);
+	w->c->ops.allowance = count_asked;
+	core_drain(w->c, "GPU-1", true);
+	submit(w, spec_of(10000, 1));
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(state(w, submit(w, captured(1))), TASK_PENDING);
+	n_asked = 0;
+	assert_int_equal(state(w, submit(w, captured(1))), TASK_PENDING);
+	assert_int_equal(n_asked, 0);
+	core_drain(w->c, "GPU-1", false);
+	pass(w, 1);
+	assert_int_equal(fleet_count_runs(w->c->fleet), 2);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(where_no_gpu_is_idle_nobody_is_asked),
 		cmocka_unit_test(an_idle_gpu_waits_for_no_capture), cmocka_unit_test(nobody_joins_who_has_just_begun_so),
 		cmocka_unit_test(a_capture_that_is_not_laid_aside_is_waited_for),
 		cmocka_unit_test(nobody_waits_longer_than_a_window_for_a_capture),
