@@ -89,7 +89,7 @@ void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms)
 		m->energy_j = seen->energy_j;
 }
 
-struct measured meter_read(const struct meter *m, int64_t warm_after_ms)
+struct measured meter_read(const struct meter *m)
 {
 	return (struct measured){
 		.peak_mib = m->peak_mib,
@@ -100,7 +100,6 @@ struct measured meter_read(const struct meter *m, int64_t warm_after_ms)
 		.mean_pcie_tx_mib_s = mean_load(&m->pcie_tx),
 		.alone_s = m->ran_ms > 0 ? m->alone_ms / 1000 : NAN,
 		.energy_j = m->energy_j > 0 ? m->energy_j : NAN,	/* no GPU runs on nothing */
-		.warm = m->ran_ms >= (double)warm_after_ms,
 		.alone_gract = mean_load(&m->alone_gract),
 		.alone_smact = mean_load(&m->alone_smact),
 		.alone_dram = mean_load(&m->alone_dram),

@@ -41,8 +41,8 @@ void meter_add(struct meter *m, const struct meter_sample *s);
 /* Goes on after a restart from what was known (the last EV_MEASURED) when it had run for ran_ms. The time nobody measured
  * is left out, not guessed. */
 void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms);
-/* `warm_after_ms`: how long it must have run for its peak to count. */
-struct measured meter_read(const struct meter *m, int64_t warm_after_ms);
+/* What a meter knows; whether its peak is believed (`warm`) is the caller's to say. */
+struct measured meter_read(const struct meter *m);
 
 /* Sums over tasks. Zeroed memory is an empty one; freed by account_clear. */
 struct account {

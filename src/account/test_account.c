@@ -19,29 +19,26 @@ static void meter(void **state)
 {
 	(void)state;
 	struct meter m = { 0 };
-	struct measured seen = meter_read(&m, 30000);
+	struct measured seen = meter_read(&m);
 	assert_true(isnan(seen.mean_smact) && isnan(seen.alone_s) && isnan(seen.energy_j));
 	assert_int_equal(seen.peak_mib, 0);
-	assert_false(seen.warm);
 
 	/* The first begins: what it says of the time before is not this attempt's. */
 	meter_add(&m, &(struct meter_sample){ 10000, 4000, true, 0.9, 500, true });
-	assert_int_equal(meter_read(&m, 30000).peak_mib, 4000);
-	assert_true(isnan(meter_read(&m, 30000).energy_j));
+	assert_int_equal(meter_read(&m).peak_mib, 4000);
+	assert_true(isnan(meter_read(&m).energy_j));
 	/* 10 s at 0.2 alone, 20 s at 0.8 with a neighbour: (2 + 16) / 30 = 0.6. */
 	meter_add(&m, &(struct meter_sample){ 20000, 7000, true, 0.2, 1000, true });
 	meter_add(&m, &(struct meter_sample){ 40000, 6000, true, 0.8, 3000, false });
-	seen = meter_read(&m, 30000);
+	seen = meter_read(&m);
 	NEAR(seen.mean_smact, 0.6);
 	NEAR(seen.alone_s, 10);
 	NEAR(seen.energy_j, 4000);
 	assert_int_equal(seen.peak_mib, 7000);
-	assert_true(seen.warm);
-	assert_false(meter_read(&m, 30001).warm);
 	/* Not known: no load for 30 s, which the mean leaves out; memory that does not count; no energy. */
 	meter_add(&m, &(struct meter_sample){ 70000, 99999, false, NAN, NAN, true });
 	meter_add(&m, &(struct meter_sample){ 80000, 0, true, 0.6, NAN, false });
-	seen = meter_read(&m, 30000);
+	seen = meter_read(&m);
 	NEAR(seen.mean_smact, 0.6);
 	NEAR(seen.alone_s, 40);
 	NEAR(seen.energy_j, 4000);
@@ -49,7 +46,7 @@ static void meter(void **state)
 	/* The same moment again, and one before it: the peak counts, time does not. */
 	meter_add(&m, &(struct meter_sample){ 80000, 8000, true, 0, 100, true });
 	meter_add(&m, &(struct meter_sample){ 60000, 9000, true, 0, 100, true });
-	seen = meter_read(&m, 30000);
+	seen = meter_read(&m);
 	NEAR(seen.mean_smact, 0.6);
 	NEAR(seen.alone_s, 40);
 	NEAR(seen.energy_j, 4000);
@@ -72,7 +69,7 @@ static void load_alone(void **state)
 	for (size_t i = 0; i < COUNT_OF(samples); i++)
 		meter_add(&m, &(struct meter_sample){ .mono_ms = samples[i].mono_ms, .alone = samples[i].alone,
 			  .active = samples[i].active, .gract = samples[i].gract, .smact = samples[i].smact, .energy_j = NAN });
-	struct measured seen = meter_read(&m, 30000);
+	struct measured seen = meter_read(&m);
 	NEAR(seen.alone_gract, 0.6);	/* (10 * 0.4 + 20 * 0.7) / 30 */
 	NEAR(seen.alone_smact, 0.2);
 	NEAR(seen.alone_s, 40);
@@ -81,10 +78,10 @@ static void load_alone(void **state)
 	meter_add(&m, &(struct meter_sample){ .mono_ms = 100000, .alone = true, .active = true });
 	meter_add(&m, &(struct meter_sample){ .mono_ms = 140000, .alone = true, .active = true, .gract = 0.2, .smact = 0.4,
 		  .energy_j = NAN });
-	NEAR(meter_read(&m, 30000).alone_gract, 0.4);
-	NEAR(meter_read(&m, 30000).alone_smact, 0.3);
+	NEAR(meter_read(&m).alone_gract, 0.4);
+	NEAR(meter_read(&m).alone_smact, 0.3);
 	m = (struct meter){ 0 };
-	assert_true(isnan(meter_read(&m, 0).alone_gract) && isnan(meter_read(&m, 0).alone_smact));
+	assert_true(isnan(meter_read(&m).alone_gract) && isnan(meter_read(&m).alone_smact));
 }
 
 /* Those of its GPUs that few tell: with or without a neighbour, and each by the time in which it was known. */
@@ -99,7 +96,7 @@ static void means_beside_smact(void **state)
 		meter_add(&m, &(struct meter_sample){ .mono_ms = samples[i].mono_ms, .smact = NAN, .energy_j = NAN,
 			  .smocc = samples[i].smocc, .dram = samples[i].dram, .pcie_rx_mib_s = samples[i].rx,
 			  .pcie_tx_mib_s = samples[i].tx });
-	struct measured seen = meter_read(&m, 0);
+	struct measured seen = meter_read(&m);
 	NEAR(seen.mean_smocc, 0.6);
 	NEAR(seen.mean_dram, 0.5);
 	NEAR(seen.mean_pcie_rx_mib_s, 300);
@@ -108,7 +105,7 @@ static void means_beside_smact(void **state)
 	meter_add(&m, &(struct meter_sample){ .mono_ms = 50000, .smact = NAN, .energy_j = NAN });
 	meter_add(&m, &(struct meter_sample){ .mono_ms = 80000, .smact = NAN, .energy_j = NAN, .smocc = 0.2, .dram = NAN,
 		  .pcie_rx_mib_s = NAN, .pcie_tx_mib_s = 5 });
-	seen = meter_read(&m, 0);
+	seen = meter_read(&m);
 	NEAR(seen.mean_smocc, 0.4);
 	NEAR(seen.mean_dram, 0.5);
 	NEAR(seen.mean_pcie_tx_mib_s, 5);
@@ -123,15 +120,14 @@ static void meter_after_restart(void **state)
 	/* 30 s at 0.6 and 10 s at 0.2: 20 / 40 = 0.5. The time between is nobody's. */
 	meter_add(&m, &(struct meter_sample){ 900000, 6500, true, 1, 77777, true });
 	meter_add(&m, &(struct meter_sample){ 910000, 6500, true, 0.2, 500, true });
-	seen = meter_read(&m, 40000);
+	seen = meter_read(&m);
 	NEAR(seen.mean_smact, 0.5);
 	NEAR(seen.alone_s, 20);
 	NEAR(seen.energy_j, 4500);
 	assert_int_equal(seen.peak_mib, 7000);
-	assert_true(seen.warm);
 	seen = (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN };
 	meter_resume(&m, &seen, 30000);
-	seen = meter_read(&m, 40000);
+	seen = meter_read(&m);
 	assert_true(isnan(seen.mean_smact) && isnan(seen.energy_j));
 }
 

@@ -186,7 +186,7 @@ static void add_device_evidence(struct exit_report *r, const struct fleet_end *s
 		r->device_total_mib = seen->device_total_mib;
 		r->device_free_min_mib = seen->device_free_min_mib;
 	}
-	r->peak_mib = seen->peak_mib;
+	r->peak_mib = seen->measured.peak_mib;
 	r->claim_mib = attempt_limit_mib(a);
 	r->fenced = a->fence_mib > 0;
 	r->mps = a->mode == SHARE_MPS;

@@ -410,8 +410,7 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 		fleet_advance(f, f->slots[r->slots[i]], now);
 		fleet_infer_end_span(f, f->slots[r->slots[i]], now);
 	}
-	*out = (struct fleet_end){ .n_slots = r->n_slots, .placed_ms = r->placed_ms, .had_neighbours = r->had_neighbours,
-				   .peak_mib = r->meter.peak_mib };
+	*out = (struct fleet_end){ .n_slots = r->n_slots, .placed_ms = r->placed_ms, .had_neighbours = r->had_neighbours };
 	out->measured = fleet_measure(f, r);
 	out->measured.warm = fleet_stood_still(r, now);
 	memcpy(out->slots, r->slots, sizeof out->slots);

@@ -50,7 +50,6 @@ struct fleet_end {
 	bool had_foreign;		/* when it ended, foreign processes had memory there */
 	bool device_known;		/* the next two are */
 	uint64_t device_total_mib, device_free_min_mib;	/* of the GPU that had least free, in the last minute */
-	uint64_t peak_mib;		/* the task's own, largest on one GPU; 0: not known */
 	struct measured measured;
 };
 /* The attempt's processes are gone: takes it off its slots, where the ledger keeps its entry until a sample shows the memory

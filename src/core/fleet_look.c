@@ -247,7 +247,7 @@ bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out)
 	if (!r)
 		return false;
 	*out = (struct fleet_run){ .task = r->t, .slots = r->slots, .n_slots = r->n_slots, .load = { NAN, NAN },
-				   .work_s = fleet_metered(f, r).work_s, .left_s = fleet_left_alone_s(f, r) };
+				   .work_s = fleet_metered(r).work_s, .left_s = fleet_left_alone_s(f, r) };
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		const struct slot *s = f->slots[r->slots[i]];
 		const struct ledger_entry *e = ledger_find(&s->ledger, r->t->id);

@@ -84,7 +84,7 @@ void fleet_note_progress(struct fleet *f, task_id id, const struct progress_repo
 		return;
 	for (unsigned i = 0; i < r->n_slots; i++)
 		fleet_advance(f, f->slots[r->slots[i]], at);
-	double work_s = fleet_metered(f, r).work_s;
+	double work_s = fleet_metered(r).work_s;
 	note_file(f, r, file);
 	uint64_t company = company_of(f, r);
 	if (!p->known || company != p->company) {
@@ -150,7 +150,7 @@ double fleet_left_alone_s(const struct fleet *f, const struct run *r)
 	if (!fleet_progress(f, r->t->id, r->meter.last_ms, &now))
 		return NAN;
 	double rate = rate_alone(r), units = p->now.advanced - p->stepped.units, work_s = p->work_s - p->stepped.work_s;
-	double since_s = fleet_metered(f, r).work_s - p->work_s;
+	double since_s = fleet_metered(r).work_s - p->work_s;
 	if (isnan(rate) && now.left_s >= 0 && p->stepped.units > 0 && units > 0 && work_s > 0)
 		rate = units / work_s;
 	double left_s = units_left(&now) / rate - (since_s > 0 ? since_s : 0);

@@ -277,7 +277,7 @@ double fleet_power_part(const struct fleet *f, struct slot *s, const struct run 
 /* Brings s->tenants up to now, none if nobody wants to know; returns whether they changed. */
 bool fleet_fill_tenants(const struct fleet *f, struct slot *s);
 /* What its meters say; fleet_measure adds what was inferred, which costs more. */
-struct measured fleet_metered(const struct fleet *f, const struct run *r);
+struct measured fleet_metered(const struct run *r);
 struct measured fleet_measure(const struct fleet *f, const struct run *r);
 
 /* fleet_unlisted.c */

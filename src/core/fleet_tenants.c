@@ -18,9 +18,9 @@
 #define MOST_METERED 64	/* tasks on one GPU; of more, each counts as an equal part */
 #define FULL 0.9	/* from here on a GPU may hide that its tasks would take more */
 
-struct measured fleet_metered(const struct fleet *f, const struct run *r)
+struct measured fleet_metered(const struct run *r)
 {
-	struct measured m = meter_read(&r->meter, f->config->warm_ms);
+	struct measured m = meter_read(&r->meter);
 	m.warm = r->warm;
 	m.pace = r->pace;
 	m.begin_s = r->begin_s;
@@ -45,7 +45,7 @@ static struct load_belief evidence_of(const struct fleet *f, const struct run *r
 
 struct measured fleet_measure(const struct fleet *f, const struct run *r)
 {
-	struct measured m = fleet_metered(f, r);
+	struct measured m = fleet_metered(r);
 	m.inferred = evidence_of(f, r);
 	return m;
 }
@@ -53,7 +53,7 @@ struct measured fleet_measure(const struct fleet *f, const struct run *r)
 /* What it showed itself while it was alone for as long as a window needs to settle, over what `b` knows less well. */
 static bool seen_alone(const struct fleet *f, const struct run *r, struct load_belief *b)
 {
-	struct measured m = fleet_metered(f, r);
+	struct measured m = fleet_metered(r);
 	bool keep = b->source == LOAD_MEASURED;
 	if (!(m.alone_s * 1000 >= (double)f->config->window.settle_ms) || (isnan(m.alone_gract) && isnan(m.alone_smact)))
 		return false;

@@ -11,7 +11,7 @@ static struct fleet_gpu look(const struct world *w)
 
 static uint64_t peak_of(const struct world *w, task_id id)
 {
-	return fleet_metered(w->c->fleet, fleet_run(w->c->fleet, id)).peak_mib;
+	return fleet_metered(fleet_run(w->c->fleet, id)).peak_mib;
 }
 
 static uint64_t observed_of(const struct world *w, task_id id)
