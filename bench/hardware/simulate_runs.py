@@ -6,8 +6,8 @@
 
 A task does what it did alone: in run-exclusive.json of the same folder, or of another (FOLDERS). Known before are nothing (`--estimator
 none`), its memory, what a capture tells (`--loads guessed`), or what it did alone (`--loads known`), by what the run brought; a second time
-is a trace that holds the tasks twice. Runs in which nothing was known of loads are left out: all were measured before decision 258, since which
-such tasks start otherwise. Settings are those of the run, `settle` too. Medians of the throws. Once more with
+is a trace that holds the tasks twice. Runs in which nothing was known of loads are left out: all were measured before decision 258,
+since which such tasks start otherwise. Settings are those of the run, `settle` too. Medians of the throws. Once more with
 the starts that tasks had in that run: beside others a start takes longer than alone, which no simulation knows.
 """
 import argparse

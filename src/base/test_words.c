@@ -34,7 +34,8 @@ static void a_dash_of_text_is_none_of_an_option(void **state)
 {
 	(void)state;
 	assert_true(words_other_dash("\u2013gpus") && words_other_dash("-\u2014gpus") && words_other_dash("\u2212"));
-	assert_false(words_other_dash("--gpus") || words_other_dash("gpus\u2013") || words_other_dash("\u2026") || words_other_dash(""));
+	assert_false(words_other_dash("--gpus") || words_other_dash("gpus\u2013"));
+	assert_false(words_other_dash("\u2026") || words_other_dash(""));
 	assert_false(words_other_dash("\xe2\x80") || words_other_dash("\xe2"));
 }
 

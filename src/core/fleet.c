@@ -16,7 +16,6 @@
 #include <string.h>
 
 #define NOTE_EVERY_MS 60000
-#define EXPECTED_SMACT 0.26	/* what 38 public training scripts did alone on an H200, on average */
 
 struct fleet *fleet_create(const struct core_config *config, const struct fleet_ops *ops, struct fair *fair)
 {
@@ -222,12 +221,11 @@ struct run *fleet_run(const struct fleet *f, task_id id)
 	return idmap_get(&f->runs, id);
 }
 
-/* What runs of its signature were seen to do alone on such a GPU. Where nobody knows, what training scripts do on average, so that
- * until the window has settled four such tasks may meet, and a fifth may not (decisions 94 and 258). */
+/* What runs of its signature were seen to do alone on such a GPU; else a guess. */
 static struct load expected_load(const struct fleet *f, const struct slot *s, const struct task *t)
 {
-	struct share_task l = f->ops.known_load(f->ops.ctx, t, s->r.name).load;
-	return (struct load){ share_filled(l, SHARE_UNKNOWN_LOAD).gract, share_filled(l, EXPECTED_SMACT).smact, true, true };
+	struct share_task l = fleet_expected(f, f->ops.known_load(f->ops.ctx, t, s->r.name).load);
+	return (struct load){ l.gract, l.smact, true, true };
 }
 
 /* `extra`: a GPU beyond the number that it asked for, where only what is seen of it is held (fleet_move.c). */

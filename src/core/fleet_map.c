@@ -199,7 +199,7 @@ static void fleet_fill_slot(struct fleet *f, struct slot *s, struct now now)
 	struct map_gpu seen, *g = &f->gpus[s->number];
 	bool tenants_changed = false, is_new = !s->version;
 	if (!look_again(f, s, now, g, &seen)) {
-		tenants_changed = fleet_fill_tenants(f, s);
+		tenants_changed = fleet_fill_tenants(f, s, now);
 		look_anew(f, s, tenants_changed, now, g, &seen);
 	}
 	s->touched = s->touched_runs = false;

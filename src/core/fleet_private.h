@@ -268,6 +268,8 @@ void fleet_infer_end_span(const struct fleet *f, struct slot *s, struct now now)
 /* fleet_tenants.c */
 /* What it is believed to do alone: measured so, by runs before it or itself; else inferred; else what was known before. */
 struct load_belief fleet_belief(const struct fleet *f, const struct run *r);
+/* What a run adds to a GPU's load until it was seen, by what is known of it. */
+struct share_task fleet_expected(const struct fleet *f, struct share_task known);
 /* Nothing is known of what the run does to its GPUs, and it was not there for long enough to be seen. */
 bool fleet_unseen(const struct fleet *f, const struct run *r, struct now now);
 /* How fast the run goes on that slot, relative to running alone, by what is known of those there. */
@@ -275,7 +277,7 @@ double fleet_speed(const struct fleet *f, struct slot *s, const struct run *r, s
 /* Its part in what the GPU drew beyond idle; those of all runs there add up to 1. */
 double fleet_power_part(const struct fleet *f, struct slot *s, const struct run *r, struct now now);
 /* Brings s->tenants up to now, none if nobody wants to know; returns whether they changed. */
-bool fleet_fill_tenants(const struct fleet *f, struct slot *s);
+bool fleet_fill_tenants(const struct fleet *f, struct slot *s, struct now now);
 /* What its meters say; fleet_measure adds what was inferred, which costs more. */
 struct measured fleet_metered(const struct run *r);
 struct measured fleet_measure(const struct fleet *f, const struct run *r);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define MOST_METERED 64	/* tasks on one GPU; of more, each counts as an equal part */
+#define EXPECTED_SMACT 0.26	/* of 38 public training scripts alone on an H200 */
 #define FULL 0.9	/* from here on a GPU may hide that its tasks would take more */
 
 struct measured fleet_metered(const struct run *r)
@@ -92,6 +93,14 @@ static struct share_task own_load(const struct fleet *f, const struct run *r)
 	return fleet_belief(f, r).load;
 }
 
+/* Where nothing is known, what training scripts do on average, so that four such runs may meet, and a fifth waits (decisions 94
+ * and 258). Without a ledger two: memory is what the driver shows, and the next is to come when it has shown it. */
+struct share_task fleet_expected(const struct fleet *f, struct share_task known)
+{
+	double smact = f->config->map.ledger ? EXPECTED_SMACT : SHARE_UNKNOWN_LOAD;
+	return (struct share_task){ share_filled(known, SHARE_UNKNOWN_LOAD).gract, share_filled(known, smact).smact, known.kernels };
+}
+
 bool fleet_unseen(const struct fleet *f, const struct run *r, struct now now)
 {
 	return now.mono_ms - r->placed_ms < f->config->window.settle_ms && (isnan(r->known.load.gract) || isnan(r->known.load.smact));
@@ -110,11 +119,13 @@ static double part(bool known, double load, double sum, size_t unknown)
 struct known { struct share_task sum; size_t no_gract, no_smact; };
 
 /* GRACT and SMACT apart: a GPU may tell one of them alone, and so may what was learnt. */
-static struct known add_up(const struct fleet *f, const struct slot *s)
+static struct known add_up(const struct fleet *f, const struct slot *s, struct now now)
 {
 	struct known k = { 0 };
 	for (size_t i = 0; i < s->n_runs; i++) {
 		struct share_task l = own_load(f, s->runs[i]);
+		if (fleet_unseen(f, s->runs[i], now))
+			l = fleet_expected(f, l);	/* as the GPU's load has it */
 		if (isfinite(l.gract))
 			k.sum.gract += l.gract;
 		else
@@ -133,17 +144,20 @@ bool fleet_predicts(const struct fleet *f)
 }
 
 /* What a task there is taken to do of which nothing is known. */
-static struct share_task of_unknown(const struct fleet *f, const struct slot *s)
+static struct share_task of_unknown(const struct fleet *f, const struct slot *s, struct now now)
 {
 	struct load load = window_load(s->window);
-	struct known k = add_up(f, s);
+	struct known k = add_up(f, s, now);
 	return (struct share_task){ part(load.gract_known, load.gract, k.sum.gract, k.no_gract),
 				    part(load.smact_known, load.smact, k.sum.smact, k.no_smact) };
 }
 
-static struct share_task load_of(const struct fleet *f, const struct run *r, struct share_task unknown)
+/* What is expected of a run that was not seen yet is to let others join, and no figure to predict by: the law takes its own. */
+static struct share_task load_of(const struct fleet *f, const struct run *r, struct share_task unknown, struct now now)
 {
 	struct share_task own = own_load(f, r);
+	if (fleet_unseen(f, r, now))
+		return own;
 	return (struct share_task){ isfinite(own.gract) ? own.gract : unknown.gract,
 				    isfinite(own.smact) ? own.smact : unknown.smact, own.kernels };
 }
@@ -160,13 +174,13 @@ static void need_speeds(struct slot *s)
 
 /* One solution of the law for all on the slot, since each is asked for its own at the same moment; and for as long as the loads
  * are the same, compared as memory: most moments at which a GPU is looked at change nothing on it. */
-static void fill_speeds(const struct fleet *f, struct slot *s)
+static void fill_speeds(const struct fleet *f, struct slot *s, struct now now)
 {
-	struct share_task loads[MOST_METERED], unknown = of_unknown(f, s);
+	struct share_task loads[MOST_METERED], unknown = of_unknown(f, s, now);
 	enum share_mode mode = task_attempt(s->runs[0]->t)->mode;
 	need_speeds(s);
 	for (size_t i = 0; i < s->n_runs; i++)	/* who is suspended is in nobody's way now; placement counts with its return */
-		loads[i] = s->runs[i]->t->suspended ? (struct share_task){ 0 } : load_of(f, s->runs[i], unknown);
+		loads[i] = s->runs[i]->t->suspended ? (struct share_task){ 0 } : load_of(f, s->runs[i], unknown, now);
 	if (s->n_speeds == s->n_runs && s->solved_mode == mode && !memcmp(loads, s->solved, s->n_runs * sizeof *loads))
 		return;
 	share_speeds(loads, s->n_runs, mode, s->speeds);
@@ -184,7 +198,7 @@ static size_t solved(const struct fleet *f, struct slot *s, const struct run *r,
 		return s->n_runs;
 	/* All runs of a slot are metered at the same moments; whoever came at this one was not there before it. */
 	if (s->speeds_ms != now.mono_ms || s->n_speeds != s->n_runs)
-		fill_speeds(f, s);
+		fill_speeds(f, s, now);
 	s->speeds_ms = now.mono_ms;
 	while (i < s->n_runs && s->runs[i] != r)
 		i++;
@@ -205,17 +219,17 @@ double fleet_power_part(const struct fleet *f, struct slot *s, const struct run 
 
 /* In the order of the slot's runs, which fleet_gpu_without and fleet_next_run rely on. Not filled at all while no policy asks
  * for it: it is the dearest part of a look at a slot. */
-bool fleet_fill_tenants(const struct fleet *f, struct slot *s)
+bool fleet_fill_tenants(const struct fleet *f, struct slot *s, struct now now)
 {
 	if (!fleet_predicts(f))
 		return false;
-	struct share_task each = of_unknown(f, s);
+	struct share_task each = of_unknown(f, s, now);
 	bool changed = s->n_tenants != s->n_runs;
 	if (s->cap_tenants < s->n_runs)
 		s->tenants = alloc_resize(s->tenants, s->cap_tenants = s->cap_runs, sizeof *s->tenants);
 	s->n_tenants = s->n_runs;
 	for (size_t i = 0; i < s->n_runs; i++) {
-		struct map_tenant t = { load_of(f, s->runs[i], each), s->runs[i]->t->max_slowdown };
+		struct map_tenant t = { load_of(f, s->runs[i], each, now), s->runs[i]->t->max_slowdown };
 		changed = changed || memcmp(&t, &s->tenants[i], sizeof t);
 		s->tenants[i] = t;
 	}

@@ -52,18 +52,26 @@ static void of_a_load_that_is_known_by_half_the_rest_is_bounded(void **unused)
 	end_world(w);
 }
 
-static void four_of_unknown_load_start_and_the_fifth_when_they_were_seen(void **unused)
+static void so_many_of_unknown_load_start_and_the_next_when_they_were_seen(bool ledger, int many)
 {
-	(void)unused;
-	struct world *w = new_world(1, NULL);
-	for (int i = 0; i < 4; i++)
+	struct core_config config = plain_config();
+	config.map.ledger = ledger;
+	struct world *w = new_world(1, &config);
+	for (int i = 0; i < many; i++)
 		assert_int_equal(state(w, submit(w, spec_of(1000, 1))), TASK_RUNNING);
-	task_id fifth = submit(w, spec_of(1000, 1));
-	assert_int_equal(state(w, fifth), TASK_PENDING);
+	task_id next = submit(w, spec_of(1000, 1));
+	assert_int_equal(state(w, next), TASK_PENDING);
 	w->smact = 0.3;
 	pass(w, 12);
-	assert_int_equal(state(w, fifth), TASK_RUNNING);
+	assert_int_equal(state(w, next), TASK_RUNNING);
 	end_world(w);
+}
+
+static void four_of_unknown_load_start_at_once_and_two_without_a_ledger(void **unused)
+{
+	(void)unused;
+	so_many_of_unknown_load_start_and_the_next_when_they_were_seen(true, 4);
+	so_many_of_unknown_load_start_and_the_next_when_they_were_seen(false, 2);
 }
 
 static void unestimated_tasks_wait_for_each_other_to_get_warm(void **unused)
@@ -428,7 +436,7 @@ int main(void)
 		cmocka_unit_test(tasks_go_where_memory_is_and_the_claim_is_held_at_once),
 		cmocka_unit_test(the_first_tasks_on_an_idle_gpu_meet_a_known_load),
 		cmocka_unit_test(of_a_load_that_is_known_by_half_the_rest_is_bounded),
-		cmocka_unit_test(four_of_unknown_load_start_and_the_fifth_when_they_were_seen),
+		cmocka_unit_test(four_of_unknown_load_start_at_once_and_two_without_a_ledger),
 		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
 		cmocka_unit_test(two_unestimated_tasks_start_on_an_empty_gpu),
 		cmocka_unit_test(on_a_large_gpu_more_than_two_start), cmocka_unit_test(of_several_signatures_more_start),

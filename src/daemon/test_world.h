@@ -145,7 +145,7 @@ static inline struct spec *world_spec(const struct world *w, const char *script)
 	s->uid = getuid();
 	s->gid = getgid();
 	s->umask = 022;
-	s->user = alloc_string("tester");
+	s->user = alloc_printf("%u", (unsigned)s->uid);
 	s->gpu_mem_mib = 1000;
 	free(s->name);
 	s->name = alloc_string("task");

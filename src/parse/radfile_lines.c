@@ -90,8 +90,8 @@ static char *next_word(struct radfile_line *l)
 
 static int other_dash(struct radfile_reader *r, const char *word)
 {
-	return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.*s' begins with another dash than '-': type it anew", r->name, r->scan.line,
-			 (int)words_cut(word, 60), word);
+	return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.*s' begins with another dash than '-': type it anew", r->name,
+			 r->scan.line, (int)words_cut(word, 60), word);
 }
 
 static int unknown_option(struct radfile_reader *r, const char *word)
