@@ -864,3 +864,22 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 	gone "$pid"
 	[ ! -e "$RAD_SOCKET" ]
 }
+
+# Both want a radd on one socket, each with a state folder of its own, and the other's is first.
+@test "who starts a radd while another one comes up on the same socket uses that one" {
+	export RAD_SOCKET=$WORLD/both.sock RAD_NO_START=0 RAD_DEVICES=sim:1xa100-40g
+	local real
+	real=$(command -v radd)
+	mkdir "$WORLD/bin"
+	mkfifo "$WORLD/up"
+	cp "$(command -v rad)" "$WORLD/bin/"
+	printf '#!/bin/bash\n%q --state %q --ready-fd 8 8>%q 3>&- &\nread -r _ <%q\nexec %q "$@"\n' \
+		"$real" "$WORLD/others" "$WORLD/up" "$WORLD/up" "$real" >"$WORLD/bin/radd"
+	chmod +x "$WORLD/bin/radd"
+	run --separate-stderr "$WORLD/bin/rad" submit --parsable --hold -- true
+	[ "$status" -eq 0 ]
+	[ "$output" = 1 ]
+	[ -z "$stderr" ]
+	grep -q 'another radd already listens' "$WORLD/own/radd.log"
+	rad stop
+}

@@ -175,7 +175,15 @@ int client_start(bool *started, struct error *err)
 	if (client_check_elsewhere(path, err))
 		return -1;
 	*started = true;
-	return start_own(program, err);
+	if (!start_own(program, err))
+		return 0;
+	/* Somebody with another state folder may have had one listen there first: that one is as good. */
+	there = client_connect(&ignored);
+	if (there < 0)
+		return -1;
+	*started = false;
+	*err = ERROR_INIT;
+	return 0;
 }
 
 int client_connect_or_start(struct error *err)
