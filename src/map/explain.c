@@ -157,11 +157,13 @@ static void say_capture(struct explain_line *l)
 	    "the task was seen");
 }
 
-static void say_load(struct explain_line *l, const struct map_finding *f)
+static void say_load(struct explain_line *l, const struct map_gpu *g, const struct map_finding *f)
 {
 	bool mps = f->mode == SHARE_MPS;
-	say(l, "%s %.2f, at most %.2f to join (%s): fits when the load falls or a task ends", mps ? "SMACT" : "GRACT", f->have,
-	    f->want, mps ? "max_smact" : "max_gract");
+	const char *until = g->unseen ? "tasks of unknown load have just started there; asked again once they were seen" :
+					"fits when the load falls or a task ends";
+	say(l, "%s %.2f%s, at most %.2f to join (%s): %s", mps ? "SMACT" : "GRACT", f->have, g->unseen ? " is expected" : "", f->want,
+	    mps ? "max_smact" : "max_gract", until);
 }
 
 static void say_slowdown(struct explain_line *l, const struct map_finding *f)
@@ -302,7 +304,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 	case MAP_UNSEEN:
 		say(&l, "shared by time slicing, and a task of unknown load has just started there: asked again once that was seen");
 		break;
-	case MAP_LOAD: say_load(&l, f); break;
+	case MAP_LOAD: say_load(&l, g, f); break;
 	case MAP_TASKS:
 		say(&l, "%.0f tasks run there and its load is not known (yet); at most %.0f then (max_tasks)", f->have, f->want);
 		break;

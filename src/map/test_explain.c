@@ -177,6 +177,9 @@ static void load(void **state)
 	static const struct row rows[] = {
 		{ "SMACT", "", "claim=1000", { "mps=1 smact=0.87" },
 		  "GPU 0: SMACT 0.87, at most 0.80 to join (max_smact): fits when the load falls or a task ends" },
+		{ "expected", "", "claim=1000", { "mps=4 unseen smact=1" },
+		  "GPU 0: SMACT 1.00 is expected, at most 0.80 to join (max_smact): tasks of unknown load have just started there; asked "
+		  "again once they were seen" },
 		{ "GRACT", "", "claim=1000", { "streams=1 gract=0.97" },
 		  "GPU 0: GRACT 0.97, at most 0.90 to join (max_gract): fits when the load falls or a task ends" },
 		{ "no load", "", "claim=1000", { "mps=2 smact=off" },
