@@ -236,16 +236,16 @@ hangup()
 	limit() { rad why --json "$second" | jq -r '.gpus[0] | "\(.reason) \(.want)"'; }
 	wait_for 10 eval '[ "$(limit)" = "Load 0.1" ]'
 
-	sed -i 's/placement: magm/placement: ff/; s/max_smact: 0.1/max_smact: 0.3/' "$RAD_CONFIG"
+	sed -i 's/placement: magm/placement: ff/; s/max_smact: 0.1/max_smact: 0.2/' "$RAD_CONFIG"
 	echo 'order: backfill' >>"$RAD_CONFIG"
 	hangup
 	logged 'SIGHUP: placement: magm -> ff'
-	logged 'SIGHUP: max_smact: 0.1 -> 0.3'
+	logged 'SIGHUP: max_smact: 0.1 -> 0.2'
 	logged 'SIGHUP: order: plan -> backfill'
-	wait_for 10 eval '[ "$(limit)" = "Load 0.3" ]'
+	wait_for 10 eval '[ "$(limit)" = "Load 0.2" ]'
 
 	# A file with a mistake: nothing of it counts.
-	sed -i 's/max_smact: 0.3/max_smact: off/' "$RAD_CONFIG"
+	sed -i 's/max_smact: 0.2/max_smact: off/' "$RAD_CONFIG"
 	echo 'slack: lots' >>"$RAD_CONFIG"
 	hangup
 	logged "SIGHUP: $RAD_CONFIG:10: slack: 'lots' is not a size"
@@ -285,7 +285,7 @@ hangup()
 	sed -i 's/kill_wait: 600/kill_wait: 0.2/' "$RAD_CONFIG"
 	echo 'window: 5' >>"$RAD_CONFIG"
 	hangup
-	logged 'SIGHUP: max_smact: 0.3 -> off'
+	logged 'SIGHUP: max_smact: 0.2 -> off'
 	logged 'SIGHUP: kill_wait: 600 -> 0.2'
 	logged 'SIGHUP: window: 2 -> 5 needs a restart of radd'
 	wait_state "$second" RUNNING
