@@ -224,7 +224,7 @@ struct run *fleet_run(const struct fleet *f, task_id id)
 /* What runs of its signature were seen to do alone on such a GPU; else a guess. */
 static struct load expected_load(const struct fleet *f, const struct slot *s, const struct task *t)
 {
-	struct share_task l = fleet_expected(f, f->ops.known_load(f->ops.ctx, t, s->r.name).load);
+	struct share_task l = fleet_expected(f, s, f->ops.known_load(f->ops.ctx, t, s->r.name).load);
 	return (struct load){ l.gract, l.smact, true, true };
 }
 

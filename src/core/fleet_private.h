@@ -269,7 +269,7 @@ void fleet_infer_end_span(const struct fleet *f, struct slot *s, struct now now)
 /* What it is believed to do alone: measured so, by runs before it or itself; else inferred; else what was known before. */
 struct load_belief fleet_belief(const struct fleet *f, const struct run *r);
 /* What a run adds to a GPU's load until it was seen, by what is known of it. */
-struct share_task fleet_expected(const struct fleet *f, struct share_task known);
+struct share_task fleet_expected(const struct fleet *f, const struct slot *s, struct share_task known);
 /* Nothing is known of what the run does to its GPUs, and it was not there for long enough to be seen. */
 bool fleet_unseen(const struct fleet *f, const struct run *r, struct now now);
 /* How fast the run goes on that slot, relative to running alone, by what is known of those there. */

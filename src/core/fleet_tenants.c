@@ -94,10 +94,11 @@ static struct share_task own_load(const struct fleet *f, const struct run *r)
 }
 
 /* Where nothing is known, what training scripts do on average, so that four such runs may meet, and a fifth waits (decisions 94
- * and 258). Without a ledger two: memory is what the driver shows, and the next is to come when it has shown it. */
-struct share_task fleet_expected(const struct fleet *f, struct share_task known)
+ * and 258). Two without a ledger, as the next is to come when the driver has shown what they take, and where a GPU does not tell its
+ * activity, as they are never seen. */
+struct share_task fleet_expected(const struct fleet *f, const struct slot *s, struct share_task known)
 {
-	double smact = f->config->map.ledger ? EXPECTED_SMACT : SHARE_UNKNOWN_LOAD;
+	double smact = f->config->map.ledger && s->r.valid & GPU_SMACT ? EXPECTED_SMACT : SHARE_UNKNOWN_LOAD;
 	return (struct share_task){ share_filled(known, SHARE_UNKNOWN_LOAD).gract, share_filled(known, smact).smact, known.kernels };
 }
 
@@ -125,7 +126,7 @@ static struct known add_up(const struct fleet *f, const struct slot *s, struct n
 	for (size_t i = 0; i < s->n_runs; i++) {
 		struct share_task l = own_load(f, s->runs[i]);
 		if (fleet_unseen(f, s->runs[i], now))
-			l = fleet_expected(f, l);	/* as the GPU's load has it */
+			l = fleet_expected(f, s, l);	/* as the GPU's load has it */
 		if (isfinite(l.gract))
 			k.sum.gract += l.gract;
 		else
