@@ -94,8 +94,8 @@ static struct share_task own_load(const struct fleet *f, const struct run *r)
 }
 
 /* Where nothing is known, what training scripts do on average, so that four such runs may meet, and a fifth waits (decisions 94
- * and 258). Two without a ledger, as the next is to come when the driver has shown what they take, and where a GPU does not tell
- * its activity, as they are never seen. */
+ * and 258). Two without a ledger, as the next is to come when the driver has shown what they take, and where a GPU does not
+ * tell its activity, as they are never seen. */
 struct share_task fleet_expected(const struct fleet *f, const struct slot *s, struct share_task known)
 {
 	double smact = f->config->map.ledger && s->r.valid & GPU_SMACT ? EXPECTED_SMACT : SHARE_UNKNOWN_LOAD;
