@@ -874,7 +874,7 @@ delayed() { rad show --json "$1" | jq -e ".tasks[0] | .state == \"PENDING\" and 
 	mkfifo "$WORLD/up"
 	cp "$(command -v rad)" "$WORLD/bin/"
 	printf '#!/bin/bash\n%q --state %q --ready-fd 8 8>%q 3>&- &\nread -r _ <%q\nexec %q "$@"\n' \
-		"$real" "$WORLD/others" "$WORLD/up" "$WORLD/up" "$real" >"$WORLD/bin/radd"
+		"$real" "$WORLD/theirs" "$WORLD/up" "$WORLD/up" "$real" >"$WORLD/bin/radd"
 	chmod +x "$WORLD/bin/radd"
 	run --separate-stderr "$WORLD/bin/rad" submit --parsable --hold -- true
 	[ "$status" -eq 0 ]
