@@ -101,7 +101,7 @@ out() { rad wait "$2" >/dev/null || :; cat "$WORLD/$1/rad-$2.out"; }
 
 @test "what waited while its user's account was deleted does not run as the account that has the uid now, nor does its notice" {
 	need_root
-	local id
+	local id gone
 	stop_radd
 	cp /etc/passwd "$WORLD/passwd"
 	radd() { exec unshare -m --propagation private sh -c 'mount --bind "$WORLD/passwd" /etc/passwd && exec radd "$@"' radd "$@"; }
@@ -113,6 +113,15 @@ out() { rad wait "$2" >/dev/null || :; cat "$WORLD/$1/rad-$2.out"; }
 	wait_for 10 test -s "$WORLD/$BOB/told"
 	rm "$WORLD/$BOB/told"
 	id=$(as "$BOB" rad submit --parsable --hold --notify=end --notify-to="exec:$WORLD/$BOB/hook" -- touch ran)
+	# What waits while the user database does not answer, or was deleted with its account, is tried again; then the account is back.
+	gone=$(as "$BOB" rad submit --parsable --hold -- touch back)
+	sed "/^$BOB:/d" /etc/passwd >"$WORLD/passwd"
+	rad release "$gone"
+	wait_for 10 sh -c "rad why $gone | grep -q \"was $BOB's, who submitted this, and has no account\""
+	[ ! -e "$WORLD/$BOB/back" ]
+	cat /etc/passwd >"$WORLD/passwd"
+	rad wait "$gone"
+	[ -e "$WORLD/$BOB/back" ]
 	# Not nobody, whom systemd knows in any case.
 	sed "s/^$BOB:/heir:/" /etc/passwd >"$WORLD/passwd"
 	as "$BOB" rad release "$id"

@@ -20,12 +20,10 @@
 #include <unistd.h>
 
 /* A uid is given away again when its account is deleted, and what was submitted from that is not the next one's. One account
- * may have several names; where nobody could say one, its number stands for it. */
+ * may have several names. */
 static int check_account(uid_t uid, const char *now, const char *then, struct error *err)
 {
-	char number[16];
-	snprintf(number, sizeof number, "%u", (unsigned)uid);
-	if (!then || !strcmp(then, now) || !strcmp(then, number))
+	if (!then || !strcmp(then, now))
 		return 0;
 	const struct passwd *account = getpwnam(then);
 	if (account && account->pw_uid == uid)
@@ -34,17 +32,30 @@ static int check_account(uid_t uid, const char *now, const char *then, struct er
 			 (unsigned)uid, then, now);
 }
 
+/* Whether there is an entry could not be looked at, or there is none of somebody who had one: many a user database that does not
+ * answer says just that. A program without its user's groups would fail for want of a file. */
+static int check_answer(uid_t uid, const char *then, struct error *err)
+{
+	if (!then)
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ?
+			error_errno(err, "looking for the account of uid %u", (unsigned)uid) : 0;
+	errno = EAGAIN;
+	return error_errno(err, "uid %u was %.60s's, who submitted this, and has no account, or the user database does not answer",
+			   (unsigned)uid, then);
+}
+
 static int take_groups(uid_t uid, gid_t gid, const char *user, struct error *err)
 {
+	char number[16];
+	snprintf(number, sizeof number, "%u", (unsigned)uid);
+	if (user && !strcmp(user, number))	/* when it was submitted nobody could say a name */
+		user = NULL;
 	errno = 0;
 	const struct passwd *account = getpwuid(uid);
-	/* Whether there is an entry could not be looked at: a program without its user's groups would fail for want of a file. */
-	if (!account && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-		return error_errno(err, "looking for the account of uid %u", (unsigned)uid);
 	scoped_free char *name = alloc_string_or_null(account ? account->pw_name : NULL);
-	if (name && check_account(uid, name, user, err))
+	if (name ? check_account(uid, name, user, err) : check_answer(uid, user, err))
 		return -1;
-	/* A uid without one (a container's, a deleted user's) has its one group. */
+	/* A uid that never had one (a container's) has its one group. */
 	if (name ? initgroups(name, gid) : setgroups(1, &gid))
 		return error_errno(err, "taking the groups of uid %u", (unsigned)uid);
 	return 0;

@@ -7,6 +7,8 @@
 
 #include <sys/resource.h>
 
+#define NO_ACCOUNT 3000000001u
+
 static const char fake_conda[] =
 	"#!/bin/sh\n"
 	"[ \"$1\" = shell.bash ] || exit 1\n"
@@ -287,6 +289,29 @@ static void test_a_uid_that_is_anothers_by_now(void **state)
 	}
 }
 
+/* It may be a database that does not answer, so it is tried again, and does not run without its user's groups. */
+static void test_a_uid_whose_account_is_gone(void **state)
+{
+	struct bench *b = *state;
+	if (geteuid())
+		skip();
+	assert_int_equal(chown(b->dir, NO_ACCOUNT, NO_ACCOUNT), 0);
+	b->task->spec->uid = b->task->spec->gid = NO_ACCOUNT;
+	set_script(b, "exit 5\n");
+	set_text(&b->task->spec->user, "ghost");
+	struct exit_report r = run(b);
+	assert_true(r.never_began && r.again);
+	assert_non_null(strstr(r.output.line, "uid 3000000001 was ghost's, who submitted this, and has no account"));
+	const char *const never_had[] = { "3000000001", NULL };
+	scoped_free char *folder = launch_folder(&b->request.home, b->task);
+	for (size_t i = 0; i < COUNT_OF(never_had); i++) {
+		forget(folder);
+		free(b->task->spec->user);
+		b->task->spec->user = alloc_string_or_null(never_had[i]);
+		assert_int_equal(run(b).exit_code, 5);
+	}
+}
+
 /* A machine that has no descriptor left says of nobody that he is in no group: it is tried again. */
 static void test_groups_that_cannot_be_asked_for(void **state)
 {
@@ -471,7 +496,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_conda_in_script), T(test_conda_env_for_command), T(test_conda_env_missing),
 		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked), T(test_adopted_deep),
-		T(test_adopted_by_others), T(test_drops_root), T(test_a_uid_that_is_anothers_by_now),
+		T(test_adopted_by_others), T(test_drops_root), T(test_a_uid_that_is_anothers_by_now), T(test_a_uid_whose_account_is_gone),
 		T(test_groups_that_cannot_be_asked_for),
 		T(test_output_needs_the_users_rights), T(test_output_that_another_user_put_there),
 		T(test_other_users_need_root), T(test_cgroup), T(test_cgroups_of_a_task),
