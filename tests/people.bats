@@ -416,6 +416,7 @@ with_hooks()
 		echo "\$0" >$WORLD/admin/ran
 		echo "\$1 \$RAD_TASK_ID \$RAD_ATTEMPT \$RAD_USER \$RAD_VERDICT \$RAD_EXIT_CODE uid=\$(id -u)" >>$WORLD/admin/log
 		[ ! -e $WORLD/admin/hang-\$1 ] || sleep 100
+		[ ! -e $WORLD/admin/talk-\$1 ] || yes "one of many files" | head -c 3000000
 		[ ! -e $WORLD/admin/fail-\$1 ] || { echo "some words"; printf 'no scratch disk \351\n' >&2; exit 3; }
 	SH
 	chmod 755 "$WORLD/admin/hook"
@@ -425,7 +426,7 @@ with_hooks()
 	start_radd --config "$WORLD/hooks.conf"
 }
 
-without_hooks() { stop_radd; start_radd; rm -f "$WORLD/admin"/fail-* "$WORLD/admin"/hang-*; }
+without_hooks() { stop_radd; start_radd; rm -f "$WORLD/admin"/fail-* "$WORLD/admin"/hang-* "$WORLD/admin"/talk-*; }
 
 logged() { grep -q "$1" "$WORLD/admin/log"; }
 
@@ -443,6 +444,10 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	[ "$(head -n 1 "$WORLD/admin/log")" = "prolog $id 1 nobody   uid=0" ]
 	# Not by the link: its folder's owner could have it lead elsewhere after the look.
 	[ "$(cat "$WORLD/admin/ran")" = "$WORLD_ADMIN/hook" ]
+	# A prolog that prints a lot, as one that copies files may.
+	touch "$WORLD/admin/talk-prolog"
+	id=$(as "$ALICE" rad submit --parsable -- true)
+	rad wait "$id"
 	# A prolog that fails: the task waits, is told, and is charged nothing.
 	touch "$WORLD/admin/fail-prolog"
 	id=$(as "$ALICE" rad submit --parsable -- true)

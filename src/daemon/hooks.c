@@ -31,7 +31,7 @@
 
 #define EPILOGS_AT_ONCE 8
 #define EPILOGS_WAITING 64	/* of one user, before his next launch waits too */
-#define MAX_OUTPUT (1 << 20)
+#define OUTPUT_END 4096		/* bytes of what it prints, which may be all that it copies */
 #define TOLD_MS (3600 * 1000)
 #define MAX_ENV 12
 #define KEY "epilog:"
@@ -258,7 +258,7 @@ static int hook_start(struct hook *k, const char *kind, const char *path, worker
 	char why[120] = "", real[PATH_MAX];
 	char *args[] = { "/bin/sh", "-c", "exec \"$0\" \"$1\" 2>&1", real, (char *)kind, NULL };
 	const struct worker_plan plan = { .program = args[0], .args = args, .env = k->env, .deadline_ms = k->h->config->hook_wait_ms,
-					  .max_answer = MAX_OUTPUT };
+					  .max_answer = OUTPUT_END, .only_end = true };
 	if (check_trust(path, real, &err)) {
 		text_printf(k->why, sizeof k->why, "%s %.600s", kind, err.text);
 		return -1;

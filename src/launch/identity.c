@@ -32,7 +32,7 @@ static int check_account(uid_t uid, const char *now, const char *then, struct er
 			 (unsigned)uid, then, now);
 }
 
-/* Whether there is an entry could not be looked at, or there is none of somebody who had one: many a user database that does not
+/* Whether there is an entry could not be looked at, or there is none of somebody who had one: many a database that does not
  * answer says just that. A program without its user's groups would fail for want of a file. */
 static int check_answer(uid_t uid, const char *then, struct error *err)
 {

@@ -105,15 +105,25 @@ static void on_deadline(uv_timer_t *t)
 }
 
 /* Killed as soon as it is too long, and nothing more of it is kept: a process that writes without end must not fill our memory
- * before its deadline. */
+ * before its deadline. Of one whose end alone is of use the beginning goes. */
+static void worker_take(struct worker *w, const char *bytes, size_t n)
+{
+	size_t most = w->plan.max_answer;
+	w->too_long = w->too_long || (!w->plan.only_end && w->answer.len + n > most);
+	if (w->too_long) {
+		worker_kill(w);
+		return;
+	}
+	buf_add(&w->answer, bytes, n);
+	if (w->plan.only_end && w->answer.len > most)
+		buf_drop(&w->answer, w->answer.len - most);
+}
+
 static void on_answer(uv_stream_t *s, ssize_t n, const uv_buf_t *got)
 {
 	struct worker *w = s->data;
-	w->too_long = w->too_long || (n > 0 && w->answer.len + (size_t)n > w->plan.max_answer);
-	if (w->too_long)
-		worker_kill(w);
-	else if (n > 0)
-		buf_add(&w->answer, got->base, (size_t)n);
+	if (n > 0)
+		worker_take(w, got->base, (size_t)n);
 	if (n >= 0)
 		return;
 	uv_read_stop(s);

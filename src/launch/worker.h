@@ -23,7 +23,8 @@ struct worker_plan {
 	gid_t gid;
 	const char *cgroup;		/* it is put there, if that can be (cgroup_put), before it reads its request; NULL: not */
 	int64_t deadline_ms;
-	size_t max_answer;		/* bytes; more are no answer */
+	size_t max_answer;		/* bytes; more are no answer, */
+	bool only_end;			/* but where this is said: then the last so many of them are */
 };
 
 /* Comes once, from the loop. `why` NULL: the answer is whole, and the program ended with 0; else what went wrong with it. */
