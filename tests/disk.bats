@@ -75,6 +75,26 @@ truth_comes_out()
 	truth_comes_out
 }
 
+@test "no room for the record of a task's end, as on a disk that copies what is written: the task is not lost" {
+	stop_radd
+	cat >"$WORLD/shim" <<-SH
+		#!/bin/sh
+		export FAKE_DISK=$FAKE_DISK FAKE_DISK_FILE=/exit LD_PRELOAD=$DISK${LD_PRELOAD:+:$LD_PRELOAD}
+		exec $RAD_BUILD_ROOT/rad-shim "\$@"
+	SH
+	chmod +x "$WORLD/shim"
+	RAD_SHIM=$WORLD/shim start_radd
+	begin_task
+	echo 28 >"$FAKE_DISK"
+	: >go
+	wait_for 20 sh -c '[ "$(wc -c <"$FAKE_DISK.met")" -ge 5 ]'	# two may be of its progress
+	[ "$(state "$ID")" = RUNNING ]
+	rm "$FAKE_DISK"
+	run -9 rad wait "$ID"
+	[ "$(state "$ID")" = FAILED ]
+	wait "$WAITER" || [ $? -eq 9 ]
+}
+
 @test "a submission that could not be stored is refused, with the reason" {
 	echo 5 >"$FAKE_DISK"
 	run -3 --separate-stderr rad submit true

@@ -37,6 +37,7 @@
 #define LEFTOVER_GRACE_MS 5000
 #define LEFTOVER_GIVE_UP_MS 15000
 #define LEFTOVER_LOOK_MS 100
+#define RECORD_AGAIN_MS 1000
 
 struct attempt_run {
 	struct proc_id self;
@@ -308,6 +309,18 @@ static void record_failure(struct attempt_run *run, const struct error *err)
 	text_printf(run->record.output.line, sizeof run->record.output.line, "%.239s", err->text);
 }
 
+/* The file has its blocks, but a file system that copies what is written anew (btrfs, ZFS) wants others. radd, which has its store
+ * on that disk, waits for room as well. */
+static int keep_record(const struct attempt_run *run)
+{
+	while (record_write(run->exit_fd, &run->record)) {
+		if (errno != ENOSPC && errno != EDQUOT)
+			return SHIM_FAILED;
+		poll(NULL, 0, RECORD_AGAIN_MS);
+	}
+	return SHIM_DONE;
+}
+
 int shim_task(const char *folder)
 {
 	struct attempt_run run = { .folder = -1, .exit_fd = -1, .out_fd = -1, .err_fd = -1,
@@ -333,5 +346,5 @@ int shim_task(const char *folder)
 		record_failure(&run, &err);
 	}
 	program_remove_link(&run.link);
-	return record_write(run.exit_fd, &run.record) ? SHIM_FAILED : SHIM_DONE;
+	return keep_record(&run);
 }

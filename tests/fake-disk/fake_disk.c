@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * A disk that fails on command, for LD_PRELOAD: while the file named by FAKE_DISK is there, every write to and sync of rad.db
  * and its WAL fails with the errno that the file holds as a number ("5"), and every read, too, after "all" ("5 all"); after "sync"
- * every sync alone.
+ * every sync alone. FAKE_DISK_FILE says which other files it is about, by a part of their paths. Each call that failed adds a byte to
+ * the file named by FAKE_DISK with ".met" behind it.
  *
  * FAKE_DISK_JOURNAL names a file to which every write is added with what stood there before, and every sync: from it a test makes
  * of the store what a power cut may leave (tests/torture/disk.py), where writes that were not synced are lost, or torn, in any order.
@@ -22,13 +23,25 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static bool is_store(int fd)
+static bool is_meant(int fd)
 {
+	const char *other = getenv("FAKE_DISK_FILE");
 	char link[64], path[4096];
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	ssize_t n = readlink(link, path, sizeof path - 1);
 	path[n < 0 ? 0 : n] = 0;
-	return strstr(path, "/rad.db") && !strstr(path, "-shm");
+	return other ? strstr(path, other) != NULL : strstr(path, "/rad.db") && !strstr(path, "-shm");
+}
+
+static void note_met(const char *name)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s.met", name);
+	FILE *f = fopen(path, "ae");
+	if (f) {
+		fputc('x', f);
+		fclose(f);
+	}
 }
 
 enum call { READS, WRITES, SYNCS };
@@ -44,8 +57,9 @@ static bool fails(int fd, enum call call)
 		return false;
 	int n = fscanf(f, "%d %7s", &code, word);
 	fclose(f);
-	if (n < 1 || (call == READS && strcmp(word, "all")) || (call == WRITES && !strcmp(word, "sync")) || !is_store(fd))
+	if (n < 1 || (call == READS && strcmp(word, "all")) || (call == WRITES && !strcmp(word, "sync")) || !is_meant(fd))
 		return false;
+	note_met(name);
 	errno = code;
 	return true;
 }
