@@ -309,16 +309,12 @@ static void record_failure(struct attempt_run *run, const struct error *err)
 	text_printf(run->record.output.line, sizeof run->record.output.line, "%.239s", err->text);
 }
 
-/* The file has its blocks, but a file system that copies what is written anew (btrfs, ZFS) wants others. radd, which has its store
- * on that disk, waits for room as well. */
-static int keep_record(const struct attempt_run *run)
+/* The file has its blocks, but a file system that copies what is written anew (btrfs, ZFS) wants others, and a disk may have failed.
+ * radd, which has its store there, waits for it as well. */
+static void keep_record(const struct attempt_run *run)
 {
-	while (record_write(run->exit_fd, &run->record)) {
-		if (errno != ENOSPC && errno != EDQUOT)
-			return SHIM_FAILED;
+	while (record_write(run->exit_fd, &run->record))
 		poll(NULL, 0, RECORD_AGAIN_MS);
-	}
-	return SHIM_DONE;
 }
 
 int shim_task(const char *folder)
@@ -346,5 +342,6 @@ int shim_task(const char *folder)
 		record_failure(&run, &err);
 	}
 	program_remove_link(&run.link);
-	return keep_record(&run);
+	keep_record(&run);
+	return SHIM_DONE;
 }
