@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The exit record: one line of JSON, which the shim writes at an attempt's end. The file is made, with its blocks, before
- * the attempt begins, so that a disk that is full by then cannot take the record away; where it can (btrfs, ZFS), or fails, the shim
- * waits for it. What follows the line is zeros.
+ * the attempt begins, so that a disk that is full by then cannot take the record away; where it can (btrfs, ZFS), or fails, the
+ * shim waits for it. What follows the line is zeros.
  * A line without its newline, or that is not JSON, was torn and counts as none.
  *	{"v":1,"began":true,"exit_code":1,"signal":0,"start_ms":...,"end_ms":...,"maxrss_kib":...,"oom_kills":0,
  *	 "again":false,"kind":1,"survived":false,"oom_seen":1,"offset":120,"source":"PyTorch","line":"..."}

@@ -309,8 +309,8 @@ static void record_failure(struct attempt_run *run, const struct error *err)
 	text_printf(run->record.output.line, sizeof run->record.output.line, "%.239s", err->text);
 }
 
-/* The file has its blocks, but a file system that copies what is written anew (btrfs, ZFS) wants others, and a disk may have failed.
- * radd, which has its store there, waits for it as well. */
+/* The file has its blocks, but a file system that copies what is written anew (btrfs, ZFS) wants others, and a disk may have
+ * failed. radd, which has its store there, waits for it as well. */
 static void keep_record(const struct attempt_run *run)
 {
 	while (record_write(run->exit_fd, &run->record))
