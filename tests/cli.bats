@@ -51,6 +51,16 @@ setup() { cd "$WORLD/work"; }
 	one_line_error "here it is rad requeue"
 	run rad unreserve
 	one_line_error "here it is rad reserve --delete"
+	for word in "stash|hold, or rad submit --hold" "reset|cancel --all" "job|submit, queue, show" "stats|queue, or rad gpus"; do
+		run -2 rad "${word%|*}" 1
+		one_line_error "here it is rad ${word#*|}"
+	done
+	run -2 rad absent.py
+	one_line_error "a program is run by 'rad submit absent.py ...'"
+	run -125 rad wait all
+	one_line_error 'all of yours are $(rad queue --me -h -o %i)'
+	run -2 rad update 1 python3 train.py
+	one_line_error "'python3': cannot be changed of a task that is there: cancel it and submit it anew"
 	run -2 rad lease --gpu-mem 2G python train.py
 	one_line_error "a lease is for the shell or program that calls it: 'rad run python' runs a command"
 }
@@ -298,7 +308,7 @@ setup() { cd "$WORLD/work"; }
 		[ "$(wc -L <narrow)" -le "$width" ]
 		COLUMNS=$width rad reserve >narrow
 		[ "$(wc -L <narrow)" -le "$width" ]
-		grep -q ' 0,1,2,3  20' narrow
+		grep -q ' 0-3  20' narrow
 		RAD_DEVICES=sim:4xa100-40g RAD_STATE=$WORLD/state RAD_SIM_DEVICES=$WORLD/state/sim-devices COLUMNS=$width \
 			python3 -c 'import pty; pty.spawn(["rad", "monitor", "-n", "1"])' </dev/null | sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' >narrow
 		grep -q PROGRAM narrow
@@ -1340,7 +1350,7 @@ refused()	# TEXT COMMAND...
 	wait_state "$id" RUNNING
 	run rad drain all --reason cleaning
 	[ "$status" -eq 0 ]
-	[ "$output" = "Drained GPU 0,1,2,3
+	[ "$output" = "Drained GPU 0-3
 GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: task $id" ]
 	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | all')" = true ]
 	waits=$(rad submit --parsable -- true)
@@ -1386,7 +1396,9 @@ GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still runnin
 	[ "$(rad gpus --json | jq -c '[.gpus[] | select(.drained).index]')" = "[0,2,3]" ]
 	[ "$(rad undrain 2,3)" = "Undrained GPU 2,3" ]
 	[ "$(rad undrain 3,0,1)" = $'Undrained GPU 0\nNot drained before: GPU 3,1' ]
-	[ "$(rad undrain all)" = "Not drained before: GPU 0,1,2,3" ]
+	[ "$(rad undrain all)" = "Not drained before: GPU 0-3" ]
+	[ "$(rad drain 1-3)" = "Drained GPU 1-3" ]	# as they are told
+	[ "$(rad undrain 2,0-1,3)" = $'Undrained GPU 2,1,3\nNot drained before: GPU 0' ]
 	[ "$(rad drain 01 00)" = "Drained GPU 1,0" ]
 	[ "$(rad undrain 01,0)" = "Undrained GPU 1,0" ]
 	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | any')" = false ]

@@ -169,9 +169,9 @@ reservation_is()
 @test "reserved GPUs are their user's: others end before or wait, and the reservation is told and kept" {
 	need_root
 	local id brief hers until
-	rad reserve --gpus 0,1,2,3 --user "$ALICE" --begin now+1h --for 2h --reason demo >"$WORLD/made"
+	rad reserve --gpus 0-3 --user "$ALICE" --begin now+1h --for 2h --reason demo >"$WORLD/made"
 	until=$(rad reserve --json | jq -r '.reservations[0].end_time')
-	grep -Eq "^Reservation 1: GPU 0,1,2,3, 2[-0-9: ]{18} to $(date -d "$until" '+%F %T')\$" "$WORLD/made"
+	grep -Eq "^Reservation 1: GPU 0-3, 2[-0-9: ]{18} to $(date -d "$until" '+%F %T')\$" "$WORLD/made"
 	id=$(as "$BOB" rad submit --parsable --gpu-mem 1G -- true)
 	wait_for 10 reason_is "$id" Reserved
 	as "$BOB" rad queue | grep -q '(Reserved)'
@@ -213,7 +213,7 @@ reservation_is()
 	wait_state "$runs" RUNNING
 	rad reserve 4 --user "$ALICE" --for 10s >"$WORLD/made"
 	until=$(rad reserve --json | jq -r '.reservations[0].end_time')
-	grep -q '^Reservation [0-9]*: 4 GPUs, chosen now: GPU 0,1,2,3, 2' "$WORLD/made"	# in order, though the busy one was the last to be chosen
+	grep -q '^Reservation [0-9]*: 4 GPUs, chosen now: GPU 0-3, 2' "$WORLD/made"	# in order, though the busy one was the last to be chosen
 	grep -q "task $runs of $BOB runs on GPU 0, nobody knows for how long; it is not ended for it" "$WORLD/made"
 	waits=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- true)
 	hers=$(as "$ALICE" rad submit --parsable --share streams --gpu-mem 1G -- true)

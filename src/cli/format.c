@@ -197,19 +197,37 @@ const char *format_gpu(const json_t *gpu, const json_t *gpus, char buf[FORMAT_LE
 	return buf;
 }
 
+/* What one of these UUIDs is called. */
+static const char *name_of(const json_t *uuid, const json_t *gpus, char buf[FORMAT_LEN])
+{
+	const char *text = json_string_value(uuid) ? json_string_value(uuid) : "";
+	const json_t *g = member_find(gpus, "uuid", text);
+	if (g)
+		return format_gpu(g, gpus, buf);
+	snprintf(buf, FORMAT_LEN, "%.12s", text);
+	return buf;
+}
+
+/* Whether the second is the number after the first; of a MIG instance ("0:1") none is. */
+static bool follows(const char *name, const char *after)
+{
+	size_t digits = strspn(name, "0123456789");
+	return digits && digits < 5 && !name[digits] && !after[strspn(after, "0123456789")] && atoi(after) == atoi(name) + 1;
+}
+
 char *format_gpus(const json_t *uuids, const json_t *gpus)
 {
 	struct buf out = { 0 };
-	char number[FORMAT_LEN];
-	size_t i;
-	json_t *u;
-	json_array_foreach(uuids, i, u) {
-		const char *uuid = json_string_value(u) ? json_string_value(u) : "";
-		const json_t *g = member_find(gpus, "uuid", uuid);
-		if (g)
-			buf_printf(&out, "%s%s", i ? "," : "", format_gpu(g, gpus, number));
+	char first[FORMAT_LEN], last[FORMAT_LEN], next[FORMAT_LEN];
+	for (size_t i = 0, n = json_array_size(uuids), end; i < n; i = end) {
+		buf_printf(&out, "%s%s", i ? "," : "", name_of(json_array_get(uuids, i), gpus, first));
+		snprintf(last, sizeof last, "%s", first);
+		for (end = i + 1; end < n && follows(last, name_of(json_array_get(uuids, end), gpus, next)); end++)
+			snprintf(last, sizeof last, "%s", next);
+		if (end - i > 2)
+			buf_printf(&out, "-%s", last);
 		else
-			buf_printf(&out, "%s%.12s", i ? "," : "", uuid);
+			end = i + 1;
 	}
 	return buf_steal(&out);
 }

@@ -14,6 +14,8 @@
 
 static int bad_word(const char *word, struct error *err)
 {
+	if (!strcmp(word, "all"))
+		return error_set(err, ERR_INVALID, "'all' names no tasks: write ids; all of yours are $(rad queue --me -h -o %%i)");
 	if (isalpha((unsigned char)*word))
 		return error_set(err, ERR_INVALID, "'%.60s' names no tasks: write ids, as 12 or 12_3: 'rad queue -t all --name=%.60s' finds "
 				 "those of a name", word, word);

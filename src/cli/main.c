@@ -93,7 +93,7 @@ static const char *of_slurm(const char *word)
 	return words_beside(commands, word);
 }
 
-/* What people type who know PBS, LSF, ts, gpustat, docker or kubectl, and what comes to mind; NULL: it is none of them. */
+/* What people type who know PBS, LSF, ts, pueue, hq, Ray, gpustat, docker or kubectl, and what comes to mind; NULL: it is none of them. */
 static const char *of_others(const char *word)
 {
 	static const char *const words[][2] = {
@@ -111,17 +111,22 @@ static const char *of_others(const char *word)
 		{ "edit", "update" }, { "modify", "update" }, { "priority", "update --priority" }, { "continue", "resume" },
 		{ "resubmit", "requeue" }, { "explain", "why" }, { "unreserve", "reserve --delete" }, { "usage", "acct, or rad report" },
 		{ "qsub", "submit" }, { "qstat", "queue" }, { "qdel", "cancel" }, { "bsub", "submit" }, { "bjobs", "queue" },
-		{ "bkill", "cancel" }, { "del", "cancel" },
+		{ "bkill", "cancel" }, { "del", "cancel" }, { "reset", "cancel --all" }, { "stash", "hold, or rad submit --hold" },
+		{ "switch", "update --priority" }, { "parallel", "submit --array=0-99%4; for all tasks, max_running in rad.conf(5)" },
+		{ "group", "submit --name=NAME, and --name of rad queue, cancel, requeue" }, { "callback", "submit --notify" },
+		{ "job", "submit, queue, show, logs, wait, cancel" }, { "task", "queue, show, logs, wait, cancel" },
+		{ "server", "start" }, { "shutdown", "stop" }, { "worker", "start, or, in Slurm's jobs, rad pilot" },
+		{ "alloc", "pilot --submit" }, { "stats", "queue, or rad gpus" },
 		{ NULL },
 	};
 	return words_beside(words, word);
 }
 
-/* A file, or a program in PATH: what people run who leave out the command. */
+/* A file, a script, or a program in PATH: what people run who leave out the command. */
 static bool is_to_be_run(const char *word)
 {
 	scoped_free char *program = paths_find(word, getenv("PATH"));
-	return program || strchr(word, '/') || !access(word, F_OK);
+	return program || strpbrk(word, "/.") || !access(word, F_OK) || !strcmp(word, "python");
 }
 
 static int unknown_verb(const char *word)

@@ -187,6 +187,9 @@ int submit_caller_check_conda(const struct spec *s, char **note, struct error *e
 	*note = NULL;
 	if (!env)
 		return 0;
+	if (strchr(env, '='))
+		return error_set(err, ERR_INVALID, "--env: '%.100s': a conda environment is meant; a variable is given by "
+				 "--export=ALL,%.100s, or as env %.100s before the command", env, env, env);
 	scoped_free char *conda = find_conda(home ? home : "");
 	if (!conda)
 		return error_set(err, ERR_NOT_FOUND, "--env: '%.100s': no conda to enter it with: looked for it in CONDA_EXE, PATH, "

@@ -528,12 +528,19 @@ static int read_job(struct submit_job *j, const struct args *a, const struct arg
 	return settle(j, err);
 }
 
+#define EACH_LINE "--array=1-N, and line $RAD_ARRAY_TASK_ID of the file: sed -n ${RAD_ARRAY_TASK_ID}p"
+
 /* What comes to mind of those who know neither us nor Slurm; NULL: it is none of that. */
 static const char *of_nobody(const char *name)
 {
 	static const char *const words[][2] = {
 		{ "vram", "--gpu-mem=12G" }, { "conda", "--env=NAME" }, { "log", "--output=FILE" }, { "stdout", "--output=FILE" },
 		{ "cwd", "--chdir=DIR" }, { "workdir", "--chdir=DIR" }, { "walltime", "--time=2h" }, { "after", "--dependency=afterok:ID" },
+		{ "stderr", "--error=FILE" }, { "stdin", "sh -c 'COMMAND <FILE'" }, { "working-dir", "--chdir=DIR" },
+		{ "working-directory", "--chdir=DIR" }, { "label", "--name=NAME" }, { "stashed", "--hold" }, { "delay", "--begin=now+10m" },
+		{ "depends", "--dependency=afterok:ID" }, { "crash-limit", "--retries=N" }, { "print-task-id", "--parsable" },
+		{ "each-line", EACH_LINE }, { "from-json", EACH_LINE }, { "progress", "rad run, or rad logs -f ID" },
+		{ "gpu", "--gpus=N: RAD-RM chooses which" }, { "entrypoint-num-gpus", "--gpus=N" }, { "num-gpus", "--gpus=N" },
 		{ "gpu-type", "--constraint=a100" }, { "interactive", "rad run --pty" }, { "follow", "rad run, or rad logs -f ID" },
 		{ "watch", "rad run, or rad logs -f ID" }, { "gpu-id", "--gpus=N: RAD-RM chooses which" },
 		{ "device", "--gpus=N: RAD-RM chooses which" }, { "memory", "--gpu-mem=12G of a GPU's, --mem=12G of the machine's" },

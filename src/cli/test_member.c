@@ -3,12 +3,16 @@
  */
 #include "cli/member.h"
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "cli/format.h"
+#include "cli/which.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -23,6 +27,43 @@ static void times_and_ids(void **state)
 	assert_int_equal(member_ms(NULL, "start", 7), 7);
 	assert_true(member_id(o) == TASK_ID(12, 3));
 	assert_true(!member_id(none) && !member_id(NULL));
+}
+
+static void gpus_in_a_row_are_told_as_a_row(void **state)
+{
+	(void)state;
+	static const struct { const char *uuids, *told; } rows[] = {
+		{ "[]", "" }, { "['a0']", "0" }, { "['a0','a1']", "0,1" }, { "['a0','a1','a2']", "0-2" }, { "['a3','a1','a2','a10']", "3,1,2,10" },
+		{ "['a9','a10','a11','m0','m1','m2']", "9-11,0:0,0:1,0:2" }, { "['GPU-gone-and-long','a1','a2','a3']", "GPU-gone-and,1-3" },
+	};
+	scoped_json *gpus = json_array();
+	for (int i = 0; i < 12; i++)
+		json_array_append_new(gpus, json_pack("{so, so}", "uuid", json_sprintf("a%d", i), "number", json_sprintf("%d", i)));
+	for (int i = 0; i < 3; i++)
+		json_array_append_new(gpus, json_pack("{so, so}", "uuid", json_sprintf("m%d", i), "number", json_sprintf("0:%d", i)));
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		scoped_free char *text = alloc_string(rows[i].uuids);
+		for (char *quote = text; (quote = strchr(quote, '\'')); )
+			*quote = '"';
+		scoped_json *uuids = json_loads(text, 0, NULL);
+		scoped_free char *told = format_gpus(uuids, gpus);
+		assert_string_equal(told, rows[i].told);
+	}
+}
+
+static void what_was_told_of_gpus_can_be_said(void **state)
+{
+	(void)state;
+	static const struct { const char *said, *names; } rows[] = {
+		{ "0-2,5", "[\"0\",\"1\",\"2\",\"5\"]" }, { "1:0,GPU-8a-3", "[\"1:0\",\"GPU-8a-3\"]" }, { "3-1", "[\"3-1\"]" },
+		{ "0-4000", "[\"0-4000\"]" }, { "01", "[\"01\"]" }, { "", "[\"\"]" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		scoped_json *names = json_array();
+		which_gpus(rows[i].said, names);
+		scoped_free char *text = json_dumps(names, JSON_COMPACT);
+		assert_string_equal(text, rows[i].names);
+	}
 }
 
 static json_t *waiting(const char *id, const char *task_state, const char *reason, int priority)
@@ -51,6 +92,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(times_and_ids),
+		cmocka_unit_test(gpus_in_a_row_are_told_as_a_row),
+		cmocka_unit_test(what_was_told_of_gpus_can_be_said),
 		cmocka_unit_test(elements_that_wait_for_the_same_are_seen_as_one),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,6 +297,17 @@ static int only_whole(const struct cli_call *c, struct error *err)
 	return rc;
 }
 
+/* "rad update 12 python train.py": what else it is to run. */
+static int refuse_command(struct cli_call *c)
+{
+	struct ids ids = { 0 };
+	size_t i = 1;
+	while (i < c->n_words && !ids_add(c->words[i], &ids, NULL))
+		i++;
+	ids_clear(&ids);
+	return i < c->n_words ? refuse_lasting(c, c->words[i]) : 0;
+}
+
 int verb_update(struct cli_call *c)
 {
 	bool json = false;
@@ -326,6 +337,7 @@ int verb_update(struct cli_call *c)
 		return rc ? rc : c->rc;
 	c->n_words = ids_bare_words(c->words, c->n_words);
 	rc = take_settings(c, options);
+	rc = rc ? rc : refuse_command(c);
 	if (rc || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return rc ? rc : c->rc;
 	scoped_json *request = wire_request("update");

@@ -10,6 +10,7 @@
 #include "cli/format.h"
 #include "cli/member.h"
 #include "cli/moment.h"
+#include "cli/which.h"
 #include "submit/wire.h"
 
 #include <stdio.h>
@@ -36,18 +37,6 @@ static int fill_drain(const struct drain_wish *d, json_t *request, struct error 
 	return 0;
 }
 
-/* "0,2" as everywhere where GPUs are named, and as `rad queue` prints those of a task. */
-static void add_list(const char *list, json_t *names)
-{
-	for (const char *p = list;; p++) {
-		size_t n = strcspn(p, ",");
-		json_array_append_new(names, json_text_n(p, n));
-		p += n;
-		if (!*p)
-			return;
-	}
-}
-
 /* What the words name: numbers and UUIDs; "all" is every GPU, by its UUID. NULL: which there are is not to be had. */
 static json_t *named(const struct cli_call *c, struct error *err)
 {
@@ -56,7 +45,7 @@ static json_t *named(const struct cli_call *c, struct error *err)
 	size_t k;
 	for (size_t i = 0; i < c->n_words; i++) {
 		if (strcmp(c->words[i], "all")) {
-			add_list(c->words[i], names);
+			which_gpus(c->words[i], names);
 			continue;
 		}
 		scoped_json *all = client_call(wire_request("gpus"), err);

@@ -12,6 +12,7 @@
 #include "cli/moment.h"
 #include "cli/span.h"
 #include "cli/table.h"
+#include "cli/which.h"
 #include "submit/wire.h"
 
 #include <string.h>
@@ -124,11 +125,8 @@ static int fill_gpus(const struct cli_call *c, const struct reserve_wish *w, jso
 		return 0;
 	}
 	json_t *list = json_array();
-	scoped_free char *copy = alloc_string(w->gpus);
+	which_gpus(w->gpus, list);
 	json_object_set_new(request, "gpus", list);
-	for (char *rest = copy, *word; (word = strsep(&rest, ",")); )
-		if (json_array_append_new(list, json_exact(word)))
-			return error_set(err, ERR_INVALID, "--gpus: is not UTF-8");
 	return 0;
 }
 
@@ -188,7 +186,7 @@ int verb_reserve(struct cli_call *c)
 		{ "begin", 0, "TIME", "from when: 14:00, 2026-11-20T14:00, now+2h (now)", .value = &w.begin },
 		{ "for", 0, "TIME", "for how long: 2h", .value = &w.length },
 		{ "end", 0, "TIME", "until when, instead", .value = &w.end },
-		{ "gpus", 0, "LIST", "these GPUs, by index or UUID: 0,1", .value = &w.gpus },
+		{ "gpus", 0, "LIST", "these GPUs, by index or UUID: 0,2 or 4-7", .value = &w.gpus },
 		{ "reason", 0, "TEXT", "why, for everybody to see", .value = &w.reason },
 		{ "delete", 0, "ID", "takes one back", .value = &w.cancel },
 		{ "json", 0, NULL, "print JSON", .flag = &w.json },

@@ -293,8 +293,11 @@ static void show_task(const struct term *term, const json_t *t, const json_t *gp
 	show_request(term, t);
 	show_times(term, t);
 	const json_t *with = json_object_get(t, "shared_with");
+	scoped_buf others = { 0 };
 	json_array_foreach(with, i, v)
-		line(term, i ? "" : "beside", "task %s", json_string_value(v));
+		buf_printf(&others, "%s%s", i ? ", " : i + 1 < json_array_size(with) ? "tasks " : "task ", json_string_value(v));
+	if (others.len)
+		line(term, "beside", "%s", buf_text(&others));
 	show_progress(term, t);
 	if (json_is_object(json_object_get(t, "feed")))
 		show_feed(term, json_object_get(t, "feed"));

@@ -14,8 +14,10 @@
 #include "cli/span.h"
 #include "submit/wire.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -302,4 +304,19 @@ json_t *which_fetch(const struct which *w, const char *const *members, size_t n_
 		return NULL;
 	}
 	return json_pack("{si, so, sb}", "schema", 1, "tasks", tasks, "truncated", json_is_true(json_object_get(live, "truncated")));
+}
+
+void which_gpus(const char *list, json_t *names)
+{
+	scoped_free char *copy = alloc_string(list);
+	for (char *rest = copy, *word; (word = strsep(&rest, ",")); ) {
+		unsigned first, last;
+		char more;
+		bool row = isdigit((unsigned char)*word) && sscanf(word, "%4u-%4u%c", &first, &last, &more) == 2 &&
+			   first <= last && last - first < SPEC_MAX_GPUS;
+		if (!row)
+			json_array_append_new(names, json_text(word));
+		for (; row && first <= last; first++)
+			json_array_append_new(names, json_sprintf("%u", first));
+	}
 }

@@ -48,4 +48,7 @@ bool which_has(const struct which *w, const json_t *task);
  * {"schema","tasks","truncated"}, a new reference. ERR_NOT_FOUND when ids were named and none of them is there. */
 json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err);
 
+/* Adds to the names what a list of GPUs names, as people are shown those of a task: "0-3,5", UUIDs too. */
+void which_gpus(const char *list, json_t *names);
+
 #endif

@@ -94,6 +94,8 @@ static int set_gpus(struct spec *s, struct submit_pending *p, const char *value,
 	if (part > 0 && part < 1)	/* as in Ray and the like */
 		return error_set(err, ERR_INVALID, "'%.60s' is no number of GPUs: tasks share GPUs by themselves. Leave it out; --gpu-mem "
 				 "says how much of one it takes", value);
+	if (strchr(value, ',') || !strcmp(value, "all"))
+		return error_set(err, ERR_INVALID, "'%.60s' is no number of GPUs: say how many; RAD-RM chooses which", value);
 	if (units_parse_int(colon ? colon + 1 : value, 0, SPEC_MAX_GPUS, &n, err) || (model && constraint_check(model, err)))
 		return -1;
 	s->gpus = (unsigned)n;
