@@ -258,21 +258,40 @@ static void note_options_behind(struct submit_job *j, char *const *words)
 		}
 }
 
-/* What a command is best called in a list: its script ("python -u train.py", "torchrun ... train.py"), or the module that
- * Python is told to run, else the program. */
-static const char *telling_word(char *const *words)
+static bool is_script(const char *word)
 {
 	static const char *const endings[] = { ".py", ".sh", ".bash", ".jl", ".R" };
+	for (size_t i = 0; i < COUNT_OF(endings); i++)
+		if (words_end_in(word, endings[i]))
+			return true;
+	return false;
+}
+
+/* What a shell's command is best called: the first script in it, else as the program; `text` is cut up. */
+static const char *telling_part(char *text, const char *program)
+{
+	for (char *word; (word = strsep(&text, " \t\n;&|()<>'\"")); )
+		if (is_script(word))
+			return word;
+	return program;
+}
+
+/* What a command is best called in a list: its script ("python -u train.py", "torchrun ... train.py", "sh -c 'python train.py'"),
+ * or the module that Python is told to run, else the program. */
+static char *telling_name(char *const *words)
+{
 	bool python = !strncmp(words_base(words[0]), "python", 6);
 	for (char *const *w = words; *w && strcmp(*w, "-c"); w++) {
-		const char *dot = strrchr(words_base(*w), '.');
+		bool shell = words_end_in(*w, "sh") && w[1] && *w[1] == '-' && words_end_in(w[1], "c") && w[2];
+		scoped_free char *text = shell ? alloc_string(w[2]) : NULL;
+		if (is_script(*w))
+			return submit_caller_name(words_base(*w));
+		if (shell)
+			return submit_caller_name(words_base(telling_part(text, words[0])));
 		if (python && !strcmp(*w, "-m") && w[1])
-			return w[1];
-		for (size_t i = 0; dot && i < COUNT_OF(endings); i++)
-			if (!strcmp(dot, endings[i]))
-				return *w;
+			return submit_caller_name(words_base(w[1]));
 	}
-	return words[0];
+	return submit_caller_name(words_base(words[0]));
 }
 
 /* A script that is run by a command ("bash job.sh") is the command's business, and so are its lines: better said. */
@@ -299,7 +318,7 @@ static int read_words(struct submit_job *j, char *const *words, bool dashes, str
 		return -1;
 	spec_set_argv(s, file ? words + 1 : words);
 	if (!s->name)
-		s->name = submit_caller_name(script ? "stdin" : words_base(file ? words[0] : telling_word(words)));
+		s->name = script || file ? submit_caller_name(script ? "stdin" : words_base(words[0])) : telling_name(words);
 	return 0;
 }
 

@@ -210,7 +210,8 @@ static void test_names(void **state)
 	(void)state;
 	static const struct { const char *line, *name; } rows[] = {
 		{ "true", "true" }, { "/bin/true a.txt", "true" }, { "sh train.py -u", "train.py" },
-		{ "env X=1 sh -u jobs/a.sh b.sh", "a.sh" }, { "sh -c train.py", "sh" }, { "python3 -m pkg.train --lr 1", "pkg.train" },
+		{ "env X=1 sh -u jobs/a.sh b.sh", "a.sh" }, { "sh -c echo\ta", "sh" }, { "python3 -m pkg.train --lr 1", "pkg.train" },
+		{ "env X=1 bash -lc cd\tx&&python\tjobs/train.py\t--seed\t1", "train.py" }, { "python3 -c import\tx.py", "python3" },
 		{ "python3 -m", "python3" },
 		{ "env -m pkg", "env" }, { "./run.py --out x.sh", "run.py" }, { "jobs/resnet.rad other.py", "resnet.rad" },
 	};
