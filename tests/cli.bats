@@ -59,10 +59,40 @@ setup() { cd "$WORLD/work"; }
 	one_line_error "a program is run by 'rad submit absent.py ...'"
 	run -125 rad wait all
 	one_line_error 'all of yours are $(rad queue --me -h -o %i)'
+	run -2 rad logs last
+	one_line_error '$(rad queue --me -t all -h -o %i | tail -n 1)'
+	run -2 rad stop 12
+	one_line_error "'rad cancel 12' ends a task"
+	run -2 rad estimate python3 train.py
+	one_line_error "rad capture -o FILE -- python3 ..."
+	run -2 rad requeue --failed
+	one_line_error "here it is --state=F,OOM,TO"
 	run -2 rad update 1 python3 train.py
 	one_line_error "'python3': cannot be changed of a task that is there: cancel it and submit it anew"
 	run -2 rad lease --gpu-mem 2G python train.py
 	one_line_error "a lease is for the shell or program that calls it: 'rad run python' runs a command"
+}
+
+@test "a GPU that the shell chose is not what the task gets: said on a terminal" {
+	local chosen='CUDA_VISIBLE_DEVICES=1 of your shell does not count: the task is given its GPU'
+	on_terminal() { python3 -c 'import pty, sys; pty.spawn(["rad", "submit", "--dry-run", *sys.argv[1:]])' "$@" </dev/null; }
+	CUDA_VISIBLE_DEVICES=1 on_terminal true >said
+	grep -qF "$chosen" said
+	CUDA_VISIBLE_DEVICES=1 on_terminal --gpus 0 true >said
+	CUDA_VISIBLE_DEVICES=-1 on_terminal true >>said
+	RAD_TASK_ID=1 CUDA_VISIBLE_DEVICES=1 on_terminal true >>said
+	CUDA_VISIBLE_DEVICES=1 rad submit --dry-run true >>said 2>&1
+	run ! grep -F "does not count" said
+}
+
+@test "why of a task that ran out of memory, of which nothing was known: what it wants, by nobody's word" {
+	local beside id
+	beside=$(submit --array=0-3 --gpu-mem 1G -- sleep 300)
+	wait_for 15 test "$(rad gpus --json | jq '[.gpus[].tasks[]] | length')" = 4
+	id=$(submit -- sh -c 'echo "torch.OutOfMemoryError: CUDA out of memory" >&2; exit 1')
+	wait_for 15 eval 'rad why "$id" | grep -q "starts alone"'
+	rad why "$id" | grep -qE '^It wants 1 GPU with [0-9.]+G on each$'
+	rad cancel "$id" "$beside"
 }
 
 @test "submit of an array: one log stands for all" {
@@ -308,7 +338,7 @@ setup() { cd "$WORLD/work"; }
 		[ "$(wc -L <narrow)" -le "$width" ]
 		COLUMNS=$width rad reserve >narrow
 		[ "$(wc -L <narrow)" -le "$width" ]
-		grep -q ' 0-3  20' narrow
+		grep -q ' 0-3 *20' narrow
 		RAD_DEVICES=sim:4xa100-40g RAD_STATE=$WORLD/state RAD_SIM_DEVICES=$WORLD/state/sim-devices COLUMNS=$width \
 			python3 -c 'import pty; pty.spawn(["rad", "monitor", "-n", "1"])' </dev/null | sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' >narrow
 		grep -q PROGRAM narrow

@@ -420,6 +420,9 @@ machine()
 		as() { HOME=${2-/mnt/home} setpriv --reuid "$1" --regid "$(id -g "$1")" --init-groups rad doctor; }
 		as "$1" | grep " captures "
 		as "$1" /mnt/others | grep " captures "
+		touch /mnt/others/t.py
+		(cd /mnt/others && HOME=/mnt/home setpriv --reuid "$1" --regid "$(id -g "$1")" --init-groups \
+			rad capture -o x.radcap -- python3 t.py 2>&1 | grep "written for real")
 		mount --bind "$2" /proc/sys/user/max_user_namespaces || exit
 		as "$1" | grep " captures "
 		rad doctor | grep " captures "
@@ -428,8 +431,9 @@ machine()
 	run unshare -m bash "$WORLD/tell" "$BOB" "$WORLD/forbidden"
 	[ "${lines[0]%% *}" = ok ] || skip "others may not lay aside what their captures write: $output"
 	[[ "${lines[1]}" == "warn "*" your home folder is another user's or group's: what a script writes"* ]]
-	[ "${lines[2]%% *}" = ok ]
-	[[ "${lines[3]}" == *"user.max_user_namespaces is 0: what a script writes"* ]]
+	[[ "${lines[2]}" == *"written for real, for this folder is another user's or group's"* ]]
+	[ "${lines[3]%% *}" = ok ]
+	[[ "${lines[4]}" == *"user.max_user_namespaces is 0: what a script writes"* ]]
 }
 
 @test "one's own radd is found from where no login's variables are: cron, sudo" {

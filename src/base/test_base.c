@@ -37,7 +37,8 @@ static void sizes(void **state)
 {
 	(void)state;
 	static const struct { const char *text; uint64_t mib; } good[] = {
-		{ "40960", 40960 }, { "20G", 20480 }, { "20g", 20480 }, { "20GB", 20480 }, { "20GiB", 20480 }, { "1.5G", 1536 },
+		{ "40960", 40960 }, { "20G", 20480 }, { "20g", 20480 }, { "20GB", 20480 }, { "20GiB", 20480 },
+		{ "20Gi", 20480 }, { "1.5G", 1536 },
 		{ "512M", 512 }, { "1T", 1 << 20 }, { "1K", 1 }, { "2048K", 2 }, { "0", 0 }, { "20 G", 20480 }, { ".5G", 512 },
 	};
 	static const char *const bad[] = { "", "G", "-1", "1X", "1GG", "nan", "inf", "0x10", "20G extra", NULL };

@@ -46,7 +46,7 @@ static double size_factor(const char *suffix)
 	if (!*suffix)
 		return 1;
 	const char *rest = suffix + 1;
-	if (*rest && strcasecmp(rest, "b") && strcasecmp(rest, "ib"))
+	if (*rest && strcasecmp(rest, "b") && strcasecmp(rest, "ib") && strcasecmp(rest, "i"))
 		return 0;
 	for (size_t i = 0; i < COUNT_OF(units); i++)
 		if (tolower((unsigned char)*suffix) == units[i].letter)

@@ -14,6 +14,9 @@
 
 static int bad_word(const char *word, struct error *err)
 {
+	if (!strcmp(word, "last") || !strcmp(word, "latest"))
+		return error_set(err, ERR_INVALID, "'%s' names no tasks: write ids; that of yours is "
+				 "$(rad queue --me -t all -h -o %%i | tail -n 1)", word);
 	if (!strcmp(word, "all"))
 		return error_set(err, ERR_INVALID, "'all' names no tasks: write ids; all of yours are $(rad queue --me -h -o %%i)");
 	if (isalpha((unsigned char)*word))

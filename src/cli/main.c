@@ -93,7 +93,8 @@ static const char *of_slurm(const char *word)
 	return words_beside(commands, word);
 }
 
-/* What people type who know PBS, LSF, ts, pueue, hq, Ray, gpustat, docker or kubectl, and what comes to mind; NULL: it is none of them. */
+/* What people type who know PBS, LSF, ts, pueue, hq, Ray, gpustat, docker or kubectl, and what comes to mind; NULL: it is none
+ * of them. */
 static const char *of_others(const char *word)
 {
 	static const char *const words[][2] = {

@@ -128,11 +128,12 @@ static void explain_slurm(struct error *err)
 	}
 }
 
-/* What other programs that serve a page, or show a log, call it. */
+/* What other programs call it, and our own other commands. */
 static void explain_others(const struct args_option *options, struct error *err)
 {
 	static const struct { const char *theirs, *name, *ours; } words[] = {
 		{ "'--port", "listen", "--listen=PORT" }, { "'--tail", "lines", "--lines=N" },
+		{ "'--me", "yes", "--user=$USER" }, { "'--failed", "state", "--state=F,OOM,TO" }, { "'--loop", "watch", "--watch=SECONDS" },
 	};
 	for (; options->name; options++)
 		for (size_t i = 0; i < COUNT_OF(words); i++)

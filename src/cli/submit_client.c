@@ -24,6 +24,7 @@
 #include "submit/validate.h"
 #include "submit/wire.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <string.h>
@@ -276,8 +277,8 @@ static const char *telling_part(char *text, const char *program)
 	return program;
 }
 
-/* What a command is best called in a list: its script ("python -u train.py", "torchrun ... train.py", "sh -c 'python train.py'"),
- * or the module that Python is told to run, else the program. */
+/* What a command is best called in a list: its script ("python -u train.py", "torchrun ... train.py", "sh -c 'python
+ * train.py'"), or the module that Python is told to run, else the program. */
 static char *telling_name(char *const *words)
 {
 	bool python = !strncmp(words_base(words[0]), "python", 6);
@@ -527,6 +528,16 @@ static char *const *words_of(const struct args *a)
 	return !a->n_words && !a->dashes && stdin_is_script() ? script : a->words;
 }
 
+/* "CUDA_VISIBLE_DEVICES=1 rad submit ...", as without us; a task's and a job's own is not what somebody wants. */
+static void note_chosen_gpus(struct submit_job *j)
+{
+	const char *chosen = getenv("CUDA_VISIBLE_DEVICES");
+	bool names = chosen && (isdigit((unsigned char)*chosen) || !strncmp(chosen, "GPU-", 4));
+	if (names && j->spec->gpus && isatty(STDERR_FILENO) && !getenv("RAD_TASK_ID") && !getenv("SLURM_JOB_ID"))
+		add_note(j->flags, alloc_printf("CUDA_VISIBLE_DEVICES=%.60s of your shell does not count: the task is given its GPU",
+						chosen));
+}
+
 static int read_job(struct submit_job *j, const struct args *a, const struct args_option *options, struct error *err)
 {
 	if (!j->caller_dir)
@@ -544,6 +555,7 @@ static int read_job(struct submit_job *j, const struct args *a, const struct arg
 		j->flags->usage = true;
 		return -1;
 	}
+	note_chosen_gpus(j);
 	return settle(j, err);
 }
 
@@ -607,10 +619,15 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 		explain_unknown(argv + 1, err);
 	flags->help = a.help;
 	flags->usage = failed || (!a.help && !*words_of(&a) && !given_value(&a, options, "wrap"));
+	const bool nothing = flags->usage;
 	if (!failed && !a.help) {
 		struct submit_job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
 		j.base_dir = alloc_string_or_null(j.caller_dir);
 		failed = read_job(&j, &a, options, err);
+		const struct error said = *err;
+		if (nothing && failed && a.n_given && a.given[a.n_given - 1].value == argv[argc - 1])
+			error_set(err, said.code, "%s; '%.60s' is the value of --%s", said.text, argv[argc - 1],
+				  a.given[a.n_given - 1].option->name);
 		flags->dependent = j.spec->n_deps;
 		if (!failed)
 			*out = steal(j.spec);

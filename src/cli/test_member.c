@@ -33,7 +33,8 @@ static void gpus_in_a_row_are_told_as_a_row(void **state)
 {
 	(void)state;
 	static const struct { const char *uuids, *told; } rows[] = {
-		{ "[]", "" }, { "['a0']", "0" }, { "['a0','a1']", "0,1" }, { "['a0','a1','a2']", "0-2" }, { "['a3','a1','a2','a10']", "3,1,2,10" },
+		{ "[]", "" }, { "['a0']", "0" }, { "['a0','a1']", "0,1" }, { "['a0','a1','a2']", "0-2" },
+		{ "['a3','a1','a2','a10']", "3,1,2,10" },
 		{ "['a9','a10','a11','m0','m1','m2']", "9-11,0:0,0:1,0:2" }, { "['GPU-gone-and-long','a1','a2','a3']", "GPU-gone-and,1-3" },
 	};
 	scoped_json *gpus = json_array();

@@ -337,6 +337,7 @@ static void test_refused(void **state)
 		{ "", "nothing to run", true },
 		{ "--gpus 2", "nothing to run", true },
 		{ "--gpumem 3 true", "unknown option '--gpumem': did you mean '--gpu-mem'?", true },
+		{ "--retries true", "a script on standard input; 'true' is the value of --retries", true },
 		{ "--gpu 3 true", "unknown option '--gpu': here it is --gpus=N: RAD-RM chooses which", true },
 		{ "--gpus=0,1 true", "--gpus: '0,1' is no number of GPUs: say how many; RAD-RM chooses which", true },
 		{ "--gpus all true", "--gpus: 'all' is no number of GPUs", true },

@@ -232,8 +232,11 @@ int verb_estimate(struct cli_call *c)
 	};
 	struct error err = ERROR_INIT;
 	struct answer answers[32];
-	if (!cli_options(c, options) || !cli_want_words(c, 0, 1))
+	if (!cli_options(c, options))
 		return c->rc;
+	if (c->n_words > 1)
+		return cli_usage(c, "of a command it is found out by a capture: 'rad capture -o FILE -- %.60s ...', then --capture FILE",
+				 c->words[0]);
 	struct load_answer load = { .host = { .pace = 1 }, .why = ERROR_INIT };
 	if (cli_read_double("host-pace", host_pace, 1 / HOSTPACE_MOST, HOSTPACE_MOST, &load.host.pace, &err))
 		return cli_usage(c, "%s", err.text);

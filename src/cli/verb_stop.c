@@ -83,8 +83,10 @@ int verb_stop(struct cli_call *c)
 	bool json = false;
 	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
 	struct error err = ERROR_INIT;
-	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
+	if (!cli_options(c, options))
 		return c->rc;
+	if (c->n_words)
+		return cli_usage(c, "it ends radd; 'rad cancel %.60s' ends a task", c->words[0]);
 	scoped_fd int connection = client_connect_now(&err);	/* one that is away is not waited for to be ended */
 	scoped_fd int process = connection < 0 ? -1 : open_own(connection, &err);
 	if (process < 0)

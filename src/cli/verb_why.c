@@ -156,9 +156,11 @@ static void print_waiting(const json_t *why, const struct term *term)
 	if (!json_array_size(gpus))
 		return;
 	long long n = member_int(why, "gpus_requested");
+	const char *estimator = member_text(why, "estimator");
+	const bool known = strcmp(estimator, "none");	/* by what it wanted: else it ran out of memory before */
 	scoped_free char *wants = member_int(why, "claim_mib") ?
-		alloc_printf("It wants %lld GPU%s with %s on each (%s)", n, n == 1 ? "" : "s",
-			     format_mib(member_number(why, "claim_mib"), claim), member_text(why, "estimator")) :
+		alloc_printf("It wants %lld GPU%s with %s on each%s%s%s", n, n == 1 ? "" : "s",
+			     format_mib(member_number(why, "claim_mib"), claim), known ? " (" : "", known ? estimator : "", known ? ")" : "") :
 		alloc_printf("It wants %lld GPU%s; nothing is known of its memory", n, n == 1 ? "" : "s");
 	scoped_free char *wrapped = term_wrap(wants, 2, term);
 	puts(wrapped);

@@ -311,12 +311,14 @@ void which_gpus(const char *list, json_t *names)
 	scoped_free char *copy = alloc_string(list);
 	for (char *rest = copy, *word; (word = strsep(&rest, ",")); ) {
 		unsigned first, last;
-		char more;
+		char more, number[12];
 		bool row = isdigit((unsigned char)*word) && sscanf(word, "%4u-%4u%c", &first, &last, &more) == 2 &&
 			   first <= last && last - first < SPEC_MAX_GPUS;
 		if (!row)
 			json_array_append_new(names, json_text(word));
-		for (; row && first <= last; first++)
-			json_array_append_new(names, json_sprintf("%u", first));
+		for (; row && first <= last; first++) {
+			snprintf(number, sizeof number, "%u", first);
+			json_array_append_new(names, json_text(number));
+		}
 	}
 }

@@ -52,8 +52,11 @@ class Aside:
         except OSError as e:
             if self.must:
                 raise CaptureError(f"what the script writes cannot be laid aside here: {e.strerror or e}") from None
-            print("rad: capture: what the script writes is written for real, for in this folder it cannot be laid aside "
-                  "(rad doctor, rad-capture(1))", file=sys.stderr, flush=True)
+            here = os.stat(".")
+            foreign = os.geteuid() and (here.st_uid, here.st_gid) != (os.geteuid(), os.getegid())
+            why = "this folder is another user's or group's" if foreign else "in this folder it cannot be laid aside"
+            print(f"rad: capture: what the script writes is written for real, for {why} (rad doctor, rad-capture(1))", file=sys.stderr,
+                  flush=True)
             return
         for path in (path for word in self.words[1:] for path in NAMED.findall(word)):
             self.enters(path)
