@@ -95,6 +95,16 @@ setup() { cd "$WORLD/work"; }
 	rad cancel "$id" "$beside"
 }
 
+@test "show: what runs beside a task stands in one line" {
+	local first second third
+	first=$(submit --gpus 4 --gpu-mem 1G -- sleep 300)
+	second=$(submit --gpus 4 --gpu-mem 1G -- sleep 300)
+	third=$(submit --gpus 4 --gpu-mem 1G -- sleep 300)
+	wait_state "$third" RUNNING
+	rad show "$third" | grep -Eqx " +beside  tasks ($first, $second|$second, $first)"
+	rad cancel "$first" "$second" "$third"
+}
+
 @test "submit of an array: one log stands for all" {
 	run rad submit --array=0-1 -- true
 	[[ "${lines[-1]}" == "Logs: $PWD/rad-"*"_0.out, and so on" ]]
