@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Tables at the widths of terminals: nothing wider than asked for, and what matters stays.
  */
+#include "cli/member.h"
 #include "cli/queue_table.h"
 
 #include "base/alloc.h"
@@ -243,6 +244,24 @@ static void test_one_that_is_asked_to_end_says_so(void **state)
 	free(text);
 }
 
+/* A newer radd may have states that this rad does not know. */
+static void test_an_unknown_state_is_one(void **state)
+{
+	(void)state;
+	scoped_json *tasks = json_pack("[o, o]", task("12", "THINKING", "", false), task("13", "THINKING", "", false));
+	scoped_free char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	queue_table_print(tasks, NULL, false, false, &(struct term){ .utf8 = true }, out);
+	fclose(out);
+	assert_non_null(strstr(text, "  ?  "));
+	struct queue_rows groups = queue_table_groups(tasks);
+	scoped_free char *ids = queue_table_ids(groups.rows[0].tasks, groups.rows[0].n);
+	assert_string_equal(ids, "12");
+	assert_false(task_state_terminal(member_state(json_array_get(tasks, 0))));
+	queue_table_clear(&groups);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,7 +274,7 @@ int main(void)
 		cmocka_unit_test(test_tasks_at_all_widths),
 		cmocka_unit_test(test_elements_are_all_named),
 		cmocka_unit_test(test_wide_enough_shows_all),
-		cmocka_unit_test(test_one_that_is_asked_to_end_says_so),
+		cmocka_unit_test(test_one_that_is_asked_to_end_says_so), cmocka_unit_test(test_an_unknown_state_is_one),
 	};
 	setlocale(LC_ALL, "C.UTF-8");
 	return cmocka_run_group_tests_name("table", tests, NULL, NULL);

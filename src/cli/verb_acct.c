@@ -174,8 +174,7 @@ static void print_tasks(const json_t *tasks, struct format_energy_unit unit, con
 		table_cell(table, STYLE_PLAIN, member_text(t, "id"));
 		table_cell(table, STYLE_PLAIN, member_text(t, "name"));
 		table_cell(table, STYLE_PLAIN, member_text(t, "user"));
-		table_cell(table, format_state_style(member_state(t)),
-			   member_state(t) < TASK_STATE_COUNT ? task_state_code(member_state(t)) : "?");
+		table_cell(table, format_state_style(member_state(t)), task_state_code(member_state(t)));
 		table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "wait_s"), text));
 		table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "run_s"), text));
 		table_printf(table, STYLE_PLAIN, "%u", took.attempts);

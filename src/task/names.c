@@ -15,6 +15,7 @@ static const struct { const char *word, *code; bool terminal; } states[] = {
 #define X(name, word, code, terminal) [name] = { word, code, terminal },
 	TASK_STATES(X)
 #undef X
+	[TASK_STATE_COUNT] = { "?", "?", false },
 };
 
 static const char *const verdicts[] = {

@@ -57,6 +57,7 @@ enum task_state {
 	TASK_STATE_COUNT
 };
 
+/* Of TASK_STATE_COUNT too, a state that a newer release has: "?", and no end. */
 const char *task_state_name(enum task_state s);
 const char *task_state_code(enum task_state s);
 bool task_state_terminal(enum task_state s);
