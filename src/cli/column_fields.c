@@ -70,22 +70,6 @@ static bool waits(const json_t *t)
 	return member_state(t) == TASK_PENDING || member_state(t) == TASK_HELD;
 }
 
-/* Of all attempts: the sum, or the largest. NaN: nothing is known. */
-static double over_attempts(const json_t *t, const char *key, bool sum)
-{
-	const json_t *attempts = json_object_get(t, "attempts");
-	double total = NAN;
-	size_t i;
-	json_t *a;
-	json_array_foreach(attempts, i, a) {
-		double v = member_number(a, key);
-		if (isnan(v))
-			continue;
-		total = isnan(total) ? v : sum ? total + v : fmax(total, v);
-	}
-	return total;
-}
-
 /* ---- values ---- */
 
 #define VALUE(name, expression) \
@@ -108,9 +92,9 @@ NUMBER(gpus, (double)member_int(t, "gpus_requested"))
 NUMBER(cpus, isnan(member_number(t, "cpus")) ? 1 : member_number(t, "cpus"))
 NUMBER(mem, member_number(t, "host_mem_mib"))
 NUMBER(claim, member_number(json_object_get(t, "estimate"), "claim_mib"))
-NUMBER(peak, over_attempts(t, "peak_mib", false))
-NUMBER(host_peak, over_attempts(t, "host_peak_mib", false))
-NUMBER(energy, over_attempts(t, "energy_j", true))
+NUMBER(peak, member_over_attempts(t, "peak_mib", false))
+NUMBER(host_peak, member_over_attempts(t, "host_peak_mib", false))
+NUMBER(energy, member_over_attempts(t, "energy_j", true))
 NUMBER(wait, member_number(t, "wait_s"))
 NUMBER(suspended, member_number(t, "suspended_s"))
 NUMBER(gpu_s, member_number(t, "gpu_s"))

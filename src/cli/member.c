@@ -71,6 +71,18 @@ json_t *member_last_attempt(const json_t *task)
 	return n ? json_array_get(attempts, n - 1) : NULL;
 }
 
+double member_over_attempts(const json_t *task, const char *key, bool sum)
+{
+	double total = NAN;
+	size_t i;
+	json_t *a;
+	json_array_foreach(json_object_get(task, "attempts"), i, a) {
+		double v = member_number(a, key);
+		total = sum && !isnan(total) && !isnan(v) ? total + v : fmax(total, v);	/* fmax: of a number and NaN the number */
+	}
+	return total;
+}
+
 void member_want(json_t *request, const char *const *members, size_t n)
 {
 	json_t *list = json_pack("[s, s, s, s]", "id", "name", "user", "state");

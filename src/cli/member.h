@@ -26,6 +26,8 @@ double member_deep_number(const json_t *o, const char *path);
 enum task_state member_state(const json_t *task);
 /* The last attempt; NULL when there is none. */
 json_t *member_last_attempt(const json_t *task);
+/* A number of each attempt: their sum, or the largest; NaN where none of them has it. */
+double member_over_attempts(const json_t *task, const char *key, bool sum);
 /* Has radd's answer say only these members of each task, and its id, name, user and state: of ten thousand, a few members are
  * much less to make and to read. */
 void member_want(json_t *request, const char *const *members, size_t n);

@@ -9,6 +9,7 @@
 #include "cli/format.h"
 #include "cli/which.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,10 +90,21 @@ static void elements_that_wait_for_the_same_are_seen_as_one(void **state)
 	assert_false(member_wait_alike(runs, runs));
 }
 
+/* What one attempt does not tell is not taken for 0, nor the others for unknown. */
+static void attempts_are_summed_up(void **state)
+{
+	(void)state;
+	scoped_json *task = json_pack("{s[{sf, sn}, {sn, sf}, {sf, sf}]}",
+				      "attempts", "j", 3.0, "mib", "j", "mib", 7.0, "j", 2.0, "mib", 5.0);
+	assert_true(member_over_attempts(task, "j", true) == 5);
+	assert_true(member_over_attempts(task, "mib", false) == 7);
+	assert_true(isnan(member_over_attempts(task, "watts", true)) && isnan(member_over_attempts(NULL, "j", false)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(times_and_ids),
+		cmocka_unit_test(times_and_ids), cmocka_unit_test(attempts_are_summed_up),
 		cmocka_unit_test(gpus_in_a_row_are_told_as_a_row),
 		cmocka_unit_test(what_was_told_of_gpus_can_be_said),
 		cmocka_unit_test(elements_that_wait_for_the_same_are_seen_as_one),

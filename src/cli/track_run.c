@@ -157,26 +157,19 @@ static void add_metric(json_t *list, const char *key, double value, int64_t ms, 
 json_t *track_run_sums(const json_t *task)
 {
 	static const char *const times[] = { "wait_s", "held_s", "run_s", "lost_s", "jct_s", "slowdown" };
-	const json_t *last = member_last_attempt(task), *attempts = json_object_get(task, "attempts");
-	json_t *list = json_array(), *a;
-	double energy = NAN, peak = NAN;
+	const json_t *last = member_last_attempt(task);
+	json_t *list = json_array();
 	int64_t end_ms = member_ms(task, "end_time", 0);
-	size_t i;
 	char key[40];
-	for (i = 0; i < COUNT_OF(times); i++) {
+	for (size_t i = 0; i < COUNT_OF(times); i++) {
 		snprintf(key, sizeof key, "rad/%s", times[i]);
 		add_metric(list, key, member_number(task, times[i]), end_ms, 0);
 	}
-	json_array_foreach(attempts, i, a) {
-		double e = member_number(a, "energy_j"), p = member_number(a, "peak_mib");
-		energy = isnan(energy) ? e : isnan(e) ? energy : energy + e;
-		peak = isnan(peak) || p > peak ? p : peak;
-	}
-	add_metric(list, "rad/energy_j", energy, end_ms, 0);
-	add_metric(list, "rad/peak_mib", peak, end_ms, 0);
+	add_metric(list, "rad/energy_j", member_over_attempts(task, "energy_j", true), end_ms, 0);
+	add_metric(list, "rad/peak_mib", member_over_attempts(task, "peak_mib", false), end_ms, 0);
 	add_metric(list, "rad/claim_mib", member_number(json_object_get(task, "estimate"), "claim_mib"), end_ms, 0);
 	add_metric(list, "rad/mean_smact", member_number(last, "mean_smact"), end_ms, 0);
-	add_metric(list, "rad/attempts", (double)json_array_size(attempts), end_ms, 0);
+	add_metric(list, "rad/attempts", (double)json_array_size(json_object_get(task, "attempts")), end_ms, 0);
 	return list;
 }
 

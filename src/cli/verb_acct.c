@@ -35,7 +35,6 @@ static const char *const wanted[] = {
 #define WANTED_OF_CSV 4
 
 static double plus(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
-static double larger(double a, double b) { return isnan(a) || b > a ? b : a; }
 
 /* On one of its GPUs, whether it was alone there, and as a share of it. NaN: this radd is of an earlier release. */
 static double attempt_s(const json_t *attempt)
@@ -51,18 +50,16 @@ static double attempt_share_s(const json_t *attempt, size_t gpu)
 
 static struct took took_of(const json_t *task)
 {
-	struct took sum = { .gpu_s = member_number(task, "gpu_s"), .share_s = member_number(task, "gpu_share_s"), .energy_j = NAN,
-			    .peak_mib = NAN, .smact = NAN };
+	const json_t *attempts = json_object_get(task, "attempts");
+	struct took sum = { .gpu_s = member_number(task, "gpu_s"), .share_s = member_number(task, "gpu_share_s"),
+			    .energy_j = member_over_attempts(task, "energy_j", true),
+			    .peak_mib = member_over_attempts(task, "peak_mib", false),
+			    .smact = member_number(member_last_attempt(task), "mean_smact"),	/* the run that counts */
+			    .attempts = (unsigned)json_array_size(attempts) };
 	size_t i;
 	json_t *a;
-	const json_t *attempts = json_object_get(task, "attempts");
-	json_array_foreach(attempts, i, a) {
-		sum.energy_j = plus(sum.energy_j, member_number(a, "energy_j"));
-		sum.peak_mib = larger(sum.peak_mib, member_number(a, "peak_mib"));
-		sum.smact = member_number(a, "mean_smact");	/* of the last one: the run that counts */
-		sum.attempts++;
+	json_array_foreach(attempts, i, a)
 		sum.ooms += !strcmp(member_text(a, "verdict"), "oom");
-	}
 	return sum;
 }
 
@@ -100,7 +97,7 @@ static void add_to_user(struct acct_groups *users, const json_t *task)
 	g->gpu_s = plus(g->gpu_s, took.gpu_s);
 	g->share_s = plus(g->share_s, took.share_s);
 	g->energy_j = plus(g->energy_j, took.energy_j);
-	g->peak_mib = larger(g->peak_mib, took.peak_mib);
+	g->peak_mib = fmax(g->peak_mib, took.peak_mib);
 }
 
 /* An attempt's energy is that of all its GPUs, so each gets an equal part. */
@@ -118,7 +115,7 @@ static void add_to_gpus(struct acct_groups *gpus, const json_t *task)
 			g->gpu_s = plus(g->gpu_s, attempt_s(a));
 			g->share_s = plus(g->share_s, attempt_share_s(a, k));
 			g->energy_j = plus(g->energy_j, member_number(a, "energy_j") / (double)json_array_size(on));
-			g->peak_mib = larger(g->peak_mib, member_number(a, "peak_mib"));
+			g->peak_mib = fmax(g->peak_mib, member_number(a, "peak_mib"));
 		}
 	}
 }
@@ -253,8 +250,10 @@ static void print_totals(const json_t *totals, struct format_energy_unit unit)
 		printf("; as shares (a GPU's time divided among its tasks): %s",
 		       format_hours(member_number(totals, "gpu_share_hours") * 3600, a));
 	double energy_j = member_number(totals, "energy_j");
-	printf("\n%s%s%s\n", isnan(energy_j) ? "energy not known" : format_energy_in(&unit, energy_j, a),
-	       isnan(energy_j) ? "" : " ", isnan(energy_j) ? "" : strrchr(unit.title, ' ') + 1);
+	if (isnan(energy_j))
+		puts("\nenergy not known");
+	else
+		printf("\n%s %s\n", format_energy_in(&unit, energy_j, a), strrchr(unit.title, ' ') + 1);
 }
 
 /* ---- CSV ---- */
@@ -317,7 +316,7 @@ static void acct_sums_add(struct acct_sums *s, const json_t *tasks)
 	size_t i;
 	json_t *t;
 	json_array_foreach(tasks, i, t) {
-		s->most_j = larger(s->most_j, took_of(t).energy_j);
+		s->most_j = fmax(s->most_j, took_of(t).energy_j);
 		add_to_user(&s->users, t);
 		add_to_gpus(&s->gpus, t);
 		account_add_told(&s->account, t);

@@ -349,15 +349,13 @@ static void show_array_sums(const struct term *term, const json_t *common, json_
 {
 	const char *first = "", *last = "";
 	double ran = 0, longest = 0, peak = 0;
-	size_t completed = 0, i;
-	json_t *a;
+	size_t completed = 0;
 	char text[FORMAT_LEN], more[FORMAT_LEN];
 	for (size_t t = 0; t < n; t++) {
 		const char *start = member_text(tasks[t], "start_time"), *end = member_text(tasks[t], "end_time");
 		first = *start && (!*first || strcmp(start, first) < 0) ? start : first;
 		last = strcmp(end, last) > 0 ? end : last;
-		json_array_foreach(json_object_get(tasks[t], "attempts"), i, a)
-			peak = fmax(peak, member_number(a, "peak_mib"));
+		peak = fmax(peak, member_over_attempts(tasks[t], "peak_mib", false));
 		if (member_state(tasks[t]) != TASK_COMPLETED)
 			continue;
 		completed++;
