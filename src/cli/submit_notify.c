@@ -68,24 +68,15 @@ static int read_wishes(char **notify, char **to, struct error *err)
 	return 0;
 }
 
-static bool is_there(const char *name)
-{
-	for (const char *at = PATHS_ALL; *at; at += strcspn(at, ":"), at += *at == ':') {
-		scoped_free char *path = alloc_printf("%.*s/%s", (int)strcspn(at, ":"), at, name);
-		if (!access(path, X_OK))
-			return true;
-	}
-	return false;
-}
-
 /* The daemon is on this machine, and looks in the same places: what is missing here will be missing then. */
 static char *what_is_missing(const char *to)
 {
 	if (!strncmp(to, "exec:", 5))
 		return access(to + 5, X_OK) ? alloc_printf("%s cannot be run, so no notices will come", to + 5) : NULL;
 	const char *program = strncmp(to, "mail:", 5) ? "curl" : "sendmail";
-	return is_there(program) ? NULL : alloc_printf("there is no %s on this machine, so no notices will come: --notify-to "
-						       "another place", program);
+	scoped_free char *found = paths_find(program, PATHS_ALL);
+	return found ? NULL
+	             : alloc_printf("there is no %s on this machine, so no notices will come: --notify-to another place", program);
 }
 
 int submit_notify_settle(struct spec *s, char **note, struct error *err)
