@@ -16,11 +16,6 @@ const char *bench_mode_name(enum bench_mode m)
 	return names[m];
 }
 
-size_t bench_command_of(const struct bench_plan *p, size_t n)
-{
-	return n % p->n_commands;
-}
-
 void bench_make_showable(char *text)
 {
 	term_disarm(text);

@@ -56,8 +56,6 @@ struct bench_plan {
 };
 
 const char *bench_mode_name(enum bench_mode m);
-/* The command of the nth of several tasks at a time: they are taken in turn. */
-size_t bench_command_of(const struct bench_plan *p, size_t n);
 
 /* Arguments and output are bytes; what has no form in JSON becomes '?', as does what would move a cursor. */
 void bench_make_showable(char *text);

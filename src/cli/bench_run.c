@@ -36,7 +36,7 @@ struct stage { enum bench_mode mode; int64_t command; /* -1: all in turn */ };
 
 static size_t command_at(const struct bench_run *r, const struct stage *s, size_t n)
 {
-	return s->command >= 0 ? (size_t)s->command : bench_command_of(r->plan, n);
+	return s->command >= 0 ? (size_t)s->command : n % r->plan->n_commands;
 }
 
 static const char *name_at(const struct bench_run *r, const struct stage *s, size_t n)

@@ -81,19 +81,15 @@ static int read_options(const struct bench_words *w, struct bench_plan *p, struc
 	p->repeat = 2;
 	p->gpu = -1;
 	p->pattern = w->pattern;
-	if (read_degrees(w->degrees ? w->degrees : p->n_commands > 1 ? "" : "1,2,3,7", p, err) && w->degrees)
+	if (!w->degrees && p->n_commands > 1)
+		p->degrees[p->n_degrees++] = (int64_t)p->n_commands;
+	else if (read_degrees(w->degrees ? w->degrees : "1,2,3,7", p, err))
 		return error_wrap(err, "--degrees");
 	if (w->modes && read_modes(w->modes, p, err))
 		return error_wrap(err, "--modes");
-	if (cli_read_double("seconds", w->seconds, 0.5, 86400, &p->seconds, err) ||
-	    cli_read_double("patience", w->patience, 1, 86400, &p->patience_s, err) ||
-	    cli_read_int("repeat", w->repeat, 1, 1000, &p->repeat, err) || cli_read_int("gpu", w->gpu, 0, 1023, &p->gpu, err))
-		return -1;
-	if (!w->degrees && p->n_commands > 1) {
-		p->n_degrees = 1;
-		p->degrees[0] = (int64_t)p->n_commands;
-	}
-	return 0;
+	return cli_read_double("seconds", w->seconds, 0.5, 86400, &p->seconds, err) ||
+	       cli_read_double("patience", w->patience, 1, 86400, &p->patience_s, err) ||
+	       cli_read_int("repeat", w->repeat, 1, 1000, &p->repeat, err) || cli_read_int("gpu", w->gpu, 0, 1023, &p->gpu, err);
 }
 
 /* Commands ----------------------------------------------------------------------------------------------------------------- */
