@@ -165,6 +165,19 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 	grep -c 'it is tried again' "$WORLD/stay.log" | grep -qx 1
 }
 
+@test "who stays tells each round as it comes, as JSON too; a full disk is told as such" {
+	local pid
+	submit --hold --gpu-mem 2G -- true
+	rad pilot --submit --every 1h --json >"$WORLD/stay.json" 2>"$WORLD/stay.log" 3>&- </dev/null &
+	pid=$!
+	wait_for 30 test -s "$WORLD/stay.json"
+	kill -TERM "$pid"
+	wait "$pid"
+	run bash -c 'rad pilot --submit >/dev/full'
+	[ "$status" = 1 ]
+	[ "$output" = "rad: output: No space left on device" ]
+}
+
 @test "what was killed in the midst of writing is removed, by the file system's own time, and nothing else" {
 	local a
 	a=$(submit --gpu-mem 2G -- true)

@@ -159,15 +159,15 @@ static void drop_surplus(const struct pilot_submit *s, const struct pilot_slurm_
 	}
 }
 
-static int tell(const struct pilot_submit *s, const struct round *r)
+/* At once: who stays is read as it goes on. What cannot be written is told at the end (cli_finish). */
+static void tell(const struct pilot_submit *s, const struct round *r)
 {
-	long there = r->there + r->asked - r->dropped;
 	if (s->json)
-		return cli_print_json(json_pack("{si, sI, sI, sO, sO}", "schema", 1, "waiting", (json_int_t)r->waiting, "allocations",
-						(json_int_t)r->there, "jobs", r->jobs, "given_up", r->gone));
-	if (!s->every_ms || r->asked || r->dropped)
-		printf("%zu tasks wait; %ld allocations are there or asked for\n", r->waiting, there);
-	return fflush(stdout) ? -1 : 0;
+		cli_print_json(json_pack("{si, sI, sI, sO, sO}", "schema", 1, "waiting", (json_int_t)r->waiting, "allocations",
+					 (json_int_t)r->there, "jobs", r->jobs, "given_up", r->gone));
+	else if (!s->every_ms || r->asked || r->dropped)
+		printf("%zu tasks wait; %ld allocations are there or asked for\n", r->waiting, r->there + r->asked - r->dropped);
+	fflush(stdout);
 }
 
 static int one_round(const struct pilot_submit *s, const struct spool *q, struct round *r, struct error *err)
@@ -194,7 +194,7 @@ static int round_of(const struct pilot_submit *s, struct round *r, struct error 
 	int failed = !q || one_round(s, q, r, err);
 	spool_close(q);
 	if (!failed || r->asked)	/* what was asked for is said, whatever came then */
-		failed = tell(s, r) || failed;
+		tell(s, r);
 	return failed ? -1 : 0;
 }
 
