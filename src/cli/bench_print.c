@@ -23,13 +23,6 @@ static double slowest(const json_t *run)
 	return least;
 }
 
-static void cell(struct table *t, const char *fmt, double v)
-{
-	char text[FORMAT_LEN];
-	snprintf(text, sizeof text, fmt, v);
-	table_cell(t, STYLE_PLAIN, isnan(v) ? "-" : text);
-}
-
 /* Of serial, which command it is; why there is nothing; else nothing. */
 static const char *remark(const json_t *run, bool several)
 {
@@ -56,12 +49,12 @@ void bench_print_table(const json_t *result, FILE *out)
 	json_array_foreach(json_object_get(result, "runs"), i, run) {
 		table_cell(t, STYLE_PLAIN, member_text(run, "mode"));
 		table_printf(t, STYLE_PLAIN, "%lld", (long long)member_int(run, "degree"));
-		cell(t, "%.2f", member_number(run, "stp"));
-		cell(t, "%.2f", member_number(run, "delta"));
-		cell(t, "%.2f", slowest(run));
+		table_number(t, STYLE_PLAIN, "%.2f", member_number(run, "stp"));
+		table_number(t, STYLE_PLAIN, "%.2f", member_number(run, "delta"));
+		table_number(t, STYLE_PLAIN, "%.2f", slowest(run));
 		for (size_t k = 0; k < COUNT_OF(loads); k++)
 			table_cell(t, STYLE_PLAIN, format_percent(member_number(run, loads[k]), text));
-		cell(t, "%.0f W", member_number(run, "power_w"));
+		table_number(t, STYLE_PLAIN, "%.0f W", member_number(run, "power_w"));
 		table_cell(t, STYLE_PLAIN, format_energy(member_number(run, "energy_j"), text));
 		table_cell(t, STYLE_PLAIN, format_mib(member_number(run, "mem_used_mib"), text));
 		table_cell(t, *member_text(run, "error") ? STYLE_BAD : STYLE_PLAIN, remark(run, several));

@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,13 @@ void table_printf(struct table *t, enum style style, const char *fmt, ...)
 	text_vprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	table_cell(t, style, text);
+}
+
+void table_number(struct table *t, enum style style, const char *fmt, double v)
+{
+	char text[64];
+	snprintf(text, sizeof text, fmt, v);
+	table_cell(t, isnan(v) ? STYLE_DIM : style, isnan(v) ? "-" : text);
 }
 
 /* ---- widths; 0: the column is left out ---- */

@@ -28,6 +28,8 @@ void table_destroy(struct table *t);
 /* The next cell; rows fill from left to right. Control characters are shown as '?'. */
 void table_cell(struct table *t, enum style style, const char *text);
 void table_printf(struct table *t, enum style style, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* A number by a format of one double; "-", dimmed, where none is known (NaN). */
+void table_number(struct table *t, enum style style, const char *fmt, double v);
 void table_print(const struct table *t, const struct term *term, FILE *out);
 /* Only the titles (`title` is marked as what is sorted by; NULL: none), or one row of it, in the widths that the whole table
  * has; `bare` without styles, for who puts one of his own around the line. */

@@ -54,20 +54,13 @@ static void add_row(struct table *t, const char *role, const json_t *process, co
 {
 	char rate[FORMAT_LEN], waits[FORMAT_LEN];
 	const char *task = member_text(process, "task");
-	double batches = member_number(figures, "batches_s");
 	table_cell(t, STYLE_PLAIN, role);
 	table_cell(t, STYLE_PLAIN, *task ? task : "-");
 	table_printf(t, STYLE_PLAIN, "%lld", (long long)member_int(process, "pid"));
-	if (isnan(batches))
-		table_cell(t, STYLE_PLAIN, "-");
-	else
-		table_printf(t, STYLE_PLAIN, "%.1f", batches);
+	table_number(t, STYLE_PLAIN, "%.1f", member_number(figures, "batches_s"));
 	table_printf(t, STYLE_PLAIN, "%s/s", bytes_text(member_number(figures, "bytes_s"), rate));
 	table_cell(t, STYLE_PLAIN, format_percent(member_number(figures, "wait_fraction"), waits));
-	if (figures == process)
-		table_printf(t, STYLE_PLAIN, "%lld", (long long)member_int(process, "behind"));
-	else
-		table_cell(t, STYLE_PLAIN, "-");
+	table_number(t, STYLE_PLAIN, "%.0f", member_number(process, "behind"));
 }
 
 static void tell_processes(const json_t *f, const struct term *term)
@@ -81,7 +74,7 @@ static void tell_processes(const json_t *f, const struct term *term)
 	json_t *r;
 	if (!json_is_object(producer))
 		return;
-	struct table *t = table_create(columns, sizeof columns / sizeof *columns);
+	struct table *t = table_create(columns, COUNT_OF(columns));
 	add_row(t, "loader", producer, f);
 	json_array_foreach(json_object_get(f, "readers"), i, r)
 		add_row(t, "reader", r, r);

@@ -124,15 +124,6 @@ static void number_cell(struct table *table, enum style style, const json_t *g, 
 	table_cell(table, style, format_gpu(g, gpus, text));
 }
 
-static void whole_cell(struct table *table, const json_t *g, const char *key)
-{
-	double v = member_number(g, key);
-	if (isnan(v))
-		table_cell(table, STYLE_DIM, "-");
-	else
-		table_printf(table, STYLE_PLAIN, "%.0f", v);
-}
-
 /* What has a column when any GPU tells it: memory of processes that are not ours, and how warm it is. */
 struct seen { bool others, warmth; };
 
@@ -147,9 +138,9 @@ static void add_row(struct table *table, const json_t *asked, const json_t *gpus
 	if (seen.others)
 		mib_cell(table, g, "mem_foreign_mib");
 	mib_cell(table, g, "mem_available_mib");
-	whole_cell(table, g, "power_w");
+	table_number(table, STYLE_PLAIN, "%.0f", member_number(g, "power_w"));
 	if (seen.warmth)
-		whole_cell(table, g, "temperature_c");
+		table_number(table, STYLE_PLAIN, "%.0f", member_number(g, "temperature_c"));
 	share_cell(table, g);
 	tasks_cell(table, g);
 }

@@ -40,7 +40,6 @@ static char *limits_text(const json_t *limits)
 static void print_row(struct table *table, const json_t *u)
 {
 	char text[FORMAT_LEN];
-	double turn = member_number(u, "turn");
 	scoped_free char *limits = limits_text(json_object_get(u, "limits"));
 	table_cell(table, STYLE_PLAIN, member_text(u, "user"));
 	table_cell(table, STYLE_PLAIN, format_seconds(member_number(u, "used_s"), text));
@@ -48,10 +47,7 @@ static void print_row(struct table *table, const json_t *u)
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(u, "gpus"));
 	table_cell(table, STYLE_PLAIN, member_number(u, "mem_mib") > 0 ? format_mib(member_number(u, "mem_mib"), text) : "0");
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)(member_int(u, "unfinished") - member_int(u, "running")));
-	if (isnan(turn))
-		table_cell(table, STYLE_PLAIN, "-");
-	else
-		table_printf(table, STYLE_PLAIN, "%.0f", turn);
+	table_number(table, STYLE_PLAIN, "%.0f", member_number(u, "turn"));
 	table_cell(table, STYLE_PLAIN, *member_text(u, "next") ? member_text(u, "next") : "-");
 	table_cell(table, STYLE_PLAIN, limits);
 }

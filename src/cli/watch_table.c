@@ -40,12 +40,10 @@ static double value_of(const struct gpu_reading *r, const struct rows_column *c)
 static void value_cell(struct table *t, double v, const struct rows_column *c)
 {
 	char text[FORMAT_LEN];
-	if (isnan(v))
-		table_cell(t, STYLE_DIM, "-");
-	else if (c->form == ROWS_SHARE)
-		table_cell(t, v < 0.005 ? STYLE_DIM : STYLE_PLAIN, format_percent(v, text));
+	if (c->form == ROWS_SHARE)
+		table_cell(t, v >= 0.005 ? STYLE_PLAIN : STYLE_DIM, format_percent(v, text));
 	else
-		table_printf(t, v < 0.5 ? STYLE_DIM : STYLE_PLAIN, "%.0f", v);
+		table_number(t, v < 0.5 ? STYLE_DIM : STYLE_PLAIN, "%.0f", v);
 }
 
 /* Which of the columns anything is known for: a GPU without GPM, a board without NVLink have fewer. */
@@ -107,10 +105,7 @@ static void print_gpus(const struct snapshot *s, const struct term *term, FILE *
 
 static void rate_cell(struct table *t, double v, const char *form)
 {
-	if (isnan(v))
-		table_cell(t, STYLE_DIM, "-");
-	else
-		table_printf(t, v < 0.05 ? STYLE_DIM : STYLE_PLAIN, form, v);
+	table_number(t, v < 0.05 ? STYLE_DIM : STYLE_PLAIN, form, v);
 }
 
 static void print_processes(const struct rows_process *list, size_t n, const struct term *term, FILE *out)
