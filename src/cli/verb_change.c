@@ -236,7 +236,7 @@ static int check_options(struct cli_call *c, const struct args_option *options)
 		const char *word = c->argv[i];
 		scoped_free char *key = setting_name(word + strspn(word, "-"), strcspn(word + strspn(word, "-"), "="));
 		const struct submit_option *o = strncmp(word, "--", 2) ? NULL : options_find(key);
-		if (o && !o->client_only && !changeable(options, key))
+		if (o && o->set && !changeable(options, key))
 			return refuse_lasting(c, word);
 	}
 	return 0;

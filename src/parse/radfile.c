@@ -112,7 +112,7 @@ static const char *key_of(const struct submit_option *o)
 static int unknown_key(struct radfile_reader *r, const char *key, int line)
 {
 	const struct submit_option *o = options_find(key);
-	if (o && !o->client_only)
+	if (o && o->set)
 		return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.60s' is no setting of a task file: write '#RAD --%s%s' instead",
 				 r->name, line, key, o->name, o->arg ? "=..." : "");
 	scoped_free const char **words = options_names(key_of);

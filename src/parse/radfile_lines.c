@@ -121,7 +121,7 @@ static int directive_word(struct radfile_reader *r, const char *word, struct rad
 	}
 	if (!o)
 		return unknown_option(r, word);
-	if (o->client_only)
+	if (!o->set)
 		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' belongs on the command line, not in a file", r->name,
 				 r->scan.line, o->name);
 	if (!o->arg && value)

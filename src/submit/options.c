@@ -421,9 +421,9 @@ static int set_ntasks(struct spec *s, struct submit_pending *p, const char *valu
 			 "--nproc-per-node=2): leave it out; --array is for several tasks, --cpus-per-task for CPUs", value);
 }
 
-#define CHOICE(name, letter, arg, words, key, alias, set, help) { name, letter, arg, key, alias, help, words, false, set }
+#define CHOICE(name, letter, arg, words, key, alias, set, help) { name, letter, arg, key, alias, help, words, set }
 #define TASK(name, letter, arg, key, alias, set, help) CHOICE(name, letter, arg, NULL, key, alias, set, help)
-#define CLIENT(name, letter, help) { name, letter, NULL, NULL, NULL, help, NULL, true, NULL }
+#define CLIENT(name, letter, help) { name, letter, NULL, NULL, NULL, help, NULL, NULL }
 
 /* "auto never ...": without the blank before the first */
 #define X(name, word) " " word
@@ -497,10 +497,10 @@ const struct submit_option submit_options[] = {
 	TASK("retries", 0, "N", "retries", NULL, set_retries,
 	     "run again up to N times when it fails by itself, after 10 s, 20 s, 40 s ... (default 0)"),
 	TASK("no-requeue", 0, NULL, NULL, NULL, set_no_requeue, "never run again"),
-	{ "radt", 0, "F.csv", NULL, NULL, "of `rad submit`: the rows of an experiment file of radT, in the place of a command", NULL,
-	  true, NULL },
-	{ "wrap", 0, "COMMAND", NULL, NULL, "a line of shell to run, in the place of a file or a command", NULL, true, NULL },
-	{ "queue", 0, "DIR", NULL, NULL, "into a queue of files (rad-pilot(1)), not to radd; default RAD_QUEUE", NULL, true, NULL },
+	{ .name = "radt", .arg = "F.csv",
+	  .help = "of `rad submit`: the rows of an experiment file of radT, in the place of a command" },
+	{ .name = "wrap", .arg = "COMMAND", .help = "a line of shell to run, in the place of a file or a command" },
+	{ .name = "queue", .arg = "DIR", .help = "into a queue of files (rad-pilot(1)), not to radd; default RAD_QUEUE" },
 	CLIENT("parsable", 0, "print the id and nothing else"),
 	CLIENT("dry-run", 0, "check everything, show estimate and placement, queue nothing"),
 	CLIENT("test-only", 0, "the same, in Slurm's spelling"),

@@ -38,8 +38,8 @@ struct submit_option {
 	const char *alias;	/* another key for the same ("time" / "time_limit"), or NULL */
 	const char *help;	/* one line */
 	const char *words;	/* all that the value can be, blanks between them; NULL: it is free */
-	bool client_only;	/* of a command line alone (--json, --wait, --wrap), and of no file */
-	/* Sets it; NULL when it acts on the command, not on the task. `value` is never NULL ("" for a flag without one). */
+	/* Sets it; NULL: it is of a command line alone (--json, --wait, --wrap), and of no file. `value` is never NULL ("" for a flag
+	 * without one). */
 	int (*set)(struct spec *s, struct submit_pending *p, const char *value, struct error *err);
 };
 
