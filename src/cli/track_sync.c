@@ -62,22 +62,16 @@ static void take_task(struct track *t, json_t *task)
 }
 
 /* What a run is made of. */
-static void want(json_t *request)
-{
-	static const char *const members[] = { "id", "name", "user", "state", "submit_time", "start_time", "end_time", "wait_s",
-		"held_s", "run_s", "lost_s", "jct_s", "slowdown", "gpus_requested", "share", "command", "cwd", "log_path", "attempts",
-		"estimate", "exit_code" };
-	json_t *names = json_array();
-	for (size_t i = 0; i < COUNT_OF(members); i++)
-		json_array_append_new(names, json_text(members[i]));
-	json_object_set_new(request, "members", names);
-}
+static const char *const wanted[] = {
+	"submit_time", "start_time", "end_time", "wait_s", "held_s", "run_s", "lost_s", "jct_s", "slowdown", "gpus_requested", "share",
+	"command", "cwd", "log_path", "attempts", "estimate", "exit_code",
+};
 
 static int take_living(struct track *t, struct error *err)
 {
 	json_t *request = wire_request("list"), *task;
 	size_t i;
-	want(request);
+	member_want(request, wanted, COUNT_OF(wanted));
 	scoped_json *reply = ask(t, request, err);
 	const json_t *tasks = json_object_get(reply, "tasks");
 	json_array_foreach(tasks, i, task)
@@ -104,7 +98,7 @@ static int take_ended(struct track *t, struct slice *s, struct error *err)
 {
 	size_t i;
 	json_t *task, *request = wire_request("acct");
-	want(request);
+	member_want(request, wanted, COUNT_OF(wanted));
 	json_object_set_new(request, "from_ms", json_integer(s->span.from_ms));
 	json_object_set_new(request, "to_ms", json_integer(s->span.to_ms));
 	json_object_set_new(request, "uid", json_integer(t->uid));
@@ -166,7 +160,7 @@ static int take_all(struct track *t, struct slice *slice, struct error *err)
 static int refuse(struct track_entry *e, const struct error *why, struct error *err)
 {
 	if (why->code != ERR_INVALID && why->code != ERR_NOT_FOUND && why->code != ERR_CONFLICT)
-		return error_set(err, why->code, "%s", why->text);
+		return error_pass(err, why);
 	cli_note("task %s: left out: %s", e->id, why->text);
 	e->refused = true;
 	return 0;

@@ -58,14 +58,14 @@ static char *usual_cursor(const struct track_asked *a, const char *experiment, s
 
 static int set_user(struct track *t, const struct track_asked *a, struct error *err)
 {
-	scoped_json *request = json_object();
+	uid_t uid = 0;
 	t->uid = -1;
 	if (a->all)
 		return 0;
-	if (span_fill_user(request, a->user, err))
+	if (span_user(a->user, &uid, err))
 		return -1;
 	t->user = a->user;
-	t->uid = json_integer_value(json_object_get(request, "uid"));
+	t->uid = uid;
 	return 0;
 }
 
