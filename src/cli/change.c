@@ -230,12 +230,10 @@ static int change_tasks(struct cli_call *c, const json_t *request, const json_t 
 			json_array_append(some, json_object_get(json_array_get(tasks, i), "id"));
 		change_send(c, request, some, true, &done);
 	}
-	if (s->json)
-		cli_print_json(json_pack("{si, sI, sO}", "schema", 1, "changed", done.changed, "ids", ids));
-	else
+	if (!s->json)
 		printf("%s %lld task%s%s\n", past(op), (long long)done.changed, done.changed == 1 ? "" : "s",
 		       more ? "; the queue was longer than one message: do it again" : "");
-	return done.rc;
+	return change_finish(&done, s->json);
 }
 
 /* radd passes those over that are in another state when the request comes, as a task is that has just started. */

@@ -99,11 +99,9 @@ static void say_deps(struct buf *out, const json_t *list)
 static void say_updated(struct buf *out, const json_t *d, const json_t *gpus)
 {
 	const char *key;
-	const json_t *v;
+	json_t *v;
 	(void)gpus;
-	for (void *at = json_object_iter((json_t *)d); at; at = json_object_iter_next((json_t *)d, at)) {
-		key = json_object_iter_key(at);
-		v = json_object_iter_value(at);
+	json_object_foreach((json_t *)d, key, v) {
 		if (!strcmp(key, "uid") || json_is_null(v))
 			continue;
 		if (!strcmp(key, "begin_s")) {

@@ -30,7 +30,6 @@ static void print_line(const char *text)
 	fprintf(stderr, "rad: %s\n", line);
 }
 
-
 int cli_fail(const struct cli_call *c, const struct error *err)
 {
 	fflush(stdout);
@@ -164,10 +163,10 @@ bool cli_options(struct cli_call *c, const struct args_option *options)
 		explain_others(options, &err);
 		explain_dashes(c, &err);
 		c->rc = cli_usage(c, "%s", err.text);
-	} else if (a.help)
-		c->rc = CLI_DONE;
-	if (read && a.help)
+	} else if (a.help) {
 		cli_print_help(c, options);
+		c->rc = CLI_DONE;
+	}
 	if (!read || a.help) {
 		args_clear(&a);
 		return false;

@@ -151,17 +151,15 @@ static void catch_signals(void)
 static int check_place(const struct pilot *p, struct error *err)
 {
 	static const char *const names[] = { "CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE" };
-	bool gpus = p->options.devices || getenv("RAD_DEVICES");
+	bool said = p->options.devices || getenv("RAD_DEVICES"), gpus = said;
 	for (size_t i = 0; i < COUNT_OF(names); i++)
 		gpus = gpus || (getenv(names[i]) && *getenv(names[i]));
-	if (!*p->who.job && !p->options.devices && !getenv("RAD_DEVICES"))
+	if (!*p->who.job && !said)
 		return error_set(err, ERR_INVALID, "this is no Slurm allocation (no SLURM_JOB_ID): run it in one (sbatch, srun), or say "
-				"which GPUs of "
-				 "this machine it may use: --devices nvml, --devices nvml:0,1");
+				 "which GPUs of this machine it may use: --devices nvml, --devices nvml:0,1");
 	if (!gpus)
 		return error_set(err, ERR_INVALID, "job %s: this allocation has no GPUs: ask for them (--gres=gpu:2), or name some with "
-				"--devices",
-				 p->who.job);
+				 "--devices", p->who.job);
 	return 0;
 }
 

@@ -146,7 +146,7 @@ static json_t *feeds_of(const json_t *tasks)
 /* Which tasks had one loader, and, of the caller's that run now, who feeds them: a line for the page. */
 static char *feeds_note(const json_t *tasks)
 {
-	scoped_buf text = { 0 };
+	struct buf text = { 0 };
 	feeds_tell(tasks);
 	scoped_json *feeds = feeds_of(tasks);
 	const char *name;
@@ -164,7 +164,7 @@ static char *feeds_note(const json_t *tasks)
 			buf_printf(&text, " and %zu more", json_array_size(ids) - FEED_TASKS_SHOWN);
 		buf_printf(&text, "%s", member_text(feed, "text"));
 	}
-	return alloc_string(buf_text(&text));
+	return buf_steal(&text);
 }
 
 /* " WORD TIME", or nothing where there is no such time: of all tasks until then, or from then on. */
