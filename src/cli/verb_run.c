@@ -222,7 +222,6 @@ static void catch_terminal(void)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	for (size_t i = 0; i < COUNT_OF(signals); i++)
 		sigaction(signals[i], &action, NULL);
-	signal(SIGPIPE, SIG_IGN);	/* standard output that is closed ends the session like any other end of it */
 }
 
 static void explain_end(const json_t *task)

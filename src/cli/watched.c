@@ -80,7 +80,6 @@ void watched_signals(void)
 	sigprocmask(SIG_BLOCK, &set, &before);
 	for (size_t i = 0; i < COUNT_OF(caught); i++)
 		sigaction(caught[i], &action, NULL);
-	signal(SIGPIPE, SIG_IGN);
 	signal(SIGALRM, on_hang);
 }
 
