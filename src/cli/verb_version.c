@@ -37,6 +37,6 @@ int verb_version(struct cli_call *c)
 		printf("radd: %s\n", err.text);
 	scoped_free char *differ = status ? releases_advice(status) : NULL;
 	if (differ)
-		fprintf(stderr, "rad: %s\n", differ);
+		cli_note("%s", differ);
 	return CLI_DONE;
 }
