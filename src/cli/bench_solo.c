@@ -106,7 +106,8 @@ static json_t *run_of(const json_t *task, double rate)
 		"mem_used_mib", json_round3(member_number(attempt, "peak_mib")));
 }
 
-static void print_row(struct table *t, const char *what, double predicted, double seen, const char *(*format)(double, char *))
+static void print_row(struct table *t, const char *what, double predicted, double seen,
+		      char *(*format)(double v, char buf[FORMAT_LEN]))
 {
 	char text[FORMAT_LEN];
 	table_cell(t, STYLE_PLAIN, what);
@@ -114,17 +115,7 @@ static void print_row(struct table *t, const char *what, double predicted, doubl
 	table_cell(t, STYLE_PLAIN, format(seen, text));
 }
 
-static const char *as_mib(double v, char *text)
-{
-	return format_mib(v, text);
-}
-
-static const char *as_percent(double v, char *text)
-{
-	return format_percent(v, text);
-}
-
-static const char *as_number(double v, char *text)
+static char *as_number(double v, char text[FORMAT_LEN])
 {
 	snprintf(text, FORMAT_LEN, isnan(v) ? "-" : "%.4g", v);
 	return text;
@@ -137,11 +128,11 @@ static void print_table(const json_t *task, const json_t *run, const struct acti
 	const json_t *told = json_object_get(task, "estimate");
 	struct table *t = table_create(columns, COUNT_OF(columns));
 	struct term term = term_ask();
-	print_row(t, "memory", member_number(told, "comfort_mib"), member_number(run, "mem_used_mib"), as_mib);
+	print_row(t, "memory", member_number(told, "comfort_mib"), member_number(run, "mem_used_mib"), format_mib);
 	print_row(t, "steps a second", a && a->step_s > 0 ? 1 / a->step_s : NAN,
 		  member_number(json_array_get(json_object_get(run, "tasks"), 0), "steps_s"), as_number);
-	print_row(t, "GRACT", a ? a->load.load.gract : NAN, member_number(run, "gract"), as_percent);
-	print_row(t, "SMACT", a ? a->load.load.smact : NAN, member_number(run, "smact"), as_percent);
+	print_row(t, "GRACT", a ? a->load.load.gract : NAN, member_number(run, "gract"), format_percent);
+	print_row(t, "SMACT", a ? a->load.load.smact : NAN, member_number(run, "smact"), format_percent);
 	print_row(t, "watts", a ? a->load.watts : NAN, member_number(run, "power_w"), as_number);
 	table_print(t, &term, stdout);
 	table_destroy(t);
