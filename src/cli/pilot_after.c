@@ -120,11 +120,6 @@ size_t pilot_after_limit(const struct spec *s)
 	return !s->n_array ? 0 : s->singleton ? 1 : s->array_limit;
 }
 
-size_t pilot_after_claimed(const struct pilot_known_job *j)
-{
-	return j->sum.claimed;
-}
-
 bool pilot_after_is_needed(const struct spec *s)
 {
 	return s->n_deps || s->singleton || pilot_after_limit(s);
@@ -158,7 +153,7 @@ enum pilot_after pilot_after(const struct pilot_known *k, const struct pilot_kno
 		text_printf(text, sizeof text, "begins at %s, as it asks (--begin)", clock_iso(s->begin_s * 1000, begin));
 		return say(PILOT_BEGIN_TIME, why, text);
 	}
-	if (limit && pilot_after_claimed(t->job) >= limit) {
+	if (limit && t->job->sum.claimed >= limit) {
 		text_printf(text, sizeof text, "%zu elements of its array run at once", limit);
 		return say(PILOT_ARRAY_LIMIT, why, text);
 	}

@@ -21,8 +21,6 @@ enum pilot_after {
 enum pilot_after pilot_after(const struct pilot_known *k, const struct pilot_known_task *t, char why[SPOOL_TEXT]);
 /* How many elements of that array may be claimed at once; 0: all. */
 size_t pilot_after_limit(const struct spec *s);
-/* How many tasks of that job are claimed. */
-size_t pilot_after_claimed(const struct pilot_known_job *j);
 /* Whether older releases, which see to none of this, must leave it alone. */
 bool pilot_after_is_needed(const struct spec *s);
 

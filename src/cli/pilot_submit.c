@@ -31,7 +31,7 @@ static size_t count_waiting(const struct pilot_known *k)
 {
 	size_t at = 0, waiting = 0;
 	for (const struct pilot_known_job *j; (j = pilot_known_next(k, &at));) {
-		size_t limit = pilot_after_limit(j->spec), claimed = pilot_after_claimed(j), ready = 0;
+		size_t limit = pilot_after_limit(j->spec), claimed = j->sum.claimed, ready = 0;
 		for (size_t i = 0; i < j->n; i++)
 			ready += j->tasks[i].record.state == SPOOL_PENDING && pilot_after(k, &j->tasks[i], NULL) == PILOT_READY;
 		if (limit && ready > limit - (claimed < limit ? claimed : limit))
