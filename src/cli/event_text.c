@@ -4,7 +4,6 @@
 #include "cli/event_text.h"
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/scope.h"
 #include "cli/format.h"
 
@@ -105,10 +104,10 @@ static void say_updated(struct buf *out, const json_t *d, const json_t *gpus)
 		if (!strcmp(key, "uid") || json_is_null(v))
 			continue;
 		if (!strcmp(key, "begin_s")) {
-			char iso[CLOCK_ISO_LEN], time[FORMAT_LEN];
+			char time[FORMAT_LEN];
 			int64_t begin_s = json_integer_value(v);
 			add(out, ", ", begin_s ? "begin " : "begin now");
-			buf_add_text(out, begin_s ? format_time(clock_iso(begin_s * 1000, iso), time) : "");
+			buf_add_text(out, begin_s ? format_ms(begin_s * 1000, time) : "");
 			continue;
 		}
 		if (!strcmp(key, "deps")) {

@@ -111,11 +111,16 @@ char *format_hours(double seconds, char buf[FORMAT_LEN])
 char *format_time(const char *iso, char buf[FORMAT_LEN])
 {
 	int64_t ms;
+	return clock_parse_iso(iso, &ms) ? unknown(buf) : format_ms(ms, buf);
+}
+
+char *format_ms(int64_t ms, char buf[FORMAT_LEN])
+{
 	struct tm local;
-	if (clock_parse_iso(iso, &ms))
-		return unknown(buf);
 	time_t s = (time_t)(ms / 1000);
-	strftime(buf, FORMAT_LEN, "%Y-%m-%d %H:%M:%S", localtime_r(&s, &local));
+	if (!localtime_r(&s, &local))
+		return unknown(buf);
+	strftime(buf, FORMAT_LEN, "%Y-%m-%d %H:%M:%S", &local);
 	return buf;
 }
 

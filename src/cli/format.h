@@ -28,8 +28,9 @@ char *format_energy_in(const struct format_energy_unit *u, double joules, char b
 char *format_hours(double seconds, char buf[FORMAT_LEN]);
 /* A length of time in a sentence: "7 days", "12 hours", else as format_seconds. */
 char *format_span(double s, char buf[FORMAT_LEN]);
-/* An ISO time of the daemon in the caller's time zone, to the second. */
+/* An ISO time of the daemon in the caller's time zone, to the second; the same of ms since 1970. */
 char *format_time(const char *iso, char buf[FORMAT_LEN]);
+char *format_ms(int64_t ms, char buf[FORMAT_LEN]);
 /* A text of the daemon, with each ISO time in it as format_time writes it. Free it. */
 char *format_times(const char *text);
 /* Prints a line below a headline: two columns to the right, and what does not fit two more. */

@@ -142,8 +142,8 @@ static json_t *groups_json(const struct acct_groups *g, const char *name, bool t
 /* Today's ends without the day, which most lists are made of. */
 static char *end_of(const json_t *task, char buf[FORMAT_LEN])
 {
-	char now[CLOCK_ISO_LEN], today[FORMAT_LEN];
-	format_time(clock_iso(clock_wall_ms(), now), today);
+	char today[FORMAT_LEN];
+	format_ms(clock_wall_ms(), today);
 	format_time(member_text(task, "end_time"), buf);
 	const char *blank = strchr(buf, ' ');
 	if (blank && !strncmp(buf, today, (size_t)(blank - buf)))

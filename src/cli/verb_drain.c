@@ -78,7 +78,7 @@ static int drain_each(struct cli_call *c, json_t *request, const json_t *names, 
 /* Which they were: "2" is the GPU of that number, and no number of GPUs. */
 static void tell_which(const char *what, const json_t *gpus, bool changed, int64_t until_ms, const json_t *all)
 {
-	char iso[CLOCK_ISO_LEN], until[FORMAT_LEN] = "";
+	char until[FORMAT_LEN] = "";
 	scoped_json *uuids = json_array();
 	size_t i;
 	json_t *g;
@@ -87,7 +87,7 @@ static void tell_which(const char *what, const json_t *gpus, bool changed, int64
 			json_array_append(uuids, json_object_get(g, "uuid"));
 	scoped_free char *which = format_gpus(uuids, all);
 	if (until_ms)	/* 18:00 may be tomorrow's */
-		format_time(clock_iso(until_ms, iso), until);
+		format_ms(until_ms, until);
 	if (json_array_size(uuids))
 		printf("%s GPU %s%s%s\n", what, which, until_ms ? " until " : "", until);
 }

@@ -171,9 +171,7 @@ static char *feeds_note(const json_t *tasks)
 static char *moment_note(const char *word, int64_t ms)
 {
 	char text[FORMAT_LEN];
-	scoped_json *when = json_time_or_null(ms);
-	const char *stamp = json_string_value(when);
-	return stamp ? alloc_printf(" %s %s", word, format_time(stamp, text)) : alloc_string("");
+	return ms ? alloc_printf(" %s %s", word, format_ms(ms, text)) : alloc_string("");
 }
 
 /* Of which tasks the page is: a page that is kept, or sent to somebody, has to say so itself. */

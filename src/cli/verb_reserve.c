@@ -134,8 +134,7 @@ static int fill_gpus(const struct cli_call *c, const struct reserve_wish *w, jso
 static void print_span(const json_t *request)
 {
 	char begin[FORMAT_LEN], end[FORMAT_LEN];
-	scoped_json *from = json_time_or_null(member_int(request, "begin_ms")), *to = json_time_or_null(member_int(request, "end_ms"));
-	printf("%s to %s\n", format_time(json_string_value(from), begin), format_time(json_string_value(to), end));
+	printf("%s to %s\n", format_ms(member_int(request, "begin_ms"), begin), format_ms(member_int(request, "end_ms"), end));
 }
 
 static int make_one(struct cli_call *c, const struct reserve_wish *w)

@@ -3,7 +3,6 @@
  */
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/text.h"
@@ -188,7 +187,7 @@ static void show_progress(const struct term *term, const json_t *t)
 {
 	const json_t *p = json_object_get(t, "progress");
 	const char *unit = member_text(p, "unit");
-	char iso[CLOCK_ISO_LEN], end[FORMAT_LEN], left[FORMAT_LEN], spread[FORMAT_LEN];
+	char end[FORMAT_LEN], left[FORMAT_LEN], spread[FORMAT_LEN];
 	scoped_buf s = { 0 };
 	if (json_is_number(json_object_get(p, "percent")))
 		buf_printf(&s, "%.1f %%, ", member_number(p, "percent"));
@@ -200,7 +199,7 @@ static void show_progress(const struct term *term, const json_t *t)
 	if (json_is_number(json_object_get(p, "rate")))
 		buf_printf(&s, "%.3g%s%s/s, ", member_number(p, "rate"), *unit ? " " : "", unit);
 	if (json_is_integer(json_object_get(p, "ends_ms")))
-		buf_printf(&s, "ends %s (in %s, %s %s), ", format_time(clock_iso(member_int(p, "ends_ms"), iso), end),
+		buf_printf(&s, "ends %s (in %s, %s %s), ", format_ms(member_int(p, "ends_ms"), end),
 			   format_left(member_number(p, "left_s"), left), term_plus_minus(term), format_left(member_number(p, "spread_s"), spread));
 	if (s.len)
 		line(term, "progress", "%sby its own output (%s)", buf_text(&s), member_text(p, "source"));
