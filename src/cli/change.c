@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/client.h"
 #include "cli/term.h"
 #include "cli/which.h"
@@ -203,14 +204,11 @@ static bool ask(const char *op, const json_t *tasks)
 
 static const char *past(const char *op)
 {
-	static const struct { const char *op, *past; } words[] = {
+	static const char *const words[][2] = {
 		{ "cancel", "Cancelled" }, { "hold", "Held" }, { "release", "Released" }, { "requeue", "Requeued" },
-		{ "suspend", "Suspended" }, { "resume", "Resumed" }, { "signal", "Signalled" },
+		{ "suspend", "Suspended" }, { "resume", "Resumed" }, { "signal", "Signalled" }, { NULL },
 	};
-	for (size_t i = 0; i < COUNT_OF(words); i++)
-		if (!strcmp(op, words[i].op))
-			return words[i].past;
-	return "Changed";
+	return words_beside(words, op);
 }
 
 static int change_tasks(struct cli_call *c, const json_t *request, const json_t *tasks, bool more,

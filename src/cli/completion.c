@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/scope.h"
+#include "base/words.h"
 
 #include <string.h>
 
@@ -52,15 +53,13 @@ static bool takes_gpus(const struct args_option *o)
 /* What the words of a verb can be, or the first of them where files follow; NULL: they are free. */
 static const char *words_of(const struct cli_verb *v, const struct target *t)
 {
-	static const struct { const char *verb, *words; } fixed[] = {
+	static const char *const fixed[][2] = {
 		{ "bench", "collocate solo" }, { "completion", "bash zsh fish" }, { "trace", "make import run" },
 		{ "limit", "max_running= max_gpus= max_queued= max_mem=" },
 		{ "update", "priority= time= begin= dependency= gpus= gpu-mem= mem= retries= max-slowdown= array= name=" },
+		{ NULL },
 	};
-	for (size_t i = 0; i < COUNT_OF(fixed); i++)
-		if (!strcmp(v->name, fixed[i].verb))
-			return fixed[i].words;
-	return strcmp(v->name, "help") ? NULL : t->verbs;
+	return strcmp(v->name, "help") ? words_beside(fixed, v->name) : t->verbs;
 }
 
 static bool wants_value(const struct args_option *o)

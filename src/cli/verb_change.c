@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "cli/change.h"
 #include "cli/client_queue.h"
 #include "cli/format.h"
@@ -200,20 +201,20 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 /* Our name of a key as Slurm's users write it: in any case, with '_' for '-', by scontrol's word. Free it. */
 static char *setting_name(const char *word, size_t len)
 {
-	static const struct { const char *slurm, *ours; } others[] = {
+	static const char *const others[][2] = {
 		{ "arraytaskthrottle", "array" },
 		{ "timelimit", "time" }, { "jobname", "name" }, { "numgpus", "gpus" }, { "starttime", "begin" }, { "tresspernode", "gres" },
 		{ "numcpus", "cpus-per-task" }, { "minmemorynode", "mem" }, { "features", "constraint" }, { "workdir", "chdir" },
+		{ NULL },
 	};
 	char *name = alloc_printf("%.*s", (int)len, word);
 	for (char *p = name; *p; p++)
 		*p = *p == '_' ? '-' : (char)tolower((unsigned char)*p);
-	for (size_t i = 0; i < COUNT_OF(others); i++)
-		if (!strcmp(name, others[i].slurm)) {
-			free(name);
-			return alloc_string(others[i].ours);
-		}
-	return name;
+	const char *ours = words_beside(others, name);
+	if (!ours)
+		return name;
+	free(name);
+	return alloc_string(ours);
 }
 
 static const struct args_option *changeable(const struct args_option *options, const char *key)

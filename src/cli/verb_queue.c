@@ -3,6 +3,7 @@
  */
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/client_queue.h"
@@ -131,17 +132,16 @@ static void add_start_ids(struct table *table, const json_t *first, const json_t
 
 static void add_how(struct table *table, const json_t *s)
 {
-	static const struct { const char *source, *words; } how[] = {
+	static const char *const how[][2] = {
 		{ "plan", "the plan" }, { "progress", "how far the tasks before it are" }, { "runs", "what earlier runs took" },
 		{ "limit", "at the latest: time limits" },
-		{ "capture", "the loops in their scripts" }, { "begin", "no sooner: --begin" },
+		{ "capture", "the loops in their scripts" }, { "begin", "no sooner: --begin" }, { NULL },
 	};
-	for (size_t k = 0; k < COUNT_OF(how); k++)
-		if (!strcmp(member_text(s, "source"), how[k].source)) {
-			table_cell(table, STYLE_PLAIN, how[k].words);
-			return;
-		}
-	table_printf(table, STYLE_DIM, "nobody knows (%s)", member_text(s, "reason"));
+	const char *words = words_beside(how, member_text(s, "source"));
+	if (words)
+		table_cell(table, STYLE_PLAIN, words);
+	else
+		table_printf(table, STYLE_DIM, "nobody knows (%s)", member_text(s, "reason"));
 }
 
 static void print_starts(const json_t *starts)

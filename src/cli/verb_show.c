@@ -88,22 +88,19 @@ static void show_times(const struct term *term, const json_t *t)
 /* What the task does to a GPU that it has alone, how sure that is, and where it is from. */
 static void show_load(const struct term *term, const char *label, const json_t *load)
 {
-	static const struct { const char *source, *words; } from[] = {
-		{ "measured", "measured alone" }, { "inferred", "inferred in company" }, { "guessed", "guessed before it ran" },
+	static const char *const from[][2] = {
+		{ "measured", "measured alone" }, { "inferred", "inferred in company" }, { "guessed", "guessed before it ran" }, { NULL },
 	};
 	const json_t *host = json_object_get(load, "host_pace");
-	const char *words = "";
+	const char *words = words_beside(from, member_text(load, "source"));
 	char pace[64] = "";
 	if (isnan(member_number(load, "smact")))	/* of memory's bandwidth alone something may be known */
 		return;
-	for (size_t i = 0; i < COUNT_OF(from); i++)
-		if (!strcmp(member_text(load, "source"), from[i].source))
-			words = from[i].words;
 	if (json_is_object(host))
 		snprintf(pace, sizeof pace, ", at a host's pace of %.2f by %lld task%s here", member_number(host, "pace"),
 			 (long long)member_int(host, "tasks"), member_int(host, "tasks") == 1 ? "" : "s");
 	line(term, label, "SMACT %.2f %s %.2f (%s%s)", member_number(load, "smact"), term_plus_minus(term),
-	     member_number(load, "smact_sd"), words, pace);
+	     member_number(load, "smact_sd"), words ? words : "", pace);
 }
 
 /* How long it takes alone, by the loops that its capture was made in. */
