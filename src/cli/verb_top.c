@@ -412,16 +412,15 @@ static void read_keys(struct top *t)
 	if (!n || (n < 0 && errno != EINTR && errno != EAGAIN))
 		t->over = 1;	/* the terminal is gone */
 	t->n_keys += n > 0 ? (size_t)n : 0;
-	for (size_t at = 0, used; t->n_keys && !t->over; at = 0) {
+	for (size_t used; t->n_keys && !t->over;) {
 		int key = top_screen_key(t->keys, t->n_keys, false, &used);
 		struct pollfd more = { STDIN_FILENO, POLLIN, 0 };
 		if (!used && t->n_keys < sizeof t->keys && poll(&more, 1, ESCAPE_MS) > 0)
 			return;
 		if (!used)
 			key = top_screen_key(t->keys, t->n_keys, true, &used);
-		at = used;
-		t->n_keys -= at;
-		memmove(t->keys, t->keys + at, t->n_keys);
+		t->n_keys -= used;
+		memmove(t->keys, t->keys + used, t->n_keys);
 		if (key != TOP_NO_KEY)
 			on_key(t, key);
 	}
