@@ -568,3 +568,34 @@ def test_a_bar_around_them(capture):
                 update(x)
         """))
     assert code == 0 and f.steps == 108, said
+
+
+# As Accelerate's: what is left at the end of a pass is a step of its own.
+ACCELERATE = '''
+import types
+accelerate = types.ModuleType("accelerate.optimizer")
+exec("""
+class Optimizer:
+    def __init__(self, own, state):
+        self.own, self.gradient_state, self.gone = own, state, 0
+    def step(self, last):
+        self.gone += 1
+        if last or self.gone % self.gradient_state.num_steps == 0:
+            self.own.step()
+            self.own.zero_grad()
+            self.gone = 0 if last else self.gone
+""", vars(accelerate))
+state = types.SimpleNamespace(sync_with_dataloader=True, active_dataloader=LOADER, num_steps=2)
+own = accelerate.Optimizer(optimizer, state)
+for epoch in range(3):
+    for n, x in enumerate(LOADER):
+        learn(x)
+        own.step(n == len(LOADER) - 1)
+'''
+
+
+@pytest.mark.parametrize("loader, steps", [("loader", 30), ("DataLoader(torch.randn(25, 4), batch_size=5)", 9)])
+def test_what_a_library_sums_up_is_a_step_at_the_end_of_a_pass(capture, loader, steps):
+    """19 batches are ten steps, five are three; of the latter all of an epoch is seen."""
+    code, said, f = capture(BEGIN + f"batches = {loader}\n" + ACCELERATE.replace("LOADER", "batches"))
+    assert code == 0 and f.steps == steps, said

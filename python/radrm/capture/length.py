@@ -31,7 +31,7 @@ from .ends import POPS, names as names_in  # noqa: F401  for others
 from .expressions import ENDLESS, OVER, RANGES, amount, elements, length, lengthwise, local, number, of_call, value
 from .passes import Unknown, rounds_of, unwrapped
 from .source import FUNCTION, called, is_own, tree_of
-from .told import LIBRARIES, Clock, Told
+from .told import LIBRARIES, Clock, Told, summed_up
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 ALL = {"list", "tuple", "set", "sum", "max", "min", "sorted", "deque"}  # ask for each
@@ -266,6 +266,7 @@ class Length:
         product, whole, first, now, self.clock, within = 1, math.inf, True, {}, None, []
         since = []  # frames since the last one with a loop
         passed, once, hangs = 0, True, None  # steps that rounds before the first had not; whether none will be so again; what they hang on
+        summed = None  # as summed_up() has it
         more, lengths = False, []  # something beside has steps; [(what a loop goes over, how long that is now)], as this frame has it
         while frame is not None and frame.f_globals.get("__name__") not in BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
@@ -278,6 +279,7 @@ class Length:
                 each = told.gone / self.made if told.gone else 1
                 self.inner /= each
                 return told.steps / each if counted and each >= 1 else 0
+            summed = summed or library == "accelerate" and summed_up(frame)
             loops = [loop for loop in all_around(frame) if not over_optimizers(loop, frame)] if library not in PASSED else []
             if loops and self.clock and self.clock.local:
                 self.clock = Clock(self.clock.where, math.inf)  # each round has its own
@@ -291,7 +293,10 @@ class Length:
                 gone = self.before_first(loops[n], frame)
                 if first:
                     each = self.moves(loops[n], frame, now, rounds)
-                    rounds, gone = stepping(loops, n, frame, rounds, each, gone, over)
+                    if summed and rounds == summed[1] and over is not None:
+                        rounds, gone = math.ceil(without(rounds, over) / summed[0]), 0
+                    else:
+                        rounds, gone = stepping(loops, n, frame, rounds, each, gone, over)
                     rounds = math.inf if self.has_several(loops[n], frame) else rounds
                     hangs = ends.hangs_on(loops[n], place(frame))
                 else:

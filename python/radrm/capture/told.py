@@ -92,5 +92,15 @@ def nothing():
     pass
 
 
+def summed_up(frame):
+    """(batches that Accelerate sums up for a step, those of a pass over the loader), where what is left at the end of one is a step, too. None:
+    nobody knows."""
+    state = getattr(local(frame, "self"), "gradient_state", None)
+    try:
+        return (state.num_steps, len(state.active_dataloader)) if state.sync_with_dataloader and state.num_steps > 1 else None
+    except (AttributeError, TypeError):  # it has no part in that; none is gone over, or one that has no length
+        return None
+
+
 LIBRARIES = {"ignite": of_ignite, "keras": of_keras, "lightning": of_lightning, "pytorch_lightning": of_lightning,
              "stable_baselines3": of_stable_baselines, "transformers": of_transformers}
