@@ -17,6 +17,26 @@ STAGES = {
             else:
                 for x in loader: model(x.cuda())
         """, 114),
+    "a call says that nothing learns": ("""
+        def one(x, learns):
+            with torch.set_grad_enabled(learns): loss = model(x.cuda()).sum()
+            if learns:
+                loss.backward()
+                optimizer.step()
+        def epoch(batches, learns=True):
+            for x in batches: one(x, learns)
+        for n in range(6):
+            epoch(loader)
+            epoch(loader, learns=False)
+        """, 114),
+    "a call says that another learns": ("""
+        def epoch(batches, learns=True):
+            for x in batches:
+                if learns: update(x)
+        for n in range(6):
+            epoch(loader)
+            epoch(other, learns=n > 3)
+        """, 0),
     "in each epoch": ("""
         for epoch in range(6):
             for phase in ["train", "val"]:

@@ -10,7 +10,7 @@ import inspect
 import re
 import types
 
-from . import ends, through
+from . import clocks, ends, through
 from .expressions import value
 from .queues import Own
 from .source import FUNCTION, called, is_own, tree_of
@@ -33,19 +33,37 @@ def in_round(block, place):
                 yield from in_round(part, place)
 
 
-def calls(statements):
-    """Those that are made where these are run."""
+def calls(statements, said=None):
+    """Those that are made where these are run. `said`: {parameter: what it is there}, by which arms are left out."""
     waiting = list(statements)
     for node in waiting:
         if not isinstance(node, FUNCTION):
-            waiting += ast.iter_child_nodes(node)
+            waiting += taken(node, said or {})
             if isinstance(node, ast.Call):
                 yield node
 
 
+def taken(node, said):
+    """What of a statement or an expression may be run."""
+    if not said or not isinstance(node, (ast.If, ast.IfExp)):
+        return ast.iter_child_nodes(node)
+    arms = [arm for arm, holds in ((node.body, True), (node.orelse, False)) if not is_never(node.test, holds, said)]
+    return [node.test, *(part for arm in arms for part in (arm if isinstance(arm, list) else [arm]))]
+
+
+def is_never(test, holds, said):
+    """Whether a condition cannot hold, or cannot but hold, by what is said."""
+    parts = [(part, now) for part, now in ends.alone(test, holds) if clocks.is_plain(part) and ends.names(part)
+             and ends.names(part) <= said.keys()]
+    try:
+        return any(bool(eval(compile(ast.Expression(part), "<test>", "eval"), {}, said)) != now for part, now in parts)
+    except FAULTS:
+        return False
+
+
 def has_steps(statements, frame, optimizer, deep=DEEP):
     """Whether something there has steps of that optimizer, as far as can be told; None: backward passes are steps."""
-    return any(steps(call, frame, optimizer, deep) for call in calls(statements))
+    return any(steps(call, frame, optimizer, deep) for call in calls(statements, getattr(frame, "said", None)))
 
 
 def steps(call, frame, optimizer, deep):
@@ -67,11 +85,19 @@ def steps(call, frame, optimizer, deep):
     usual = function.__defaults__ or () if not spread else ()
     known = {name: one for name, one in zip(names[len(names) - len(usual):], usual) if name not in given}
     known.update((name, found) for name, node in given.items() if (found := asked(node, frame)) is not None)
+    said = {name: one for name, one in known.items()
+            if not spread and is_said(given.get(name), frame) and name not in ends.stored(body.body)}
     if bound is not None and names:
         known[names[0]] = bound
     unset = {name: None for name in names if name not in known}
-    inside = types.SimpleNamespace(f_locals=Own({**unset, **known}), f_globals=function.__globals__, f_code=function.__code__)
+    inside = types.SimpleNamespace(f_locals=Own({**unset, **known}), f_globals=function.__globals__, f_code=function.__code__,
+                                   said=said)
     return has_steps(body.body, inside, optimizer, deep - 1)
+
+
+def is_said(node, frame):
+    """Whether what a call gives is the same whenever it is made; `node` None: it gives nothing, and the function has a default."""
+    return node is None or isinstance(node, ast.Constant) or isinstance(node, ast.Name) and node.id in getattr(frame, "said", ())
 
 
 def called_there(call, frame):
