@@ -46,6 +46,20 @@ RUNS = {
             for x in loader: update(model, own)
         for n in range(5): epoch(one, optimizer); epoch(other, second)
         """, 100),
+    "an epoch of each of several": ("""
+        models = [nn.Linear(4, 4).cuda() for _ in range(3)]
+        own = [torch.optim.Adam(model.parameters()) for model in models]
+        for epoch in range(5):
+            for n in range(3):
+                for x in loader: update(models[n], own[n])
+        """, 150),
+    "each batch is for all of several": ("""
+        models = [nn.Linear(4, 4).cuda() for _ in range(3)]
+        own = [torch.optim.Adam(model.parameters()) for model in models]
+        for epoch in range(5):
+            for x in loader:
+                for n in range(3): update(models[n], own[n])
+        """, 50),
     "one of them has more": ("""
         for epoch in range(5):
             for x in loader: update()

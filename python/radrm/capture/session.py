@@ -329,7 +329,8 @@ class Session:
                 self.since = 0
                 self.kind.update(*self.kinds)  # what was an iteration until now is a part of one
                 self.kinds.clear()
-                self.length.begin()
+                if not self.later.trainings.in_turn(sys._getframe(1)):
+                    self.length.begin()
                 self.loading.begin()
                 self.recorder.work.begin()
         self.mark(ff.STEP)

@@ -25,7 +25,7 @@ from . import expressions, fileformat as ff, length
 from .length import WHILE
 from .passes import unwrapped
 from .source import tree_of
-from .stages import Stages
+from .stages import Stages, way_to
 
 FOR = "__radrm_for__"  # what loops call; a `while`
 NUMBA = {"jit", "njit", "vectorize", "guvectorize", "stencil"}  # its decorators
@@ -468,6 +468,7 @@ class Trainings:
         self.numbers, self.loops = itertools.count(), {}  # number -> weak reference to a loop that is being gone through
         self.steps, self.passing = 0, weakref.WeakKeyDictionary()  # of any optimizer; pass over a loader -> steps before it, batches
         self.around = set()  # numbers of loops that the first is in
+        self.passed = None  # (number, place, rounds) of the innermost loop of the last step
         self.stages, self.unseen = Stages(), False  # whether there is another one of which nothing was seen
         self.parts = set()  # where loops stand that had steps, of optimizers that are older
         self.taught = set()  # (file, line) that a backward pass came from, by whatever functions
@@ -513,6 +514,16 @@ class Trainings:
             loop.stepped, loop.steps = True, loop.steps + 1
             loop.most = max(loop.most, loop.steps)
             (self.parts.discard if loop.made else self.parts.add)(loop.where)
+        self.passed = (loops[-1].number, loops[-1].where, loops[-1].gone) if loops else None
+
+    def in_turn(self, frame):
+        """Whether an optimizer that steps there for the first time has its turn now, in another pass through the loop that the one before
+        had several steps in: models of several folds or clients, an epoch each."""
+        if not self.passed or way_to(frame) != self.stages.way:
+            return False
+        number, where, rounds = self.passed
+        loops = self.around_us()
+        return bool(loops) and rounds > 1 and loops[-1].where == where and loops[-1].number != number
 
     def tests(self, code, lines):
         """An evaluation comes, in these lines: `if step % 1000 == 0: roll_out()`."""
