@@ -34,6 +34,21 @@ def test_a_grid_of_samples(traced):
     assert f.header["flags"] & UNKNOWN_OP == 0
 
 
+@pytest.mark.skipif("dtype" not in torch.ops.aten.addmm.overloads(), reason="this PyTorch has no such products")
+def test_products_in_another_type(traced):
+    """As TRL's losses have them."""
+    def setup():
+        x, w, b = (torch.randn(64, 64, device="cuda", dtype=kind) for kind in (torch.bfloat16, torch.bfloat16, torch.float32))
+
+        def step():
+            for y in (torch.addmm(b, x, w, out_dtype=torch.float32), torch.baddbmm(b[None], x[None], w[None], out_dtype=torch.float32)):
+                assert y.dtype is torch.float32 and y.shape[-2:] == (64, 64) and y.is_cuda
+            torch.addmm(b, x, w, out_dtype=torch.float32, out=b)
+        return step
+    f = traced(setup)
+    assert asked(f.iteration(1)).count(64 * 64 * 4) == 2 and f.header["flags"] & UNKNOWN_OP == 0
+
+
 def test_backward_of_cumprod(traced):
     """It takes the way of factors that are not 0: a few operators, not some for each of them. The gradient is PyTorch's."""
     def setup():

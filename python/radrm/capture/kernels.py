@@ -36,6 +36,14 @@ GEMMS = [aten.mm.default, aten.bmm.default, aten.baddbmm.default, aten.addbmm.de
          aten.addmm.out, aten.mv.default, aten.addmv.default, aten.addmv_.default, aten.dot.default, aten.vdot.default]
 
 
+def of_type(recorder, func, args, kwargs):
+    """A product in another type, added to something: fake tensors take the type for a factor."""
+    _, one, other, dtype = args
+    result = kwargs["out"] if "out" in kwargs else recorder.empty((*one.shape[:-1], other.shape[-1]), dtype)
+    gemm(recorder, func, args, kwargs, result)
+    return result
+
+
 # --- convolutions ---
 
 def nbytes(tensor):
@@ -398,6 +406,8 @@ RULES = {
     **{getattr(aten, name).default: quantized for name in (
         "fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
         "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams") if hasattr(aten, name)},
+    **{getattr(packet, name): of_type for packet in (aten.addmm, aten.baddbmm) for name in ("dtype", "dtype_out")
+       if name in packet.overloads()},
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
     aten.native_dropout.default: in_order(1, 0),
