@@ -93,8 +93,8 @@ def nothing():
 
 
 def summed_up(frame):
-    """(batches that Accelerate sums up for a step, those of a pass over the loader), where what is left at the end of one is a step, too. None:
-    nobody knows."""
+    """(batches that Accelerate sums up for a step, those of a pass over the loader), where what is left at its end is a step, too. None:
+    it does not, or nobody knows."""
     state = getattr(local(frame, "self"), "gradient_state", None)
     try:
         return (state.num_steps, len(state.active_dataloader)) if state.sync_with_dataloader and state.num_steps > 1 else None
