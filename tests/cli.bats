@@ -88,7 +88,7 @@ setup() { cd "$WORLD/work"; }
 @test "why of a task that ran out of memory, of which nothing was known: what it wants, by nobody's word" {
 	local beside id
 	beside=$(submit --array=0-3 --gpu-mem 1G -- sleep 300)
-	wait_for 15 test "$(rad gpus --json | jq '[.gpus[].tasks[]] | length')" = 4
+	wait_for 15 eval "rad gpus --json | jq -e '[.gpus[].tasks[]] | length == 4'"
 	id=$(submit -- sh -c 'echo "torch.OutOfMemoryError: CUDA out of memory" >&2; exit 1')
 	wait_for 15 eval 'rad why "$id" | grep -q "starts alone"'
 	rad why "$id" | grep -qE '^It wants 1 GPU with [0-9.]+G on each$'
